@@ -1,0 +1,57 @@
+"""Every limit of the broker in one place: its default, why that much, and the counter that moves when it is hit. Knows no one who uses them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    name: str
+    value: int
+    reason: str
+
+    @property
+    def metric(self) -> str:
+        """The counter of refusals, as /metrics shows it."""
+        return f"raftka_limit_{self.name}_total"
+
+
+class LimitExceeded(ValueError):
+    """Someone asked for more than a limit allows; whoever catches it counts it under the limit's metric."""
+
+    def __init__(self, limit: Limit, asked: int) -> None:
+        super().__init__(f"{limit.name}: {asked} asked, {limit.value} allowed ({limit.reason})")
+        self.limit = limit
+        self.asked = asked
+
+
+KIB = 1024
+MIB = 1024 * 1024
+
+# wire
+REQUEST_BYTES = Limit("request_bytes", 100 * MIB, "Kafka's socket.request.max.bytes; memory grows with bytes received, never with the size field")
+DECODED_OBJECTS = Limit("decoded_objects", 1_000_000, "rows, strings and numbers of one request: Python objects are 10 to 50 times their wire size")
+DECOMPRESSED_BYTES = Limit("decompressed_bytes", 64 * MIB, "a batch is decompressed only to be validated or compacted; bombs reach 32,000:1")
+HEADERS_OF_RECORD = Limit("headers_of_record", 10_000, "headers of one record, walked only when records are validated")
+
+# broker
+CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each")
+REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
+OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
+IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")
+PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer")
+PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
+PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting produces and fetches of a node")
+
+# controller port
+CONTROLLER_FRAME_BYTES = Limit("controller_frame_bytes", 16 * MIB, "twice the largest Raft entry")
+RAFT_ENTRY_BYTES = Limit("raft_entry_bytes", 8 * MIB, "one atomic batch of metadata records")
+PROPOSALS_IN_FLIGHT = Limit("proposals_in_flight", 4096, "controller commands that wait for their commit")
+
+# cluster
+PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
+TOPICS = Limit("topics", 100_000, "the metadata image is in memory")
+PARTITIONS = Limit("partitions", 200_000, "the metadata image is in memory")
+BROKERS = Limit("brokers", 1_000, "registrations")
+
+# log
+PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")

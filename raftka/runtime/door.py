@@ -1,0 +1,164 @@
+"""What a node may ask of the outside: time, randomness, network, files, threads. Interfaces only; knows no Kafka and no Trio.
+
+Everything is callbacks on one thread. A *turn* is one round of the loop: all bytes that have come are handed to their connections, then the
+actions asked for by `at_turn_end` run, then output leaves. So what many requests of one turn cause is written once and sent once.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    def cancel(self) -> None:
+        """It will not run; cancelling twice, or after it ran, does nothing."""
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds on this node's monotonic clock."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def call_at(self, when: float, action: Callable[[], None]) -> Timer:
+        """Run `action` once, at `when` on this clock (seconds) or soon after."""
+
+    def at_turn_end(self, action: Callable[[], None]) -> None:
+        """Run `action` once, when everything that came in this turn has been handled and before output leaves."""
+
+
+class Transport(Protocol):
+    """The network's half of a connection."""
+
+    peer: str  # host:port of the other side
+
+    def wake(self) -> None:
+        """There is output to take."""
+
+    def close(self, reason: str) -> None:
+        """Close after what was taken is sent; `closed(reason)` follows."""
+
+    def hold_reading(self, held: bool) -> None:
+        """Stop or resume taking bytes from the other side."""
+
+
+class Connection(Protocol):
+    """The node's half: sans-IO, the network drives it."""
+
+    def opened(self, transport: Transport) -> None: ...
+
+    def receive(self, view: memoryview) -> None:
+        """Bytes that came. The view is writable, the callee's to change, and valid until the end of this turn, no longer."""
+
+    def take_output(self) -> "Sequence[Buffer | FileSpan]":
+        """Everything that is ready to be sent, in order; asked for only when what was taken before has left."""
+
+    def closed(self, reason: str) -> None:
+        """No byte comes or goes any more. Called exactly once, also when connecting failed."""
+
+
+class Listener(Protocol):
+    port: int
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    def listen(self, host: str, port: int, accept: Callable[[], Connection | None]) -> Listener:
+        """Port 0 picks a free one. `accept` may refuse by returning None. Raises OSError."""
+
+    def connect(self, host: str, port: int, connection: Connection) -> None:
+        """`opened` or `closed` of the connection follows in a later turn."""
+
+
+class File(Protocol):
+    path: str
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all at the end, in order; raises OSError, then some of it may have been written."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """At most `size` bytes from `position`; fewer at the end of the file."""
+
+    def write(self, position: int, data: Buffer) -> None: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def sync(self) -> None:
+        """fdatasync on the caller's own time: start-up and small metadata only, the data path has `Files.flush`."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class FileSpan:
+    """A piece of a file as output: leaves by sendfile where the connection is plain."""
+
+    file: File
+    position: int  # bytes
+    size: int  # bytes
+
+
+class Files(Protocol):
+    """Paths are strings with '/'. Everything raises OSError as the real thing would."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """For reading and writing. With `create` a missing file is made; its name is durable after `sync_directory`."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> Sequence[str]:
+        """Names in the directory, sorted."""
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; durable."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file."""
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """The whole content, atomically and durably: temporary file, fsync, rename, fsync of the directory."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomic; durable after `sync_directory`."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """A file or a whole tree. The name is gone at once, the blocks are freed in the background."""
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take the lock file, or raise BlockingIOError if another process (or node) has it; returns what releases it."""
+
+    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        """fdatasync all of them off the loop, then call `done` in a later turn, with the first error if there was one."""
+
+
+class Offload(Protocol):
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """`work` off the loop (it may touch nothing that the loop does), then `done` with its result or its exception."""
+
+
+class Runtime(Protocol):
+    """The whole door, one for each node."""
+
+    clock: Clock
+    network: Network
+    files: Files
+    offload: Offload
+
+    def random(self, stream: str) -> Random:
+        """The node's random stream of that name: the same object each time; seeded in the simulation."""
+
+    def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
+        """Run an async function as a Trio task of this node."""
+
+    def fail(self, error: BaseException) -> None:
+        """A core part can not go on: the node stops at once, as if killed."""
