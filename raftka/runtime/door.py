@@ -52,8 +52,14 @@ class Connection(Protocol):
 
     def opened(self, transport: Transport) -> None: ...
 
+    def room(self) -> memoryview | None:
+        """Where the next bytes should be put, if it matters (a large frame has begun); `receive` then gets a view of it. A network may ignore it."""
+
     def receive(self, view: memoryview) -> None:
-        """Bytes that came. The view is writable, the callee's to change, and valid until the end of this turn, no longer."""
+        """Bytes that came. The view is writable, the callee's to change, and valid until the end of this turn, no longer.
+
+        An empty view: the other side will send no more, but still takes answers; closing is up to the connection.
+        """
 
     def take_output(self) -> "Sequence[Buffer | FileSpan]":
         """Everything that is ready to be sent, in order; asked for only when what was taken before has left."""

@@ -1,0 +1,205 @@
+"""Files of the real world. Writes and reads happen on the loop (the page cache answers in microseconds); fdatasync and unlink have threads."""
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from raftka.runtime.door import Buffer, File
+
+IOV_MAX = 1024
+FLUSH_THREADS = 2
+
+
+class RealFile:
+    __slots__ = ("_closing", "_size", "fd", "path", "pins")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.pins = 0  # flushes and sends under way: the descriptor must not be reused under them
+        self._closing = False
+        self._size = os.fstat(fd).st_size
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        for start in range(0, len(buffers), IOV_MAX):
+            part = buffers[start : start + IOV_MAX]
+            wanted = sum(len(b) for b in part)
+            written = os.pwritev(self.fd, part, self._size)
+            self._size += written
+            if written < wanted:
+                self._append_rest(b"".join(part), written)
+
+    def _append_rest(self, data: bytes, written: int) -> None:
+        view = memoryview(data)
+        while written < len(data):
+            count = os.pwrite(self.fd, view[written:], self._size)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            self._size += count
+            written += count
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self.fd, size, position)
+        while len(data) < size:
+            more = os.pread(self.fd, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def write(self, position: int, data: Buffer) -> None:
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self.fd, view, position)
+            position += count
+            view = view[count:]
+        self._size = max(self._size, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+        self._size = size
+
+    def size(self) -> int:
+        return self._size
+
+    def sync(self) -> None:
+        os.fdatasync(self.fd)
+
+    def close(self) -> None:
+        self._closing = True
+        self.release()
+
+    def pin(self) -> None:
+        self.pins += 1
+
+    def unpin(self) -> None:
+        self.pins -= 1
+        self.release()
+
+    def release(self) -> None:
+        if self._closing and self.pins == 0 and self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class RealFiles:
+    """`post(callable)` brings a thread's result back to the loop, from any thread."""
+
+    def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
+        self._post = post
+        self._flushes: SimpleQueue[Any] = SimpleQueue()
+        self._removals: SimpleQueue[str | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, path: str) -> Sequence[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for directory in reversed(missing):
+            os.mkdir(directory, 0o750)
+            self.sync_directory(os.path.dirname(directory) or ".")
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, data: Buffer) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def remove(self, path: str) -> None:
+        doomed = f"{path}.{os.getpid()}.gone"
+        os.rename(path, doomed)
+        self._start_threads()
+        self._removals.put(doomed)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise BlockingIOError(errno.EWOULDBLOCK, "in use by another process", path) from None
+        return lambda: os.close(fd)
+
+    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        self._start_threads()
+        real = [file for file in files if isinstance(file, RealFile)]
+        for file in real:
+            file.pin()
+        self._flushes.put((real, done))
+
+    def stop(self) -> None:
+        """Ends the threads; what was asked for before is done first."""
+        for _ in range(FLUSH_THREADS if self._threads else 0):
+            self._flushes.put(None)
+        if self._threads:
+            self._removals.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _start_threads(self) -> None:
+        if self._threads:
+            return
+        self._threads = [threading.Thread(target=self._flush_loop, name=f"raftka-flush-{i}", daemon=True) for i in range(FLUSH_THREADS)]
+        self._threads.append(threading.Thread(target=self._remove_loop, name="raftka-remove", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def _flush_loop(self) -> None:
+        while (job := self._flushes.get()) is not None:
+            files, done = job
+            error: OSError | None = None
+            for file in files:
+                try:
+                    os.fdatasync(file.fd)
+                except OSError as failure:
+                    error = error or failure
+            self._post(lambda files=files, done=done, error=error: self._flushed(files, done, error))  # type: ignore[misc]
+
+    @staticmethod
+    def _flushed(files: Sequence[RealFile], done: Callable[[OSError | None], None], error: OSError | None) -> None:
+        for file in files:
+            file.unpin()
+        done(error)
+
+    def _remove_loop(self) -> None:
+        while (path := self._removals.get()) is not None:
+            if os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                try:
+                    os.unlink(path)
+                except OSError:
+                    pass  # the name is gone already; a leftover is swept at the next start

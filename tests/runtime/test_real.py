@@ -1,0 +1,162 @@
+"""The real door: bytes through sockets, files through threads, timers, and how a node ends."""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+
+from raftka.runtime.door import Buffer, FileSpan, Transport
+from raftka.runtime.real import NodeFailed, open_runtime
+
+
+class Echo:
+    """Sends back what comes; `large` bytes go to a buffer of its own, as those of a large frame."""
+
+    def __init__(self, large: int = 0) -> None:
+        self.transport: Transport | None = None
+        self.out: list[Buffer | FileSpan] = []
+        self.own = memoryview(bytearray(large)) if large else None
+        self.received = 0
+        self.end: str | None = None
+        self.over = trio.Event()
+
+    def opened(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def room(self) -> memoryview | None:
+        return self.own[self.received :] if self.own is not None and self.received < len(self.own) else None
+
+    def receive(self, view: memoryview) -> None:
+        assert self.transport is not None
+        self.received += len(view)
+        if not view:
+            self.transport.close("said all")
+        self.out.append(bytes(view))
+        self.transport.wake()
+
+    def take_output(self) -> Sequence[Buffer | FileSpan]:
+        out, self.out = self.out, []
+        return [item for item in out if not isinstance(item, bytes) or item]
+
+    def closed(self, reason: str) -> None:
+        self.end = reason
+        self.over.set()
+
+
+class Sender(Echo):
+    """Sends what it is given once it is connected, and keeps what comes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.out = [data]
+        self.got = b""
+        self.wanted = len(data)
+
+    def receive(self, view: memoryview) -> None:
+        assert self.transport is not None
+        self.got += view
+        if len(self.got) == self.wanted:
+            self.transport.close("got all")
+
+
+@pytest.mark.parametrize("size", [1, 300_000, 5_000_000])
+@pytest.mark.parametrize("large", [0, 2_000_000])
+async def test_bytes_come_back_in_order(size: int, large: int) -> None:
+    data = bytes(i * 7 & 255 for i in range(65521)) * (size // 65521 + 1)
+    async with open_runtime() as runtime:
+        listener = runtime.network.listen("127.0.0.1", 0, lambda: Echo(large))
+        sender = Sender(data[:size])
+        runtime.network.connect("127.0.0.1", listener.port, sender)
+        with trio.fail_after(20):
+            await sender.over.wait()
+
+    assert sender.got == data[:size]
+    assert sender.end == "got all"
+
+
+async def test_a_refused_connection_is_told_by_closed() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        async with open_runtime() as runtime:
+            connection = Echo()
+            runtime.network.connect("127.0.0.1", unused.getsockname()[1], connection)
+            with trio.fail_after(10):
+                await connection.over.wait()
+
+    assert connection.end == "Connection refused"
+
+
+async def test_file_spans_are_sent_between_buffers(tmp_path: Path) -> None:
+    async with open_runtime() as runtime:
+        file = runtime.files.open(f"{tmp_path}/log", create=True)
+        file.append([b"x" * 100, b"y" * 100_000])
+
+        class Server(Echo):
+            def opened(self, transport: Transport) -> None:
+                self.transport = transport
+                self.out = [b"head", FileSpan(file, 99, 2), FileSpan(file, 100, 50_000), b"tail"]
+
+        listener = runtime.network.listen("127.0.0.1", 0, Server)
+        client = Sender(b"")
+        client.wanted = 4 + 2 + 50_000 + 4
+        runtime.network.connect("127.0.0.1", listener.port, client)
+        with trio.fail_after(10):
+            await client.over.wait()
+
+    assert client.got == b"head" + b"xy" + b"y" * 50_000 + b"tail"
+
+
+async def test_flush_answers_in_a_later_turn(tmp_path: Path) -> None:
+    answers: list[OSError | None] = []
+    async with open_runtime() as runtime:
+        file = runtime.files.open(f"{tmp_path}/log", create=True)
+        file.append([b"abc"])
+        flushed = trio.Event()
+
+        def done(error: OSError | None) -> None:
+            answers.append(error)
+            flushed.set()
+
+        runtime.files.flush([file], done)
+        file.close()  # the descriptor lives until the flush is done
+        assert answers == []
+        with trio.fail_after(10):
+            await flushed.wait()
+
+    assert answers == [None]
+
+
+async def test_timers_run_in_order_of_their_time_and_not_when_cancelled() -> None:
+    ran: list[str] = []
+    async with open_runtime() as runtime:
+        over = trio.Event()
+        now = runtime.clock.now()
+        runtime.clock.call_at(now + 0.03, over.set)
+        runtime.clock.call_at(now + 0.02, lambda: ran.append("second"))
+        runtime.clock.call_at(now + 0.01, lambda: ran.append("first"))
+        runtime.clock.call_at(now + 0.015, lambda: ran.append("never")).cancel()
+        with trio.fail_after(10):
+            await over.wait()
+
+    assert ran == ["first", "second"]
+
+
+async def test_a_failed_core_part_ends_the_block() -> None:
+    async def live() -> None:
+        async with open_runtime() as runtime:
+            runtime.clock.call_at(runtime.clock.now(), lambda: runtime.fail(OSError("disk is gone")))
+            await trio.sleep_forever()
+
+    with pytest.raises(NodeFailed, match="disk is gone"):
+        await live()
+
+
+async def test_one_directory_serves_one_node(tmp_path: Path) -> None:
+    async with open_runtime() as one, open_runtime() as other:
+        release = one.files.lock(f"{tmp_path}/.lock")
+        with pytest.raises(BlockingIOError):
+            other.files.lock(f"{tmp_path}/.lock")
+        release()
+        other.files.lock(f"{tmp_path}/.lock")()
