@@ -1,0 +1,245 @@
+"""The house holds: floors, purity, sizes. Reads sources as syntax trees and imports none of them; docs/architecture.md tells the reasons.
+
+Every rule is shown to bite on a planted violation, at the end of the file.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("raftka", "compat", "tests", "bench")
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+# The longest name that fits a module's decides. A floor sees what is below it, and its own package.
+FLOORS = {
+    "raftka.wire": 0,
+    "raftka.limits": 0,
+    "raftka.runtime": 0,
+    "raftka.log": 1,
+    "raftka.metadata": 2,
+    "raftka.replication": 2,
+    "raftka.coordinator": 2,
+    "raftka.security": 2,
+    "raftka.broker": 3,
+    "raftka.runtime.real": 3,
+    "raftka.runtime.simulated": 3,
+    "raftka": 4,
+    "zookeeper_bridge": 4,
+    "pyspark_raftka": 4,
+}
+OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
+COMPAT = ("zookeeper_bridge", "pyspark_raftka", "compat")
+THE_DOOR = "raftka.runtime.real"  # the one module that touches the outside, with its parts real_*.py
+
+OUTSIDE = {"time", "random", "socket", "select", "selectors", "threading", "multiprocessing", "concurrent", "subprocess", "secrets", "asyncio"}
+OUTSIDE_OF_PURE = OUTSIDE | {"os", "trio", "uuid", "io", "pathlib", "tempfile", "shutil", "datetime"}
+FORBIDDEN_NAMES = {"os.urandom", "uuid.uuid1", "uuid.uuid4", "trio.to_thread"}
+KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
+ENGINE = "pysyncobj"
+ENGINE_USERS = ("raftka.metadata.raft",)  # raft.py, raft_*.py
+
+
+def module_name(path: str) -> str:
+    """`raftka/log/log.py` is raftka.log.log; below compat/ the import name has no compat."""
+    parts = list(Path(path).with_suffix("").parts)
+    if parts[0] == "compat":
+        parts = parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def home(module: str) -> str:
+    """The entry of FLOORS that a module belongs to."""
+    if (part := re.match(r"raftka\.runtime\.(real|simulated)_", module)) is not None:
+        return f"raftka.runtime.{part[1]}"
+    return max((package for package in FLOORS if within(module, package)), key=len)
+
+
+def imports(tree: ast.Module, path: str) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything imported, `from a import b` as a.b; imports for type checking count as well."""
+    package = module_name(path).split(".")
+    if not path.endswith("__init__.py"):
+        package = package[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def check_floor(module: str, target: str) -> str | None:
+    if any(within(target, package) for package in COMPAT):
+        return None if any(within(module, package) for package in COMPAT) else f"imports {target}: nothing imports compat"
+    if not within(target, "raftka") or target in ("raftka", "raftka.__version__"):
+        return None
+    here, there = home(module), home(target)
+    if here == there or FLOORS[there] < FLOORS[here] or (FLOORS[here] == FLOORS[there] and FLOORS[here] in OPEN_FLOORS):
+        return None
+    return f"floor {FLOORS[here]} imports {target} of floor {FLOORS[there]}"
+
+
+def check_purity(module: str, target: str) -> str | None:
+    floor, top = FLOORS[home(module)], target.split(".", maxsplit=1)[0]
+    if floor == 4 or home(module) == THE_DOOR:
+        return None
+    if top in KAFKA_CLIENTS:
+        return f"imports {top}: the broker uses no Kafka client"
+    if top == ENGINE and not module.startswith(ENGINE_USERS):
+        return f"imports {ENGINE}: only metadata/raft.py knows it"
+    if target in FORBIDDEN_NAMES:
+        return f"imports {target}: ask the runtime"
+    if target != "random.Random" and top in (OUTSIDE_OF_PURE if floor < 3 else OUTSIDE):
+        return f"imports {top}: floor {floor} reaches the outside through runtime/ only"
+    return None
+
+
+def check_calls(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
+    """What needs no import of its own: open(), os.urandom through a whole module."""
+    if FLOORS[home(module)] == 4 or home(module) == THE_DOOR:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open" and FLOORS[home(module)] < 3:
+            yield node.lineno, "calls open(): files come from the runtime"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in FORBIDDEN_NAMES:
+            yield node.lineno, f"uses {node.value.id}.{node.attr}: ask the runtime"
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """What is inside a function, without the functions inside it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from own_nodes(child)
+
+
+def check_functions(tree: ast.Module, module: str | None) -> Iterator[tuple[int, str]]:
+    generators_allowed = module is None or FLOORS[home(module)] == 4 or home(module) == THE_DOOR
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > MAX_FUNCTION_LINES:
+            yield node.lineno, f"{node.name} has {lines} lines, {MAX_FUNCTION_LINES} are allowed"
+        if isinstance(node, ast.AsyncFunctionDef) and not generators_allowed and any(isinstance(n, ast.Yield) for n in own_nodes(node)):
+            yield node.lineno, f"{node.name} is an async generator: its end depends on the garbage collector"
+
+
+def violations(path: str, source: str) -> list[str]:
+    tree, lines = ast.parse(source), source.count("\n")
+    found = []
+    if lines > MAX_FILE_LINES:
+        found.append((1, f"{lines} lines, {MAX_FILE_LINES} are allowed"))
+    if source.strip() and not ast.get_docstring(tree):
+        found.append((1, "does not say what it is: no docstring"))
+    module = module_name(path) if path.startswith(("raftka/", "compat/")) else None
+    if module is not None:
+        for line, target in imports(tree, path):
+            found += [(line, said) for said in (check_floor(module, target), check_purity(module, target)) if said]
+        found += check_calls(tree, module)
+    found += check_functions(tree, module)
+    return [f"{path}:{line}: {said}" for line, said in sorted(found)]
+
+
+def sources() -> list[Path]:
+    return sorted(p for top in SOURCES for p in (ROOT / top).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in sources()])
+def test_the_house_holds(path: str) -> None:
+    assert violations(path, (ROOT / path).read_text()) == []
+
+
+def test_every_package_has_a_floor() -> None:
+    packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.name != "__init__.py" and not p.name.startswith((".", "__"))}
+    on_a_floor = {package for package in packages if home(package) != "raftka"}
+
+    assert packages - on_a_floor <= {"raftka." + edge for edge in ("cli", "cluster", "console", "chaos", "pipeline", "testing")}
+
+
+LONG = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
+
+PLANTED = {
+    "upwards": (
+        "raftka/log/log.py",
+        "from raftka.metadata.image import MetadataImage",
+        "floor 1 imports raftka.metadata.image.MetadataImage of floor 2",
+    ),
+    "upwards, whole module": ("raftka/metadata/image.py", "import raftka.broker.node", "floor 2 imports raftka.broker.node of floor 3"),
+    "upwards, relative": ("raftka/wire/client.py", "from ..log import log", "floor 0 imports raftka.log.log of floor 1"),
+    "upwards, for typing": ("raftka/broker/node.py", "if TYPE_CHECKING:\n    from raftka.cluster import launch", "of floor 4"),
+    "upwards, in a function": ("raftka/log/log.py", "def f():\n    import raftka.broker.node", "floor 1 imports raftka.broker.node of floor 3"),
+    "sideways on floor 2": ("raftka/replication/partition.py", "from raftka.metadata.image import MetadataImage", "floor 2 imports"),
+    "the real door": ("raftka/broker/node.py", "from raftka.runtime.real import open_runtime", "floor 3 imports raftka.runtime.real.open_runtime"),
+    "compat": ("raftka/cli/x.py", "import zookeeper_bridge.tree", "nothing imports compat"),
+    "compat by its folder": ("raftka/cli/x.py", "from compat import zookeeper_bridge", "nothing imports compat"),
+    "clock": ("raftka/log/log.py", "import time", "imports time: floor 1"),
+    "clock in the broker": ("raftka/broker/node.py", "from time import monotonic", "imports time: floor 3"),
+    "random": ("raftka/metadata/placement.py", "import random", "imports random: floor 2"),
+    "random function": ("raftka/metadata/placement.py", "from random import Random, choice", "imports random: floor 2"),
+    "os": ("raftka/wire/frame.py", "import os.path", "imports os: floor 0"),
+    "socket": ("raftka/wire/client.py", "import socket", "imports socket: floor 0"),
+    "socket in the broker": ("raftka/broker/node.py", "import socket", "imports socket: floor 3"),
+    "threads": ("raftka/runtime/simulated.py", "import threading", "imports threading: floor 3"),
+    "select": ("raftka/log/log.py", "import select", "imports select: floor 1"),
+    "trio": ("raftka/replication/follower.py", "import trio", "imports trio: floor 2"),
+    "uuid": ("raftka/metadata/topics.py", "import uuid", "imports uuid: floor 2"),
+    "uuid4 in the broker": ("raftka/broker/node.py", "import uuid\nx = uuid.uuid4()", "uses uuid.uuid4"),
+    "urandom in the broker": ("raftka/broker/node.py", "from os import urandom", "imports os.urandom"),
+    "to_thread in the broker": ("raftka/broker/node.py", "import trio\ntrio.to_thread.run_sync(f)", "uses trio.to_thread"),
+    "subprocess": ("raftka/metadata/journal.py", "import subprocess", "imports subprocess: floor 2"),
+    "open": ("raftka/metadata/journal.py", "f = open('x')", "calls open()"),
+    "a client library": ("raftka/broker/handlers/fetch.py", "from kafka import KafkaConsumer", "the broker uses no Kafka client"),
+    "another one": ("raftka/wire/client.py", "import confluent_kafka", "the broker uses no Kafka client"),
+    "the engine": ("raftka/broker/quorum.py", "import pysyncobj", "only metadata/raft.py knows it"),
+    "an async generator": ("raftka/broker/node.py", "async def f():\n    yield 1", "f is an async generator"),
+    "a long function": ("compat/zookeeper_bridge/tree.py", LONG, "f has 61 lines"),
+    "a long method": ("raftka/cli/x.py", "class C:\n" + "".join(f"    {line}\n" for line in LONG.splitlines()), "f has 61 lines"),
+    "a long file": ("tests/test_x.py", "x = 1\n" * MAX_FILE_LINES, "501 lines"),
+    "no docstring": ("raftka/cli/x.py", "", "does not say what it is"),
+}
+
+
+@pytest.mark.parametrize("rule", PLANTED)
+def test_a_planted_violation_is_found(rule: str) -> None:
+    path, source, said = PLANTED[rule]
+    text = f'"""Planted."""\n{source}' if rule != "no docstring" else "x = 1\n"
+
+    found = violations(path, text)
+
+    assert len(found) == 1, found
+    assert said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        (
+            "raftka/log/log.py",
+            "from random import Random\nfrom raftka.runtime.door import Files\nfrom raftka.wire.errors import Code\nfrom . import segment",
+        ),
+        ("raftka/wire/client.py", "from raftka.runtime.door import Connection\nfrom raftka.limits import REQUEST_BYTES"),
+        ("raftka/metadata/raft_core.py", "import pysyncobj"),
+        ("raftka/runtime/real.py", "import os, socket, threading, time, trio\nasync def f():\n    yield 1"),
+        ("raftka/runtime/real_files.py", "import os, threading\nfrom raftka.runtime.real import open_runtime"),
+        ("raftka/runtime/simulated.py", "import trio\nfrom raftka.runtime.door import Clock\nfrom raftka.wire.client import ClientConnection"),
+        (
+            "raftka/broker/node.py",
+            "import trio\nfrom raftka.log.log import Log\nfrom uuid import UUID\nfrom raftka.broker.handlers import fetch\ndef f():\n    yield 1",
+        ),
+        ("raftka/cli/topics.py", "import time, kafka\nfrom raftka.cluster import launch\nfrom raftka.runtime.real import open_runtime"),
+        ("compat/zookeeper_bridge/server.py", "from zookeeper_bridge.tree import Tree\nfrom raftka.metadata.image import MetadataImage"),
+        ("raftka/cli/x.py", "\n".join(LONG.splitlines()[:MAX_FUNCTION_LINES])),
+    ],
+)
+def test_what_is_allowed_is_not_found(path: str, source: str) -> None:
+    assert violations(path, f'"""Fine."""\n{source}\n') == []
