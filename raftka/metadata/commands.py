@@ -1,0 +1,234 @@
+"""What a broker may ask of the controller, and what it is answered: frozen values of plain fields, in one process and over the controller port alike.
+
+`to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node sent and raises ValueError for anything else.
+A reply is what its command's REPLY says; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+
+Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
+
+
+class Registered(NamedTuple):
+    broker_epoch: int
+
+
+class HeartbeatAnswer(NamedTuple):
+    fenced: bool
+    caught_up: bool
+    should_shutdown: bool
+
+
+class AlteredPartition(NamedTuple):
+    """With error 0 and with errors that know the partition: its state now, as the controller has it."""
+
+    topic_id: bytes
+    partition: int
+    error: int
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    partition_epoch: int = -1
+
+
+class CreatedTopic(NamedTuple):
+    name: str
+    topic_id: bytes  # zero with an error
+    error: int
+    message: str | None
+    num_partitions: int = -1
+    replication_factor: int = -1
+
+
+class DeletedTopic(NamedTuple):
+    name: str | None
+    topic_id: bytes
+    error: int
+    message: str | None
+
+
+class ProducerIdBlock(NamedTuple):
+    first: int
+    size: int
+
+
+class Change(NamedTuple):
+    """What the leader of one partition wants its ISR to be."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch as the leader saw it, -1: not known)
+
+
+class NewTopic(NamedTuple):
+    name: str
+    num_partitions: int = -1  # -1: the controller's num.partitions, or as many as there are assignments
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (partition, replicas in order of preference)
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class DoomedTopic(NamedTuple):
+    """Exactly one of them is to be given."""
+
+    name: str | None = None
+    topic_id: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    broker_id: int
+    incarnation_id: bytes
+    directory_id: bytes
+    cluster_id: str | None  # None: the broker has never been in a cluster
+    endpoints: Endpoints
+    rack: str | None = None
+    REPLY: ClassVar[Any] = Registered
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    broker_id: int
+    REPLY: ClassVar[Any] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    broker_id: int
+    broker_epoch: int
+    applied_offset: int  # of the metadata log
+    want_shutdown: bool = False
+    want_fenced: bool = False
+    REPLY: ClassVar[Any] = HeartbeatAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLost:
+    """Its connection broke and its port refuses: the process is gone, no need to wait for the session's end."""
+
+    broker_id: int
+    broker_epoch: int
+    REPLY: ClassVar[Any] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    broker_id: int
+    broker_epoch: int
+    changes: tuple[Change, ...]
+    REPLY: ClassVar[Any] = tuple[AlteredPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+    REPLY: ClassVar[Any] = tuple[CreatedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    topics: tuple[DoomedTopic, ...]
+    REPLY: ClassVar[Any] = tuple[DeletedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    broker_id: int
+    broker_epoch: int
+    REPLY: ClassVar[Any] = ProducerIdBlock
+
+
+@dataclass(frozen=True, slots=True)
+class WriteExtension:
+    """Puts and deletes (value None) of another package, one atomic batch."""
+
+    package: str
+    changes: tuple[tuple[bytes, bytes | None], ...]
+    read_at: int | None = None  # not to be done if the package's entries changed after this offset; None: in any case
+    REPLY: ClassVar[Any] = int  # the offset of the write
+
+
+Command = (
+    RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | AlterPartition | CreateTopics | DeleteTopics | AllocateProducerIds | WriteExtension
+)
+
+COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
+
+
+def to_wire(command: Command) -> tuple[str, tuple[Any, ...]]:
+    return type(command).__name__, tuple(getattr(command, name) for name in command.__slots__)
+
+
+def from_wire(name: str, values: Any) -> Command:
+    kind = COMMANDS.get(name)
+    if kind is None:
+        raise ValueError(f"no such command: {name!r:.40}")
+    command: Command = _reader_of(kind)(values)
+    return command
+
+
+def read_reply(command: Command, plain: Any) -> Any:
+    """The reply of another node's controller, with its names. Raises ValueError when it is none."""
+    return _reader_of(command.REPLY)(plain)
+
+
+_readers: dict[Any, Callable[[Any], Any]] = {}
+
+
+def _reader_of(kind: Any) -> Callable[[Any], Any]:
+    if kind not in _readers:
+        _readers[kind] = _reader(kind)
+    return _readers[kind]
+
+
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """What turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
+    arguments = get_args(kind)
+    if kind is None or kind in (int, str, bytes, bool):
+        return _scalar(type(None) if kind is None else kind)
+    if isinstance(kind, UnionType):
+        return _optional(_reader(arguments[0]))
+    if get_origin(kind) is tuple and arguments[-1] is Ellipsis:
+        return _sequence(_reader(arguments[0]))
+    if get_origin(kind) is tuple:
+        return _fields([_reader(each) for each in arguments], lambda *values: values)
+    hints = get_type_hints(kind)
+    names = getattr(kind, "_fields", None) or kind.__slots__
+    return _fields([_reader(hints[name]) for name in names], kind)
+
+
+def _scalar(kind: type[Any]) -> Callable[[Any], Any]:
+    def read(plain: Any) -> Any:
+        if type(plain) is not kind:
+            raise ValueError(f"{kind.__name__} expected, {type(plain).__name__} given")
+        return plain
+
+    return read
+
+
+def _optional(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda plain: None if plain is None else inner(plain)
+
+
+def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read(plain: Any) -> Any:
+        if not isinstance(plain, (list, tuple)):
+            raise ValueError(f"array expected, {type(plain).__name__} given")
+        return tuple([inner(each) for each in plain])
+
+    return read
+
+
+def _fields(readers: list[Callable[[Any], Any]], build: Callable[..., Any]) -> Callable[[Any], Any]:
+    def read(plain: Any) -> Any:
+        if not isinstance(plain, (list, tuple)) or len(plain) != len(readers):
+            raise ValueError(f"{len(readers)} fields expected")
+        return build(*[each(value) for each, value in zip(readers, plain, strict=True)])
+
+    return read

@@ -1,0 +1,328 @@
+"""The cluster's metadata at one offset: immutable, built record by record, equal on all nodes at equal offset.
+
+apply() copies the maps that a batch touches, shallow, so an image can be held as long as one likes. Knows no rule of the controller's: what a
+record says becomes so, and a record about something that is not there changes nothing (the same nothing on every node).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgpack
+
+from raftka.metadata.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerShuttingDown,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    ClusterFormed,
+    ConfigSet,
+    ExtensionDelete,
+    ExtensionPut,
+    FeatureLevelSet,
+    NoOp,
+    PartitionChanged,
+    ProducerIdsAllocated,
+    Record,
+    Replicas,
+    TopicCreated,
+    TopicDeleted,
+    UnknownRecord,
+    decode_batch,
+)
+
+SNAPSHOT_VERSION = 0
+NO_LEADER = -1
+TOPIC, BROKER = 2, 4  # Kafka's config resource types
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Endpoint(NamedTuple):
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+class BrokerImage(NamedTuple):
+    broker_id: int
+    epoch: int  # offset of its registration
+    incarnation_id: bytes
+    directory_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+    shutting_down: bool
+
+    @property
+    def alive(self) -> bool:
+        """May lead and be in an ISR."""
+        return not self.fenced and not self.shutting_down
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((each for each in self.endpoints if each.listener == listener), None)
+
+
+class PartitionImage(NamedTuple):
+    replicas: Replicas  # in order of preference
+    isr: Replicas
+    leader: int  # -1: none
+    leader_epoch: int
+    partition_epoch: int
+
+
+class TopicImage(NamedTuple):
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionImage, ...]
+
+
+class ExtensionImage(NamedTuple):
+    """What another package keeps in the metadata log."""
+
+    changed_at: int  # offset of its last change
+    entries: Mapping[bytes, bytes]
+
+
+@dataclass(slots=True)
+class Delta:
+    """What one apply changed; ids are enough, the values are in the two images."""
+
+    cluster_formed: bool = False
+    topics_changed: set[bytes] = field(default_factory=set)  # created ones included
+    topics_deleted: dict[bytes, TopicImage] = field(default_factory=dict)
+    partitions_changed: list[tuple[bytes, int]] = field(default_factory=list)  # those of created topics included
+    brokers_changed: set[int] = field(default_factory=set)  # gone ones included
+    configs_changed: set[tuple[int, str]] = field(default_factory=set)
+    extensions_changed: dict[str, set[bytes]] = field(default_factory=dict)
+    reloaded: bool = False  # the image came from a snapshot: take everything as changed
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    offset: int = 0  # of the last entry in it
+    cluster_id: str | None = None
+    features: Mapping[str, int] = EMPTY
+    brokers: Mapping[int, BrokerImage] = EMPTY
+    topics: Mapping[bytes, TopicImage] = EMPTY  # by id
+    topic_ids: Mapping[str, bytes] = EMPTY  # by name
+    partition_count: int = 0
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = EMPTY  # by (resource type, resource)
+    next_producer_id: int = 0
+    extensions: Mapping[str, ExtensionImage] = EMPTY  # by package
+
+    def topic_named(self, name: str) -> TopicImage | None:
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionImage | None:
+        topic = self.topics.get(topic_id)
+        return topic.partitions[partition] if topic is not None and 0 <= partition < len(topic.partitions) else None
+
+    def alive(self, broker_id: int) -> bool:
+        """Registered, not fenced, not shutting down."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.alive
+
+    def alive_brokers(self) -> list[int]:
+        return [broker.broker_id for broker in self.brokers.values() if broker.alive]
+
+    def config(self, resource_type: int, resource: str) -> Mapping[str, str]:
+        """What was set on this very resource."""
+        return self.configs.get((resource_type, resource), EMPTY)
+
+    def apply(self, offset: int, records: Sequence[Record]) -> "tuple[MetadataImage, Delta]":
+        draft = _Draft(self, offset)
+        for record in records:
+            draft.replay(record)
+        return draft.finish(), draft.delta
+
+    def apply_entry(self, index: int, data: bytes) -> "tuple[MetadataImage, Delta]":
+        """Apply a committed Raft entry. Empty data is an entry of Raft's own.
+
+        An entry that stands at another index than its controller decided it for is void on every node: that controller did not know all that
+        came before it. Raises UnknownRecord.
+        """
+        if not data:
+            return replace(self, offset=index), Delta()
+        decided_at, records = decode_batch(data)
+        return self.apply(index, records if decided_at == index else ())
+
+    def to_snapshot(self) -> bytes:
+        brokers = tuple(self.brokers.values())
+        topics = tuple(self.topics.values())
+        configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
+        extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
+        values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions)
+        data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
+        return data
+
+    @classmethod
+    def from_snapshot(cls, data: bytes) -> "MetadataImage":
+        """Raises UnknownRecord for a snapshot of a newer raftka."""
+        version, *values = msgpack.unpackb(data, use_list=False, strict_map_key=False)
+        if version > SNAPSHOT_VERSION:
+            raise UnknownRecord(f"snapshot version {version} is newer than this node")
+        offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions = values
+        by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2])) for topic in topics}
+        return cls(
+            offset=offset,
+            cluster_id=cluster_id,
+            features=features,
+            brokers={broker[0]: _broker(*broker) for broker in brokers},
+            topics=by_id,
+            topic_ids={topic.name: topic.topic_id for topic in by_id.values()},
+            partition_count=sum(len(topic.partitions) for topic in by_id.values()),
+            configs={(kind, resource): config for kind, resource, config in configs},
+            next_producer_id=next_producer_id,
+            extensions={package: ExtensionImage(changed_at, entries) for package, changed_at, entries in extensions},
+        )
+
+
+def _broker(broker_id: int, epoch: int, incarnation_id: bytes, directory_id: bytes, endpoints: Any, *rest: Any) -> BrokerImage:
+    return BrokerImage(broker_id, epoch, incarnation_id, directory_id, tuple(Endpoint(*each) for each in endpoints), *rest)
+
+
+class _Draft:
+    """One apply under way: copies of the maps it has touched."""
+
+    def __init__(self, before: MetadataImage, offset: int) -> None:
+        self.before = before
+        self.offset = offset
+        self.delta = Delta()
+        self.changed: dict[str, Any] = {}
+        self.partitions: dict[bytes, list[PartitionImage]] = {}  # of topics being changed: a topic of 10,000 is copied once, not 10,000 times
+        self.entries: dict[str, dict[bytes, bytes]] = {}  # of extensions being changed
+
+    def _own(self, name: str) -> dict[Any, Any]:
+        if name not in self.changed:
+            self.changed[name] = dict(getattr(self.before, name))
+        owned: dict[Any, Any] = self.changed[name]
+        return owned
+
+    def _now(self, name: str) -> Any:
+        return self.changed[name] if name in self.changed else getattr(self.before, name)
+
+    def finish(self) -> MetadataImage:
+        for topic_id, partitions in self.partitions.items():
+            if topic_id in self._now("topics"):
+                topics = self._own("topics")
+                topics[topic_id] = topics[topic_id]._replace(partitions=tuple(partitions))
+        for package, entries in self.entries.items():
+            self._own("extensions")[package] = ExtensionImage(self.offset, entries)
+        return replace(self.before, offset=self.offset, **self.changed)
+
+    def replay(self, record: Record) -> None:
+        match record:
+            case PartitionChanged():
+                self._partition_changed(record)
+            case TopicCreated():
+                self._topic_created(record)
+            case TopicDeleted(topic_id):
+                self._topic_deleted(topic_id)
+            case BrokerRegistered():
+                self._broker_registered(record)
+            case BrokerFenced(broker_id, epoch):
+                self._broker_changed(broker_id, epoch, fenced=True)
+            case BrokerUnfenced(broker_id, epoch):
+                self._broker_changed(broker_id, epoch, fenced=False)
+            case BrokerShuttingDown(broker_id, epoch):
+                self._broker_changed(broker_id, epoch, shutting_down=True)
+            case BrokerUnregistered(broker_id, epoch):
+                self._broker_unregistered(broker_id, epoch)
+            case ConfigSet():
+                self._config_set(record)
+            case ProducerIdsAllocated():
+                self.changed["next_producer_id"] = record.next_producer_id
+            case ExtensionPut(package, key, value):
+                self._extension(package, key)[key] = value
+            case ExtensionDelete(package, key):
+                self._extension(package, key).pop(key, None)
+            case ClusterFormed(cluster_id):
+                self.changed["cluster_id"] = cluster_id
+                self.delta.cluster_formed = True
+            case FeatureLevelSet(name, level):
+                _put(self._own("features"), name, level or None)
+            case NoOp():
+                pass
+
+    def _topic_created(self, record: TopicCreated) -> None:
+        partitions = tuple(PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions)
+        self._own("topics")[record.topic_id] = TopicImage(record.name, record.topic_id, partitions)
+        self._own("topic_ids")[record.name] = record.topic_id
+        self.changed["partition_count"] = self._now("partition_count") + len(partitions)
+        self.delta.topics_changed.add(record.topic_id)
+        self.delta.partitions_changed += [(record.topic_id, index) for index in range(len(partitions))]
+
+    def _topic_deleted(self, topic_id: bytes) -> None:
+        topic = self._own("topics").pop(topic_id, None)
+        if topic is None:
+            return
+        del self._own("topic_ids")[topic.name]
+        self.changed["partition_count"] = self._now("partition_count") - len(topic.partitions)
+        if (TOPIC, topic.name) in self._now("configs"):
+            del self._own("configs")[TOPIC, topic.name]
+            self.delta.configs_changed.add((TOPIC, topic.name))
+        self.delta.topics_changed.discard(topic_id)
+        self.delta.partitions_changed = [each for each in self.delta.partitions_changed if each[0] != topic_id]
+        if topic_id in self.before.topics:
+            self.delta.topics_deleted[topic_id] = self.before.topics[topic_id]
+
+    def _partition_changed(self, record: PartitionChanged) -> None:
+        partitions = self._partitions_of(record.topic_id)
+        if not 0 <= record.partition < len(partitions):
+            return
+        replicas = partitions[record.partition].replicas if record.replicas is None else record.replicas
+        now = PartitionImage(replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch)
+        partitions[record.partition] = now
+        self.delta.topics_changed.add(record.topic_id)
+        self.delta.partitions_changed.append((record.topic_id, record.partition))
+
+    def _partitions_of(self, topic_id: bytes) -> list[PartitionImage]:
+        if topic_id not in self.partitions:
+            topic = self._now("topics").get(topic_id)
+            if topic is None:
+                return []
+            self.partitions[topic_id] = list(topic.partitions)
+        return self.partitions[topic_id]
+
+    def _broker_registered(self, record: BrokerRegistered) -> None:
+        endpoints = tuple(Endpoint(*each) for each in record.endpoints)
+        who = (record.broker_id, self.offset, record.incarnation_id, record.directory_id)
+        self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, fenced=True, shutting_down=False)
+        self.delta.brokers_changed.add(record.broker_id)
+
+    def _broker_changed(self, broker_id: int, epoch: int, **changes: bool) -> None:
+        broker = self._now("brokers").get(broker_id)
+        if broker is not None and broker.epoch == epoch:
+            self._own("brokers")[broker_id] = broker._replace(**changes)
+            self.delta.brokers_changed.add(broker_id)
+
+    def _broker_unregistered(self, broker_id: int, epoch: int) -> None:
+        broker = self._now("brokers").get(broker_id)
+        if broker is not None and broker.epoch == epoch:
+            del self._own("brokers")[broker_id]
+            self.delta.brokers_changed.add(broker_id)
+
+    def _config_set(self, record: ConfigSet) -> None:
+        resource = (record.resource_type, record.resource)
+        values = dict(self._now("configs").get(resource, EMPTY))
+        _put(values, record.name, record.value)
+        _put(self._own("configs"), resource, values or None)
+        self.delta.configs_changed.add(resource)
+
+    def _extension(self, package: str, key: bytes) -> dict[bytes, bytes]:
+        self.delta.extensions_changed.setdefault(package, set()).add(key)
+        if package not in self.entries:
+            known = self.before.extensions.get(package)
+            self.entries[package] = {} if known is None else dict(known.entries)
+        return self.entries[package]
+
+
+def _put(values: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
