@@ -1,0 +1,224 @@
+"""What a follower does with the answers to its fetches: append, flush, fetch again; truncate by leader epoch (KIP-320); wait after errors.
+
+One `FollowerFetch` is one partition under one leader epoch. Pure: it is asked for the next fetch and told what came and what was done, and
+returns effects in the order in which they must happen. Knows no connection, no log, no wire format; many partitions share one Fetch request.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+
+from raftka.replication.partition import AdvanceHighWatermark, FollowerState
+from raftka.wire.errors import Code
+
+BACK_OFF_S = (0.05, 1.0)  # after the first error, and at most; each further error in a row doubles it
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What to ask the leader for."""
+
+    fetch_offset: int  # all below is flushed here: the leader counts on it
+    last_fetched_epoch: int  # -1: the log is empty
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One partition of a Fetch response."""
+
+    error: Code
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: memoryview | bytes = b""
+    diverging: tuple[int, int] | None = None  # (epoch, its end offset at the leader): no records came
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRecords:
+    """Append as follower of `leader_epoch`, then call appended(), or append_failed()."""
+
+    records: memoryview | bytes
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Make the log durable, then call flushed(log end); until then nothing is fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    """Cut the log, and forget every epoch that begins there or later, also one without records; then call truncated()."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartAfresh:
+    """Throw the whole log away and begin at `offset`, then call truncated()."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetLogStart:
+    """The leader has deleted what is before."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskOffsets:
+    """Ask the leader (ListOffsets -2 and -1, with our epoch) where its log begins and ends, then call offsets(), or failed()."""
+
+    leader_epoch: int
+
+
+Effect = AppendRecords | Flush | TruncateTo | StartAfresh | SetLogStart | AskOffsets | AdvanceHighWatermark
+Effects = tuple[Effect, ...]
+NOTHING: Effects = ()
+
+
+class Phase(Enum):
+    READY = "ready"
+    FETCHING = "fetching"
+    WRITING = "writing"  # append, truncation or flush under way
+    ASKING = "asking"  # for the leader's offsets
+    BACKED_OFF = "backed off"
+    FENCED = "fenced"  # our leader epoch is over: only a new image helps
+
+
+class FollowerFetch:
+    """The fetching of one partition. `epoch_end(epoch)`: the log's largest epoch <= `epoch` and where it ends, (-1, -1) if there is none."""
+
+    def __init__(
+        self, state: FollowerState, log_start: int, log_end: int, flushed_offset: int, latest_epoch: int, epoch_end: Callable[[int], tuple[int, int]]
+    ) -> None:
+        self.state = state
+        self.phase = Phase.READY
+        self.retry_at = -inf
+        self._log_start = log_start
+        self._log_end = log_end
+        self._flushed_offset = flushed_offset
+        self._latest_epoch = latest_epoch
+        self._epoch_end = epoch_end
+        self._errors = 0
+        self._asked = False
+        self._leader_high_watermark = self._leader_log_start = -1
+
+    def start(self) -> Effects:
+        """What an earlier role has left unflushed is flushed first: the first fetch offset is a claim too."""
+        return self._flush_first() if self._flushed_offset < self._log_end else NOTHING
+
+    def next_fetch(self, now: float) -> Position | None:
+        """The partition's part of the next Fetch request, or None; who gets one must report answered() or failed()."""
+        if self.phase is Phase.BACKED_OFF and now >= self.retry_at:
+            self.phase = Phase.READY
+        if self.phase is not Phase.READY:
+            return None
+        self.phase = Phase.FETCHING
+        return Position(self._flushed_offset, self._latest_epoch, self.state.leader_epoch)
+
+    def answered(self, answer: Answer, now: float) -> Effects:
+        """The partition's part of a Fetch response; not for us any more if we asked for nothing."""
+        if self.phase is not Phase.FETCHING:
+            return NOTHING
+        if answer.error is not Code.NONE:
+            return self._refused(answer.error, now)
+        self._errors = 0
+        self._asked = False
+        if answer.diverging is not None:
+            self.phase = Phase.WRITING
+            return (TruncateTo(self._common_end(*answer.diverging)),)
+        self._leader_high_watermark = answer.high_watermark  # not the answer itself: its records' buffer belongs to the connection
+        self._leader_log_start = answer.log_start_offset
+        if len(answer.records):
+            self.phase = Phase.WRITING
+            return (AppendRecords(answer.records, self.state.leader_epoch),)
+        self.phase = Phase.READY
+        return self._learn()
+
+    def appended(self, log_end: int, latest_epoch: int) -> Effects:
+        """The log took the records; it may have taken none (batches of a leader epoch above ours are left out)."""
+        self._log_end = log_end
+        self._latest_epoch = latest_epoch
+        return self._learn() + self._flush_first()
+
+    def append_failed(self, now: float) -> Effects:
+        """The log refused the records: they are fetched again, from another answer."""
+        return self.failed(now)
+
+    def truncated(self, log_end: int, latest_epoch: int) -> Effects:
+        """The cut itself need not be durable: should it come back with a power loss, its epochs give it away again."""
+        self._log_end = log_end
+        self._latest_epoch = latest_epoch
+        self._flushed_offset = min(self._flushed_offset, log_end)
+        self._log_start = min(self._log_start, log_end)
+        self.state.truncated(log_end)
+        return self._flush_first()
+
+    def flushed(self, offset: int) -> Effects:
+        """Everything below `offset` is on our disk. Fetching goes on when this reaches the log end."""
+        self._flushed_offset = max(self._flushed_offset, min(offset, self._log_end))
+        if self.phase is Phase.WRITING and self._flushed_offset == self._log_end:
+            self.phase = Phase.READY
+        return NOTHING
+
+    def offsets(self, leader_start: int, leader_end: int) -> Effects:
+        """After OFFSET_OUT_OF_RANGE: where the leader's log is. Behind its start nothing of ours can be continued; beyond its end we are cut."""
+        if self.phase is not Phase.ASKING:
+            return NOTHING
+        self.phase = Phase.WRITING
+        if leader_end < self._log_end:
+            return (TruncateTo(leader_end),)
+        if leader_start > self._log_end:
+            self._log_start = leader_start
+            return (StartAfresh(leader_start),)
+        return self._flush_first()
+
+    def failed(self, now: float) -> Effects:
+        """No answer: the connection is gone, or the whole request was refused."""
+        self.phase = Phase.BACKED_OFF
+        first, most = BACK_OFF_S
+        self.retry_at = now + min(most, first * 2.0**self._errors)
+        self._errors = min(self._errors + 1, 16)
+        return NOTHING
+
+    # -- the rules ------------------------------------------------------------------------------------------------------------
+
+    def _refused(self, error: Code, now: float) -> Effects:
+        if error is Code.FENCED_LEADER_EPOCH:  # asking again with the same epoch would be refused for ever
+            self.phase = Phase.FENCED
+            return NOTHING
+        if error is Code.OFFSET_OUT_OF_RANGE and not self._asked:  # out of range again after asking: wait before asking again
+            self._asked = True
+            self.phase = Phase.ASKING
+            return (AskOffsets(self.state.leader_epoch),)
+        self._asked = False
+        return self.failed(now)
+
+    def _common_end(self, epoch: int, leader_end: int) -> int:
+        """Where our log and the leader's are surely the same up to: its answer is about the largest epoch it has that is not above ours."""
+        our_epoch, our_end = self._epoch_end(epoch)
+        if our_epoch == epoch:
+            return min(our_end, leader_end, self._log_end)
+        if our_epoch < 0:  # nothing of that epoch or before it: the leader's end is all there is to go by
+            return min(leader_end, self._log_end)
+        return min(our_end, self._log_end)  # the leader's next answer is about an epoch further down
+
+    def _learn(self) -> Effects:
+        effects: Effects = self.state.told(self._leader_high_watermark, self._log_end)
+        start = min(self._leader_log_start, self._log_end)
+        if start > self._log_start:
+            self._log_start = start
+            effects += (SetLogStart(start),)
+        return effects
+
+    def _flush_first(self) -> Effects:
+        if self._flushed_offset >= self._log_end:
+            self.phase = Phase.READY
+            return NOTHING
+        self.phase = Phase.WRITING
+        return (Flush(),)
