@@ -1,0 +1,123 @@
+"""The compressions of record batches: gzip, snappy, lz4, zstd. Decompression never makes more than its limit. Knows no records.
+
+cramjam is imported at first use: a broker that stores what it is given never needs it.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as struct_error
+from typing import Any
+
+from raftka.limits import DECOMPRESSED_BYTES
+from raftka.runtime.door import Buffer
+from raftka.wire.errors import ProtocolError
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# Java's clients write snappy in the blocks of xerial's stream; librdkafka and others write one bare block. Both are read.
+_XERIAL = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_BLOCK_SIZE = Struct(">i")
+_TOO_SMALL = "failed to write whole buffer"
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    import cramjam
+
+    match codec:
+        case 0:
+            return bytes(data)
+        case 1:
+            return bytes(cramjam.gzip.compress(data))
+        case 2:
+            return _xerial(data)
+        case 3:
+            return bytes(cramjam.lz4.compress(data))
+        case 4:
+            return bytes(cramjam.zstd.compress(data, level=3))
+    raise ValueError(f"no compression {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Buffer:
+    """Raises ProtocolError for what is not of that codec, and for more than `limit_bytes`."""
+    import cramjam
+
+    match codec:
+        case 0:
+            return data
+        case 1:
+            return _into(cramjam.gzip.decompress_into, data, limit_bytes)
+        case 2:
+            return _snappy(data, limit_bytes)
+        case 3:
+            return _into(cramjam.lz4.decompress_into, data, limit_bytes)
+        case 4:
+            return _into(cramjam.zstd.decompress_into, data, limit_bytes)
+    raise ProtocolError(f"no compression {codec}")
+
+
+def _into(decompress_into: Any, data: Buffer, limit_bytes: int) -> Buffer:
+    """Into a buffer that does not grow by itself; when it was too small, again into a larger one: at most an eighth of the work is done in vain."""
+    import cramjam
+
+    room = min(max(8 * len(data), 4096), limit_bytes)
+    while True:
+        out = bytearray(room)
+        try:
+            return memoryview(out)[: decompress_into(data, out)]
+        except cramjam.DecompressionError as error:
+            if _TOO_SMALL not in str(error):
+                raise ProtocolError(f"compressed records: {error}") from error
+        if room == limit_bytes:
+            raise _too_much(limit_bytes)
+        room = min(8 * room, limit_bytes)
+
+
+def _too_much(limit_bytes: int) -> ProtocolError:
+    return ProtocolError(f"compressed records of more than {limit_bytes} bytes", DECOMPRESSED_BYTES)
+
+
+def _xerial(data: Buffer) -> bytes:
+    import cramjam
+
+    parts = [_XERIAL]
+    view = memoryview(data)
+    for at in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[at : at + _XERIAL_BLOCK_BYTES]))
+        parts += [_BLOCK_SIZE.pack(len(block)), block]
+    return b"".join(parts)
+
+
+def _snappy(data: Buffer, limit_bytes: int) -> Buffer:
+    import cramjam
+
+    view = memoryview(data)
+    out: list[Buffer] = []
+    left = limit_bytes
+    try:
+        for block in _blocks(view):
+            size = cramjam.snappy.decompress_raw_len(block)
+            if size > left:
+                raise _too_much(limit_bytes)
+            if size > 64 * len(block):  # 21:1 is the most that snappy can: it claims what it does not have
+                raise ProtocolError(f"a snappy block of {len(block)} bytes that claims {size}")
+            left -= size
+            out.append(bytes(cramjam.snappy.decompress_raw(block)))
+    except (cramjam.DecompressionError, struct_error) as error:
+        raise ProtocolError(f"compressed records: {error}") from error
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def _blocks(view: memoryview) -> Iterator[memoryview]:
+    if bytes(view[:8]) != _XERIAL[:8]:
+        yield view
+        return
+    position = len(_XERIAL)
+    while position < len(view):
+        size = _BLOCK_SIZE.unpack_from(view, position)[0]
+        position += _BLOCK_SIZE.size
+        if not 0 < size <= len(view) - position:
+            raise ProtocolError(f"a snappy block of {size} bytes with {len(view) - position} to come")
+        yield view[position : position + size]
+        position += size

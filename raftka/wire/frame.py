@@ -1,0 +1,211 @@
+"""Frames: a size, a header, a message. Cuts them out of a stream of bytes and puts them together. Knows no connection and no API by name but one.
+
+Headers: a request of a flexible version ends its header with tagged fields; so does its response, but for ApiVersions, whose reader does not know
+the version yet.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from struct import error as struct_error
+from typing import Any, NamedTuple
+
+from raftka.limits import REQUEST_BYTES
+from raftka.runtime.door import Buffer, FileSpan
+from raftka.wire.codec import size_of, skip_tags
+from raftka.wire.errors import ProtocolError
+from raftka.wire.schema import Api, Row
+
+API_VERSIONS_KEY = 18
+OWN_PIECE_BYTES = 8192  # content from this size on is not copied into its neighbours
+
+_SIZE = Struct(">i")
+_KEY_AND_VERSION = Struct(">hh")
+_REQUEST_HEADER = Struct(">hhih")
+_SIZE_AND_CORRELATION = Struct(">ii")
+_STRANGERS = {b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP", b"PUT ": "HTTP", b"\x16\x03\x01": "TLS", b"\x16\x03\x03": "TLS"}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def request_api(frame: memoryview) -> tuple[int, int]:
+    """API key and version: what tells how the rest of the header is to be read."""
+    try:
+        return _KEY_AND_VERSION.unpack_from(frame, 0)
+    except struct_error as error:
+        raise ProtocolError(f"a frame of {len(frame)} bytes") from error
+
+
+def decode_request_header(frame: memoryview, position: int = 0, *, flexible: bool) -> tuple[RequestHeader, int]:
+    """The header and the position of the message behind it."""
+    try:
+        key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame, position)
+        position += _REQUEST_HEADER.size
+        client_id = None
+        if size >= 0:
+            client_id = str(frame[position : position + size], "utf-8", "replace")
+            position += size
+        if flexible:
+            count = frame[position]
+            position = skip_tags(frame, position + 1, count) if count else position + 1
+    except (struct_error, IndexError) as error:
+        raise ProtocolError("the request ends inside its header") from error
+    if position > len(frame):
+        raise ProtocolError("the request ends inside its header")
+    return RequestHeader(key, version, correlation_id, client_id), position
+
+
+def decode_response_header(frame: memoryview, api: Api, version: int) -> tuple[int, int]:
+    """The correlation id and the position of the message behind the header."""
+    try:
+        position = 4
+        if _has_tags(api, version):
+            position = skip_tags(frame, 5, frame[4])
+        return _SIZE.unpack_from(frame, 0)[0], position
+    except (struct_error, IndexError) as error:
+        raise ProtocolError("the response ends inside its header") from error
+
+
+def _has_tags(api: Api, version: int) -> bool:
+    return version in api.flexible and api.key != API_VERSIONS_KEY
+
+
+def encode_request(api: Api, version: int, correlation_id: int, client_id: str | None, row: Row) -> bytes:
+    """The whole frame. Raises ValueError for a value that this version can not carry."""
+    name = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if version in api.flexible else b""
+    header = _REQUEST_HEADER.pack(api.key, version, correlation_id, -1 if client_id is None else len(name)) + name + tags
+    parts: list[Any] = [header]
+    api.request_parts(version, row, parts)
+    return b"".join([_SIZE.pack(size_of(parts)), *parts])
+
+
+def encode_response(api: Api, version: int, correlation_id: int, row: Row) -> list[Buffer | FileSpan]:
+    """The whole frame, in as many pieces as its records make necessary; nearly always one."""
+    parts: list[Any] = [b"\0"] if _has_tags(api, version) else []
+    api.response_parts(version, row, parts)
+    if not api.response.carries_records:
+        body = b"".join(parts)
+        return [_SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body]
+    return merge([_SIZE_AND_CORRELATION.pack(size_of(parts) + 4, correlation_id), *parts])
+
+
+def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
+    """Neighbours that are small become one piece."""
+    merged: list[Buffer | FileSpan] = []
+    small: list[Buffer] = []
+    for part in parts:
+        if isinstance(part, FileSpan) or len(part) >= OWN_PIECE_BYTES:
+            if small:
+                merged.append(b"".join(small))
+                small = []
+            merged.append(part)
+        else:
+            small.append(part)
+    if small:
+        merged.append(b"".join(small))
+    return merged
+
+
+class BufferPool:
+    """Buffers of frames that came in pieces. A fresh one costs more than what is received into it, so those of a turn serve again after it."""
+
+    def __init__(self, keep_bytes: int = 4 * 1024 * 1024) -> None:
+        self.keep_bytes = keep_bytes
+        self._free: list[bytearray] = []
+        self._retired: list[bytearray] = []
+
+    def take(self, size: int) -> bytearray:
+        """At least `size` bytes, with anything in them."""
+        for at, buffer in enumerate(self._free):
+            if size <= len(buffer) <= 8 * size:
+                return self._free.pop(at)
+        return bytearray(size)
+
+    def retire(self, buffer: bytearray) -> None:
+        """Its frame was handed out and is in use until the turn ends."""
+        self._retired.append(buffer)
+
+    def turn_ended(self) -> None:
+        kept = sum(map(len, self._free))
+        for buffer in self._retired:
+            kept += len(buffer)
+            if kept <= self.keep_bytes:
+                self._free.append(buffer)
+        self._retired.clear()
+
+
+class FrameBuffer:
+    """Cuts frames out of what comes. What a frame takes in memory grows with the bytes that came, never with the size it claims."""
+
+    def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: BufferPool | None = None) -> None:
+        self.limit_bytes = limit_bytes
+        self._pool = pool
+        self._buffer = bytearray()  # the beginning of a frame, its size in front
+        self._have = 0
+        self._need = 4
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has begun and not ended."""
+        return self._have
+
+    @property
+    def buffer_bytes(self) -> int:
+        return len(self._buffer)
+
+    def feed(self, view: memoryview) -> list[memoryview]:
+        """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that is as short-lived. Raises ProtocolError."""
+        frames: list[memoryview] = []
+        position = self._continue(view, frames) if self._have else 0
+        end = len(view)
+        while end - position >= 4:
+            stop = position + 4 + self._checked(_SIZE.unpack_from(view, position)[0])
+            if stop > end:
+                break
+            frames.append(view[position + 4 : stop])
+            position = stop
+        if position < end:
+            self._need = 4 if end - position < 4 else 4 + _SIZE.unpack_from(view, position)[0]
+            self._store(view[position:])
+        return frames
+
+    def _continue(self, view: memoryview, frames: list[memoryview]) -> int:
+        """Take what belongs to the frame that has begun; returns how much that is."""
+        position = 0
+        if self._have < 4:
+            position = min(4 - self._have, len(view))
+            self._store(view[:position])
+            if self._have < 4:
+                return position
+            self._need = 4 + self._checked(_SIZE.unpack_from(self._buffer)[0])
+        taken = view[position : position + self._need - self._have]
+        self._store(taken)
+        if self._have == self._need:
+            frames.append(memoryview(self._buffer)[4 : self._need])
+            if self._pool is not None:
+                self._pool.retire(self._buffer)
+            self._buffer, self._have, self._need = bytearray(), 0, 4
+        return position + len(taken)
+
+    def _store(self, piece: memoryview) -> None:
+        have = self._have + len(piece)
+        if have > len(self._buffer):
+            room = max(have, min(self._need, max(4 * have, 4096)))
+            larger = self._pool.take(room) if self._pool is not None else bytearray(room)
+            larger[: self._have] = memoryview(self._buffer)[: self._have]
+            self._buffer = larger
+        self._buffer[self._have : have] = piece
+        self._have = have
+
+    def _checked(self, size: int) -> int:
+        if 0 <= size <= self.limit_bytes:
+            return size
+        start = _SIZE.pack(size)
+        stranger = next((name for bytes_, name in _STRANGERS.items() if start.startswith(bytes_)), None)
+        what = f"{stranger} instead of Kafka's protocol" if stranger else f"a frame of {size} bytes, {self.limit_bytes} are possible"
+        raise ProtocolError(what, REQUEST_BYTES if size > 0 and stranger is None else None)

@@ -1,0 +1,63 @@
+"""CreateTopics (19) and DeleteTopics (20)."""
+
+from raftka.wire.schema import api
+
+CREATE_TOPICS = api(
+    "CreateTopics",
+    19,
+    versions="2-7",
+    flexible="5+",
+    request="""
+    topics []
+        name                    string
+        num_partitions          int32       # -1: the broker's default
+        replication_factor      int16       # -1: the broker's default
+        assignments []
+            partition_index     int32
+            broker_ids          int32[]
+        configs []
+            name                string
+            value               string?
+    timeout_ms                  int32=60000
+    validate_only               bool
+""",
+    response="""
+    throttle_time_ms            int32
+    topics []
+        name                    string
+        topic_id                uuid        7+
+        error_code              int16
+        error_message           string?
+        topic_config_error_code int16       5+ @0
+        num_partitions          int32=-1    5+
+        replication_factor      int16=-1    5+
+        configs []?                         5+
+            name                string
+            value               string?
+            read_only           bool
+            config_source       int8=-1
+            is_sensitive        bool
+""",
+)
+
+DELETE_TOPICS = api(
+    "DeleteTopics",
+    20,
+    versions="1-6",
+    flexible="4+",
+    request="""
+    topics []                               6+ !
+        name                    string?
+        topic_id                uuid
+    topic_names                 string[]    0-5
+    timeout_ms                  int32
+""",
+    response="""
+    throttle_time_ms            int32
+    responses []
+        name                    string?6+
+        topic_id                uuid        6+
+        error_code              int16
+        error_message           string?     5+
+""",
+)

@@ -1,0 +1,103 @@
+"""An API: its versions, its two messages, and their codecs, compiled at first use. Knows neither frames nor what the messages mean."""
+
+from functools import cached_property
+from typing import Any
+
+from raftka.wire.decoder import Decoder, compile_decoder
+from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.errors import ProtocolError
+from raftka.wire.notation import parse_struct, parse_versions
+from raftka.wire.rows import NO_VERSION, ZERO_UUID, Row, Struct, Versions
+
+__all__ = ["ZERO_UUID", "Api", "Row", "Struct", "Versions", "api"]
+
+
+def api(name: str, key: int, *, versions: str, flexible: str | None, request: str, response: str, announce: str | None = None) -> "Api":
+    """`versions` are those whose messages are known, `announce` (default: the same) those that ApiVersions shows; notation.py tells the rest."""
+    known = parse_versions(versions)
+    return Api(
+        name,
+        key,
+        known,
+        flexible=parse_versions(flexible) if flexible else NO_VERSION,
+        announced=parse_versions(announce) if announce else known,
+        request=request,
+        response=response,
+    )
+
+
+class Api:
+    """Requests are decoded as a stranger's: with a limit on the objects made. Responses only within what their bytes allow."""
+
+    def __init__(self, name: str, key: int, versions: Versions, *, flexible: Versions, announced: Versions, request: str, response: str) -> None:
+        self.name = name
+        self.key = key
+        self.versions = versions
+        self.announced = announced
+        self.flexible = flexible
+        self._texts = request, response
+        self._decoders: tuple[dict[int, Decoder], dict[int, Decoder]] = ({}, {})
+        self._encoders: tuple[dict[int, Encoder], dict[int, Encoder]] = ({}, {})
+
+    @property
+    def min_version(self) -> int:
+        return self.versions.low
+
+    @property
+    def max_version(self) -> int:
+        return self.versions.high
+
+    @property
+    def flexible_from(self) -> int | None:
+        """The first flexible version, None if there is none."""
+        return None if self.flexible == NO_VERSION else self.flexible.low
+
+    @cached_property
+    def request(self) -> Struct:
+        return parse_struct(f"{self.name}Request", self._texts[0])
+
+    @cached_property
+    def response(self) -> Struct:
+        return parse_struct(f"{self.name}Response", self._texts[1])
+
+    def decode_request(self, version: int, view: memoryview, position: int = 0) -> tuple[Row, int]:
+        """The row, and the position behind it. `records` are slices of `view`. Raises ProtocolError."""
+        return (self._decoders[0].get(version) or self._decoder(0, version))(view, position)
+
+    def decode_response(self, version: int, view: memoryview, position: int = 0) -> tuple[Row, int]:
+        return (self._decoders[1].get(version) or self._decoder(1, version))(view, position)
+
+    def encode_request(self, version: int, row: Row) -> bytes:
+        """Without header. Raises ValueError for a value that this version can not carry."""
+        parts: list[Any] = []
+        self.request_parts(version, row, parts)
+        return b"".join(parts)
+
+    def encode_response(self, version: int, row: Row) -> bytes:
+        parts: list[Any] = []
+        self.response_parts(version, row, parts)
+        return b"".join(parts)
+
+    def request_parts(self, version: int, row: Row, parts: list[Any]) -> None:
+        """Append the pieces of the encoding; those of `records` as they are, buffers or spans of files."""
+        (self._encoders[0].get(version) or self._encoder(0, version))(row, parts)
+
+    def response_parts(self, version: int, row: Row, parts: list[Any]) -> None:
+        (self._encoders[1].get(version) or self._encoder(1, version))(row, parts)
+
+    def _decoder(self, side: int, version: int) -> Decoder:
+        if version not in self.versions:
+            raise ProtocolError(f"{self.name} v{version}: versions {self.min_version} to {self.max_version} are known")
+        struct = self.response if side else self.request
+        self._decoders[side][version] = compile_decoder(struct, version, flexible=version in self.flexible, bounded=side == 0)
+        return self._decoders[side][version]
+
+    def _encoder(self, side: int, version: int) -> Encoder:
+        if version not in self.versions:
+            raise ValueError(f"{self.name} v{version}: versions {self.min_version} to {self.max_version} are known")
+        struct = self.response if side else self.request
+        self._encoders[side][version] = compile_encoder(struct, version, flexible=version in self.flexible)
+        return self._encoders[side][version]
+
+    def __repr__(self) -> str:
+        return f"<api {self.name} {self.key}>"
