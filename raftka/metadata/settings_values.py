@@ -1,0 +1,115 @@
+"""What a setting is: its type, how its text becomes a value, which values are valid. Knows no setting by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class Type(IntEnum):
+    """As DescribeConfigs numbers them."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BITS = {Type.INT: 32, Type.SHORT: 16, Type.LONG: 64}
+
+Check = Callable[[Any], str | None]  # None: valid; else what is wrong, as a sentence without its subject
+
+
+class SettingError(ValueError):
+    """A name or a value that will not do; the text is for whoever wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    type: Type
+    default: str | None
+    check: Check | None = None
+    synonyms: tuple[str, ...] = ()  # of a topic's setting: the broker's names for its default, the strongest first
+    doc: str = ""
+    dynamic: bool = False  # may be changed while the broker runs
+    used: bool = True  # False: known, so that Kafka's own files are taken, but nothing here looks at it
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type in (Type.PASSWORD, Type.UNKNOWN)
+
+    def parse(self, text: str | None) -> Any:
+        """The value; None stays None. Raises SettingError."""
+        if text is None:
+            return None
+        value = self._read(text.strip())
+        wrong = self.check(value) if self.check is not None else None
+        if wrong is not None:
+            raise SettingError(f"Invalid value {text.strip()} for configuration {self.name}: {wrong}")
+        return value
+
+    def _read(self, text: str) -> Any:
+        match self.type:
+            case Type.BOOLEAN:
+                if text.lower() not in ("true", "false"):
+                    raise SettingError(f"Invalid value {text} for configuration {self.name}: Expected value to be either true or false")
+                return text.lower() == "true"
+            case Type.INT | Type.SHORT | Type.LONG:
+                return self._read_number(text)
+            case Type.DOUBLE:
+                try:
+                    return float(text)
+                except ValueError:
+                    raise self._no_number(text) from None
+            case Type.LIST:
+                return tuple(each.strip() for each in text.split(",")) if text else ()
+        return text
+
+    def _read_number(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise self._no_number(text) from None
+        if not -(1 << BITS[self.type] - 1) <= value < 1 << BITS[self.type] - 1 or not text.lstrip("+-").isascii() or "_" in text:
+            raise self._no_number(text)
+        return value
+
+    def _no_number(self, text: str) -> SettingError:
+        return SettingError(f"Invalid value {text} for configuration {self.name}: Not a number of type {self.type.name}")
+
+
+def at_least(low: float) -> Check:
+    return lambda value: None if value >= low else f"Value must be at least {low}"
+
+
+def between(low: float, high: float) -> Check:
+    def check(value: float) -> str | None:
+        if not value >= low:  # a NaN is not
+            return f"Value must be at least {low}"
+        return None if value <= high else f"Value must be no more than {high}"
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    return lambda value: None if value in choices else f"String must be one of: {', '.join(choices)}"
+
+
+def some_of(*choices: str) -> Check:
+    def check(value: tuple[str, ...]) -> str | None:
+        if len(set(value)) < len(value):
+            return "Duplicate values are not allowed"
+        return None if set(value) <= set(choices) else f"String must be one of: {', '.join(choices)}"
+
+    return check
+
+
+def either(allowed: int, otherwise: Check) -> Check:
+    return lambda value: None if value == allowed else otherwise(value)
