@@ -39,6 +39,10 @@ TOPIC, BROKER = 2, 4  # Kafka's config resource types
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
+def _empty() -> Mapping[Any, Any]:
+    return EMPTY
+
+
 class Endpoint(NamedTuple):
     listener: str
     host: str
@@ -104,14 +108,14 @@ class Delta:
 class MetadataImage:
     offset: int = 0  # of the last entry in it
     cluster_id: str | None = None
-    features: Mapping[str, int] = EMPTY
-    brokers: Mapping[int, BrokerImage] = EMPTY
-    topics: Mapping[bytes, TopicImage] = EMPTY  # by id
-    topic_ids: Mapping[str, bytes] = EMPTY  # by name
+    features: Mapping[str, int] = field(default_factory=_empty)
+    brokers: Mapping[int, BrokerImage] = field(default_factory=_empty)
+    topics: Mapping[bytes, TopicImage] = field(default_factory=_empty)  # by id
+    topic_ids: Mapping[str, bytes] = field(default_factory=_empty)  # by name
     partition_count: int = 0
-    configs: Mapping[tuple[int, str], Mapping[str, str]] = EMPTY  # by (resource type, resource)
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=_empty)  # by (resource type, resource)
     next_producer_id: int = 0
-    extensions: Mapping[str, ExtensionImage] = EMPTY  # by package
+    extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
