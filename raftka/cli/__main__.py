@@ -1,0 +1,5 @@
+"""`python -m raftka.cli`: what .venv/bin/raftka does."""
+
+from raftka.cli import main
+
+main()

@@ -1,0 +1,106 @@
+"""`raftka broker start FILE`: one node in this process until SIGTERM. Imports only what a broker needs: its memory is 40 MiB.
+
+The first SIGTERM or SIGINT is a controlled shutdown, the second ends at once. Tells systemd (or `cluster start`) when clients may come.
+"""
+
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import trio
+
+from raftka.broker.node import Node
+from raftka.cluster.notices import tell
+from raftka.cluster.properties import parse
+from raftka.metadata.settings import NodeSettings
+from raftka.runtime.real import NodeFailed, open_runtime
+
+USAGE, FAILED = 2, 1  # exit codes: what the user gave is wrong; the node could not start or go on
+
+
+def start(file: str) -> int:
+    """Returns the exit code."""
+    try:
+        settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        return _complain(f"{file}: {error}", USAGE)
+    _allow_descriptors()
+    pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
+    failure: BaseException | None = None
+    try:
+        pid_file.write()
+        trio.run(_serve, settings)
+    except* (OSError, NodeFailed) as group:
+        failure = _first(group)
+    finally:
+        pid_file.remove()
+    return _complain(f"node {settings.node_id}: {failure}", FAILED) if failure else 0
+
+
+async def _serve(settings: NodeSettings) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with open_runtime() as runtime:
+            node = Node(runtime, settings)
+            node.start()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_announce, node)
+                await anext(signals)
+                tell("STOPPING=1")
+                nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
+                await node.shutdown()
+                nursery.cancel_scope.cancel()
+
+
+async def _announce(node: Node) -> None:
+    await node.ready.wait()
+    gc.collect()
+    gc.freeze()  # what is there now stays: no later collection walks it
+    tell("READY=1")
+
+
+async def _end_at_once(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
+
+
+class PidFile:
+    """Beside server.properties; where that directory is not ours to write, whoever started us knows the pid."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self) -> None:
+        try:
+            self.path.write_text(f"{os.getpid()}\n", encoding="ascii")
+        except PermissionError:
+            pass
+
+    def remove(self) -> None:
+        """Only while it is ours: a second start on the same directory must not take the first one's away."""
+        try:
+            if self.path.read_text(encoding="ascii").strip() == str(os.getpid()):
+                self.path.unlink()
+        except OSError:
+            pass
+
+
+def _allow_descriptors() -> None:
+    """As many files and connections as the system lets us have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"raftka: {text}", file=sys.stderr, flush=True)
+    return code

@@ -1,0 +1,167 @@
+"""The tree of commands. What a command does stands in its own file, imported when it is called."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftka import __version__
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
+
+
+def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Each value is name=value."""
+    found = {}
+    for value in values:
+        name, separator, text = value.partition("=")
+        if not separator or not name.strip():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where the cluster is, and how to print."""
+    return AS(
+        click.option(
+            "--bootstrap-server",
+            default="localhost:9092",
+            envvar="RAFTKA_BOOTSTRAP_SERVER",
+            show_default=True,
+            show_envvar=True,
+            metavar="HOST:PORT[,...]",
+            help="Where to ask first.",
+        )(command)
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="raftka")
+def root() -> None:
+    """A Kafka-protocol broker in Python. The commands for topics and records work against any Kafka."""
+
+
+@root.group()
+def cluster() -> None:
+    """Several nodes on this machine."""
+
+
+@cluster.command("start")
+@click.option("--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="How many.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="Node i keeps everything in DATA/node-i/.")
+@click.option(
+    "--base-port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="Node i listens on BASE+i-1, its controller on BASE+100+i-1; 0 picks free ports.",
+)
+@click.option(
+    "--set", "settings", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of Kafka's broker settings, for every node. May be repeated."
+)
+@click.option("--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together.")
+def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, str], in_process: bool) -> None:
+    """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
+
+    What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that. Ends with SIGTERM or Ctrl-C.
+    """
+    from raftka.cluster.start import start_in_process, start_processes
+
+    raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings))
+
+
+@root.group()
+def broker() -> None:
+    """One node."""
+
+
+@broker.command("start")
+@click.argument("file", metavar="FILE.properties", type=click.Path())
+def broker_start(file: str) -> None:
+    """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
+    from raftka.cli.broker import start
+
+    raise SystemExit(start(file))
+
+
+@root.group()
+def topics() -> None:
+    """Create, list, describe and delete topics."""
+
+
+@topics.command("create")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=int, default=-1, help="The broker's num.partitions unless given.")
+@click.option("-r", "--replication-factor", type=int, default=-1, help="The broker's default.replication.factor unless given.")
+@click.option("-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of the topic's settings. May be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@client_options
+def topics_create(**options: Any) -> None:
+    """Create topics."""
+    from raftka.cli import topics as verbs
+
+    raise SystemExit(verbs.create(**options))
+
+
+@topics.command("list")
+@client_options
+def topics_list(**options: Any) -> None:
+    """Names of all topics."""
+    from raftka.cli import topics as verbs
+
+    raise SystemExit(verbs.list_all(**options))
+
+
+@topics.command("describe")
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@client_options
+def topics_describe(**options: Any) -> None:
+    """Leader, replicas and in-sync replicas of each partition; of all topics when none is named."""
+    from raftka.cli import topics as verbs
+
+    raise SystemExit(verbs.describe(**options))
+
+
+@topics.command("delete")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@client_options
+def topics_delete(**options: Any) -> None:
+    """Delete topics, with all their records."""
+    from raftka.cli import topics as verbs
+
+    raise SystemExit(verbs.delete(**options))
+
+
+@root.command()
+@click.argument("topic")
+@click.option(
+    "-i", "--input", "source", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: what consume -o json prints."
+)
+@click.option("-K", "--key-separator", help="A text line is key, separator, value.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="All records go there; else the key decides.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True)
+@client_options
+def produce(**options: Any) -> None:
+    """Send standard input, a record a line. Ends when all are acknowledged."""
+    from raftka.cli.records import produce as verb
+
+    raise SystemExit(verb(**options))
+
+
+@root.command()
+@click.argument("topic")
+@click.option("--from", "start", default="end", show_default=True, help="start, end, an offset, or -N: the last N of each partition.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one. May be repeated.")
+@click.option("-n", "--count", type=click.IntRange(1), help="So many records, then end.")
+@click.option("-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began.")
+@click.option("--keys", is_flag=True, help="Print key, tab, value.")
+@client_options
+def consume(**options: Any) -> None:
+    """Print records as they come, a line each. Belongs to no group."""
+    from raftka.cli.records import consume as verb
+
+    raise SystemExit(verb(**options))

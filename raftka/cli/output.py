@@ -1,0 +1,62 @@
+"""How commands print and fail: a table or JSON on standard output, one plain line on standard error. Knows no command."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+
+class CommandFailed(Exception):
+    """The text is for the user."""
+
+
+def show(rows: Iterable[dict[str, Any]], columns: Sequence[str], output: str) -> None:
+    """`rows` as a table of these columns, or as JSON, one object a line."""
+    if output == "json":
+        for row in rows:
+            print(json.dumps(row, default=str))
+        return
+    rows = list(rows)
+    if not rows:
+        return
+    cells = [list(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    for line in cells if len(columns) > 1 else cells[1:]:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+def command(verb: Callable[P, None]) -> Callable[P, int]:
+    """Makes the exit code: what goes wrong is one line on standard error and 1. The client library keeps its log lines to itself."""
+
+    @wraps(verb)
+    def framed(*args: P.args, **kwargs: P.kwargs) -> int:
+        from kafka.errors import KafkaError
+
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        try:
+            verb(*args, **kwargs)
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:  # who read us has enough
+            sys.stdout = None  # nothing left to flush at exit
+        except (CommandFailed, KafkaError, OSError) as error:
+            print(f"raftka: {_text(error)}", file=sys.stderr)
+            return 1
+        return 0
+
+    return framed
+
+
+def _text(error: BaseException) -> str:
+    """A client error's text may hold a whole request."""
+    return str(error) if isinstance(error, CommandFailed | OSError) else str(error)[:300] or type(error).__name__

@@ -1,0 +1,77 @@
+"""One question to one broker over a blocking socket: who leads what. For supervisors and views, where a whole client would be too much."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from raftka.wire.frame import decode_response_header, encode_request
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.rows import Row
+
+TIMEOUT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    topic: str
+    partition: int
+    leader: int  # -1: none
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    brokers: dict[int, tuple[str, int]]  # only those that are not fenced
+    controller: int
+    partitions: tuple[PartitionView, ...]
+
+    def of(self, topic: str) -> list[PartitionView]:
+        return sorted((p for p in self.partitions if p.topic == topic), key=lambda p: p.partition)
+
+    def leader_address(self, topic: str, partition: int) -> tuple[str, int]:
+        return self.brokers[self.of(topic)[partition].leader]
+
+
+def ask(address: tuple[str, int], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+    """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time (seconds)."""
+    wanted = None if topics is None else [METADATA.request.topics(name=name) for name in topics]
+    request = METADATA.request(topics=wanted, allow_auto_topic_creation=False)
+    version = METADATA.max_version
+    with socket.create_connection(address, timeout) as sock:
+        sock.sendall(encode_request(METADATA, version, 1, "raftka", request))
+        size = int.from_bytes(_exactly(sock, 4))
+        answer = _exactly(sock, size)
+    frame = memoryview(answer)
+    return _view(METADATA.decode_response(version, frame, decode_response_header(frame, METADATA, version)[1])[0])
+
+
+def ask_any(addresses: Sequence[tuple[str, int]], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+    """From the first that answers. Raises the last one's OSError."""
+    failure = OSError("no broker to ask")
+    for address in addresses:
+        try:
+            return ask(address, topics, timeout)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = sock.recv(min(size - len(parts), 65536))
+        if not part:
+            raise ConnectionResetError("the broker closed the connection")
+        parts += part
+    return bytes(parts)
+
+
+def _view(row: Row) -> ClusterView:
+    partitions = tuple(
+        PartitionView(topic.name, p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        for topic in row.topics
+        for p in topic.partitions
+    )
+    return ClusterView({broker.node_id: (broker.host, broker.port) for broker in row.brokers}, row.controller_id, partitions)

@@ -1,0 +1,180 @@
+"""Nodes in the caller's Trio process: `async with raftka.cluster.launch(nodes=3) as cluster`. Each has its own runtime, files and ports.
+
+`kill` ends a node as SIGKILL would: nothing is written, flushed or said any more. (What a lost power supply does is the simulation's to show.)
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import trio
+
+from raftka.broker.node import Node
+from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
+from raftka.cluster.ports import HeldPorts
+from raftka.metadata.settings import NodeSettings
+from raftka.runtime.real import NodeFailed, RealRuntime, open_runtime
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 10.0
+
+
+class Killed(Exception):
+    """The cause of a node's end when it was killed on purpose."""
+
+
+class EmbeddedNode:
+    """One node, dead or alive. `failure` is what its last life ended of, None while it lives or when it was asked to end."""
+
+    def __init__(self, plan: NodePlan) -> None:
+        self.plan = plan
+        self.settings = NodeSettings.from_properties(dict(plan.properties))
+        self.node: Node | None = None
+        self.failure: BaseException | None = None
+        self._runtime: RealRuntime | None = None
+        self._shutdown = trio.Event()
+        self._settled = trio.Event()  # ready, or ended before
+        self._ended = trio.Event()
+
+    @property
+    def alive(self) -> bool:
+        return self.node is not None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """One life. `started` when its listeners are bound; an error before that goes to who started it."""
+        self._shutdown, self._settled, self._ended, self.failure = trio.Event(), trio.Event(), trio.Event(), None
+        try:
+            async with _unwrapped(), open_runtime() as self._runtime:
+                self.node = node = Node(self._runtime, self.settings)
+                node.start()
+                self._runtime.spawn(self._watch_ready, "ready")
+                task_status.started()
+                await self._shutdown.wait()
+                await node.shutdown()
+        except NodeFailed as failed:
+            self.failure = failed.__cause__
+        finally:
+            self.node = self._runtime = None
+            self._settled.set()
+            self._ended.set()
+
+    async def _watch_ready(self) -> None:
+        assert self.node is not None
+        await self.node.ready.wait()
+        self._settled.set()
+
+    async def kill(self) -> None:
+        if self._runtime is not None:
+            self._runtime.fail(Killed())
+            await self._ended.wait()
+
+    async def stop(self) -> None:
+        """A controlled shutdown; who takes too long is killed."""
+        self._shutdown.set()
+        with trio.move_on_after(STOP_SECONDS):
+            await self._ended.wait()
+        await self.kill()
+
+    async def wait_ready(self) -> None:
+        """Until it is registered and unfenced; raises what it died of."""
+        await self._settled.wait()
+        if not self.alive:
+            raise NodeFailed(f"node {self.plan.node_id} ended: {self.failure}") from self.failure
+
+
+class Cluster:
+    def __init__(self, plans: list[NodePlan], nursery: trio.Nursery) -> None:
+        self.nodes = {plan.node_id: EmbeddedNode(plan) for plan in plans}
+        self._nursery = nursery
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As every client takes it: host:port,host:port."""
+        return ",".join(node.plan.address for node in self.nodes.values())
+
+    @property
+    def ready(self) -> bool:
+        """Every node runs, is registered and unfenced."""
+        return all(node.node is not None and node.node.ready.is_set() for node in self.nodes.values())
+
+    async def kill(self, node_id: int) -> None:
+        """As SIGKILL does. Returns when the node is gone."""
+        await self.nodes[node_id].kill()
+
+    async def stop(self, node_id: int) -> None:
+        """A controlled shutdown."""
+        await self.nodes[node_id].stop()
+
+    async def start(self, node_id: int) -> None:
+        """Returns when its listeners are bound. Raises OSError when they can not be, and what else keeps a node from starting."""
+        assert not self.nodes[node_id].alive, f"node {node_id} runs already"
+        await self._nursery.start(self.nodes[node_id].run)
+
+    async def restart(self, node_id: int) -> None:
+        """Kill it if it lives, start it on the same files and ports, wait until it is unfenced."""
+        await self.kill(node_id)
+        await self.start(node_id)
+        await self.wait_ready()
+
+    async def wait_ready(self) -> None:
+        """Until every living node is unfenced; raises what one died of, and TooSlowError."""
+        with trio.fail_after(READY_SECONDS):
+            for node in self.nodes.values():
+                if node.alive:
+                    await node.wait_ready()
+
+    async def close(self, *, kill: bool) -> None:
+        async with trio.open_nursery() as nursery:
+            for node in self.nodes.values():
+                if node.alive:
+                    nursery.start_soon(node.kill if kill else node.stop)
+
+
+@asynccontextmanager
+async def launch(
+    nodes: int = 3,
+    *,
+    data: str | os.PathLike[str] | None = None,
+    base_port: int = 0,
+    properties: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Cluster]:
+    """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it.
+
+    Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in `properties`. Raises OSError, PlanError (a ValueError),
+    and NodeFailed when a node does not come up.
+    """
+    given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(properties or {})
+    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(0 if base_port else 2 * nodes) as held:
+        plans = plan_cluster(Path(data or folder), ports_from(base_port, nodes) if base_port else held.pairs(), given)
+        for plan in plans:
+            plan.write()
+        async with _unwrapped(), trio.open_nursery() as nursery:
+            cluster = Cluster(plans, nursery)
+            try:
+                for node_id in cluster.nodes:
+                    await cluster.start(node_id)
+                await cluster.wait_ready()
+                yield cluster
+            finally:
+                with trio.CancelScope(shield=True):
+                    await cluster.close(kill=data is None)
+
+
+@asynccontextmanager
+async def _unwrapped() -> AsyncIterator[None]:
+    """A nursery wraps what its block raises; one error comes out as itself."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) != 1:
+            raise
+        error = group.exceptions[0]
+        raise error from error.__cause__
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

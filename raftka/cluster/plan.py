@@ -1,0 +1,92 @@
+"""What `cluster start` writes for each node: ids from 1, ports from a base, Kafka's property names. Starts nothing.
+
+Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1. Everything of node i lies in DIR/node-i/.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftka.cluster import properties
+
+HOST = "127.0.0.1"
+CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at most
+PLANNED = ("node.id", "process.roles", "listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs")
+HEADING = """Written by raftka cluster start, which writes it again each time it is run.
+This node alone: raftka broker start {path}"""
+
+
+class PlanError(ValueError):
+    """Such a cluster can not be; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    node_id: int
+    directory: Path
+    broker_port: int
+    controller_port: int
+    properties: Mapping[str, str]
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.broker_port}"
+
+    @property
+    def properties_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory / "raftka.log"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.directory / "raftka.pid"
+
+    def write(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        heading = HEADING.format(path=self.properties_file)
+        self.properties_file.write_text(properties.render(self.properties, heading), encoding="utf-8")
+
+
+def ports_from(base_port: int, nodes: int) -> list[tuple[int, int]]:
+    """(broker, controller) of each node."""
+    if base_port < 1 or base_port + CONTROLLER_PORTS + nodes - 1 > 65535:
+        raise PlanError(f"base port {base_port}: ports up to base + {CONTROLLER_PORTS + nodes - 1} are needed")
+    return [(base_port + i, base_port + CONTROLLER_PORTS + i) for i in range(nodes)]
+
+
+def plan_cluster(data: Path, ports: Sequence[tuple[int, int]], settings: Mapping[str, str] | None = None) -> list[NodePlan]:
+    """One node for each pair of ports. `settings` are added to every node's properties."""
+    nodes, settings = len(ports), settings or {}
+    if not 1 <= nodes <= CONTROLLER_PORTS:
+        raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
+    if taken := [name for name in settings if name in PLANNED]:
+        raise PlanError(f"{taken[0]} differs from node to node: it can not be set for all")
+    if (existing := _existing_nodes(data)) and existing != nodes:
+        raise PlanError(f"{data} holds a cluster of {existing} nodes; its voters are fixed, start it with --nodes {existing}")
+    voters = ",".join(f"{i}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports, 1))
+    return [_plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings) for i, pair in enumerate(ports, 1)]
+
+
+def _plan_node(node_id: int, directory: Path, ports: tuple[int, int], voters: str, nodes: int, settings: Mapping[str, str]) -> NodePlan:
+    broker_port, controller_port = ports
+    defaults = {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://{HOST}:{broker_port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{broker_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": voters,
+        "log.dirs": str(directory / "data"),
+        "default.replication.factor": str(min(3, nodes)),
+    }
+    if nodes >= 3:
+        defaults["min.insync.replicas"] = "2"
+    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings})
+
+
+def _existing_nodes(data: Path) -> int:
+    return sum(1 for path in data.glob("node-*") if path.name[5:].isdecimal()) if data.is_dir() else 0

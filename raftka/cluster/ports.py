@@ -1,0 +1,43 @@
+"""Free ports that stay ours: bound for as long as the cluster lives, but never listened on. Knows no broker.
+
+A node binds the same port beside us (both with SO_REUSEADDR, which is allowed while at most one of them listens), and between its death and
+its return nobody else is given the port.
+"""
+
+import socket
+from types import TracebackType
+
+from raftka.cluster.plan import HOST
+
+
+class HeldPorts:
+    def __init__(self, count: int) -> None:
+        self._sockets: list[socket.socket] = []
+        try:
+            for _ in range(count):
+                self._sockets.append(_bound())
+        except OSError:
+            self.release()
+            raise
+        self.numbers: list[int] = [sock.getsockname()[1] for sock in self._sockets]
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(broker, controller) for each node."""
+        return list(zip(self.numbers[::2], self.numbers[1::2], strict=True))
+
+    def release(self) -> None:
+        while self._sockets:
+            self._sockets.pop().close()
+
+    def __enter__(self) -> "HeldPorts":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+
+def _bound() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((HOST, 0))
+    return sock

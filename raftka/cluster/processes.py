@@ -1,0 +1,201 @@
+"""A cluster as processes: started, watched, killed, started again. Sends no request to them; that they are ready they tell (notices.py).
+
+One thread uses it. `poll` waits for what happens; nothing is asked again and again.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from raftka.cluster.notices import VARIABLE, Notices
+from raftka.cluster.plan import NodePlan, plan_cluster
+from raftka.cluster.ports import HeldPorts
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
+SOURCES = Path(__file__).parents[2]  # so that a checkout runs itself, installed or not
+
+
+class ClusterFailed(Exception):
+    """A node ended, or did not come up; the text says which and shows the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str  # ready, ended, other (a descriptor that `also` was asked to watch)
+    node_id: int = 0
+    exit_code: int = 0  # of `ended`; negative: the signal
+
+
+class NodeProcess:
+    """One node, dead or alive."""
+
+    def __init__(self, plan: NodePlan) -> None:
+        self.plan = plan
+        self.ready = False
+        self.process: subprocess.Popen[bytes] | None = None
+        self.notices = Notices()
+        self.pidfd = -1
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None
+
+    @property
+    def pid(self) -> int:
+        """Of the running process; raises when there is none."""
+        if self.process is None:
+            raise ClusterFailed(f"node {self.plan.node_id} does not run")
+        return self.process.pid
+
+    def start(self) -> None:
+        assert self.process is None, f"node {self.plan.node_id} runs already"
+        while self.notices.take():
+            pass  # of the last life
+        self.ready = False
+        path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with self.plan.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "raftka.cli", "broker", "start", str(self.plan.properties_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": path, VARIABLE: self.notices.address},
+                start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
+            )
+        self.pidfd = os.pidfd_open(self.process.pid)
+
+    def signal(self, number: int) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def reap(self) -> int:
+        """Wait for its end, at most as long as a stop may take; then it is killed."""
+        assert self.process is not None
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        os.close(self.pidfd)
+        self.process, self.ready, self.pidfd = None, False, -1
+        return code
+
+    def end_of_log(self, lines: int = 20) -> str:
+        try:
+            text = self.plan.log_file.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+class Processes:
+    def __init__(self, plans: Iterable[NodePlan]) -> None:
+        self.nodes = {plan.node_id: NodeProcess(plan) for plan in plans}
+        self._selector = selectors.DefaultSelector()
+        for node in self.nodes.values():
+            node.plan.write()
+            self._selector.register(node.notices, selectors.EVENT_READ, node)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.plan.address for node in self.nodes.values())
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in self.bootstrap_servers.split(",")]
+
+    def also(self, fd: int) -> None:
+        """`poll` watches this one too."""
+        self._selector.register(fd, selectors.EVENT_READ, None)
+
+    def start(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        node.start()
+        self._selector.register(node.pidfd, selectors.EVENT_READ, node)
+
+    def start_all(self) -> None:
+        for node_id in self.nodes:
+            self.start(node_id)
+
+    def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
+        """Send a signal and wait for the end."""
+        self.nodes[node_id].signal(number)
+        self._reap(self.nodes[node_id])
+
+    def wait_ready(self, timeout: float = READY_SECONDS) -> bool:
+        """Until every node that runs is unfenced; False when something else asked for attention. Raises ClusterFailed."""
+        deadline = time.monotonic() + timeout
+        while waiting := [node for node in self.nodes.values() if node.alive and not node.ready]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                node = waiting[0]
+                raise ClusterFailed(f"node {node.plan.node_id} was not ready after {timeout:g} s; its log ends with\n{node.end_of_log()}")
+            for event in self.poll(remaining):
+                if event.kind == "other":
+                    return False
+                if event.kind == "ended":
+                    node = self.nodes[event.node_id]
+                    raise ClusterFailed(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
+        return True
+
+    def poll(self, timeout: float | None = None) -> Iterator[Event]:
+        """What has happened; waits until something does (seconds)."""
+        for key, _ in self._selector.select(timeout):
+            node: NodeProcess | None = key.data
+            if node is None:
+                yield Event("other")
+            elif key.fileobj is node.notices:
+                while message := node.notices.take():
+                    if "READY=1" in message.splitlines() and node.alive:
+                        node.ready = True
+                        yield Event("ready", node.plan.node_id)
+            elif node.pidfd == key.fd:
+                yield Event("ended", node.plan.node_id, self._reap(node))
+
+    def stop(self) -> None:
+        """SIGTERM to all at once, then wait; whoever takes too long is killed."""
+        running = [node for node in self.nodes.values() if node.alive]
+        for node in running:
+            node.signal(signal.SIGCONT)
+            node.signal(signal.SIGTERM)
+        for node in running:
+            self._reap(node)
+
+    def close(self) -> None:
+        """Kill what still runs; nothing is left."""
+        for node in self.nodes.values():
+            if node.alive:
+                self.kill(node.plan.node_id)
+            node.notices.close()
+        self._selector.close()
+
+    def _reap(self, node: NodeProcess) -> int:
+        if node.pidfd in self._selector.get_map():
+            self._selector.unregister(node.pidfd)
+        return node.reap()
+
+
+def how(exit_code: int) -> str:
+    return f"died of {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with exit code {exit_code}"
+
+
+@contextmanager
+def running(nodes: int = 3, settings: Mapping[str, str] | None = None, data: Path | None = None) -> Iterator[Processes]:
+    """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed."""
+    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports:
+        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings))
+        try:
+            cluster.start_all()
+            cluster.wait_ready()
+            yield cluster
+        finally:
+            cluster.close()

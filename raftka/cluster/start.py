@@ -1,0 +1,102 @@
+"""`raftka cluster start`: brings the nodes up, says where, waits for SIGTERM or Ctrl-C, ends them in order. Starts nothing a second time."""
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
+from raftka.cluster.ports import HeldPorts
+from raftka.cluster.processes import ClusterFailed, Processes, how
+
+
+def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str]) -> int:
+    """Returns the exit code."""
+    with HeldPorts(0 if base_port else 2 * nodes) as held, _signals() as signals:
+        try:
+            plans = _plan(nodes, data, base_port, held, settings)
+            cluster = Processes(plans)
+        except (ValueError, OSError) as error:
+            return _complain(str(error))
+        cluster.also(signals)
+        try:
+            cluster.start_all()
+            if cluster.wait_ready():
+                print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+                return _watch(cluster)
+            cluster.stop()
+            return 0
+        except ClusterFailed as error:
+            return _complain(str(error))
+        finally:
+            cluster.close()
+
+
+def _watch(cluster: Processes) -> int:
+    while any(node.alive for node in cluster.nodes.values()):
+        for event in cluster.poll():
+            if event.kind == "ended":
+                file = shlex.quote(str(cluster.nodes[event.node_id].plan.properties_file))
+                _complain(f"node {event.node_id} {how(event.exit_code)}; it comes back with: raftka broker start {file}")
+            elif event.kind == "other":
+                cluster.stop()
+                return 0
+    return _complain("no node is left")
+
+
+def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str]) -> int:
+    """The same with all nodes here. Returns the exit code."""
+    import trio
+
+    from raftka.cluster.embedded import launch
+    from raftka.runtime.real import NodeFailed
+
+    async def run() -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with launch(nodes, data=data, base_port=base_port, properties=settings) as cluster:
+                for node in cluster.nodes.values():
+                    node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
+                print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+                await anext(signals)
+
+    try:
+        trio.run(run)
+    except (OSError, ValueError, NodeFailed, trio.TooSlowError) as error:
+        return _complain(str(error) or type(error).__name__)
+    finally:
+        for file in data.glob("node-*/raftka.pid"):
+            file.unlink(missing_ok=True)
+    return 0
+
+
+def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str]) -> list[NodePlan]:
+    """Settings are looked at before anything is started: a wrong name is said once, not by every node."""
+    from raftka.metadata.settings import NodeSettings
+
+    plans = plan_cluster(data, ports_from(base_port, nodes) if base_port else held.pairs(), settings)
+    NodeSettings.from_properties(dict(plans[0].properties))
+    return plans
+
+
+@contextmanager
+def _signals() -> Iterator[int]:
+    """A descriptor that becomes readable with the first SIGTERM or SIGINT."""
+    readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = [signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)]
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    try:
+        yield readable
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, handler)
+        os.close(readable)
+        os.close(writable)
+
+
+def _complain(text: str) -> int:
+    print(f"raftka: {text}", file=sys.stderr, flush=True)
+    return 1
