@@ -1,0 +1,253 @@
+"""`./run demo`: three processes, twenty trucks, a leader killed by SIGKILL, every acknowledged record read back once and in order.
+
+With a FILE its lines take the trucks' place and hashes are compared. Exit code 1 when anything is lost, comes twice or in another order.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from raftka.cluster.ask import ask_any
+from raftka.cluster.plan import plan_cluster
+from raftka.cluster.ports import HeldPorts
+from raftka.cluster.processes import ClusterFailed, Processes
+from raftka.cluster.tally import Tally, Verdict
+from raftka.cluster.traffic import Reader, Sender
+from raftka.cluster.view import View
+
+TOPIC, PARTITIONS = "trucks_gps", 10  # as in Kafka's introductions
+TRUCKS = 20
+ROUNDS_A_SECOND = 50  # a position of every truck in each
+DRIVE_SECONDS = 28.0
+LINE_BYTES = 512 * 1024  # a longer line travels in pieces
+
+# (how much of the way has been made, what is done then)
+TRUCKS_STORY = ((0.3, "kill"), (0.6, "restart"))
+FILE_STORY = ((1 / 3, "kill"), (1 / 2, "restart"), (2 / 3, "kill"), (5 / 6, "restart"))
+
+
+class Source:
+    """Records to send, and how much of the way they have made."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.progress = 0.0
+        self.story: Sequence[tuple[float, str]] = ()
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        raise NotImplementedError
+
+
+class Trucks(Source):
+    """Twenty trucks that drive in circles and say where they are."""
+
+    def __init__(self, *, endless: bool = False) -> None:
+        super().__init__()
+        self.keys = [f"truck-{i:02}".encode() for i in range(1, TRUCKS + 1)]
+        self.story = TRUCKS_STORY
+        self._endless = endless
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        began, step = time.monotonic(), 0
+        while self.progress < 1 or self._endless:
+            for number, key in enumerate(self.keys):
+                yield key, self._position(number, step / ROUNDS_A_SECOND)
+            step += 1
+            time.sleep(max(0.0, began + step / ROUNDS_A_SECOND - time.monotonic()))
+            self.progress = (time.monotonic() - began) / DRIVE_SECONDS
+
+    @staticmethod
+    def _position(truck: int, seconds: float) -> bytes:
+        angle = seconds / 60 + truck * math.tau / TRUCKS
+        position = {"truck": truck + 1, "latitude": round(52.5 + math.sin(angle) / 10, 5), "longitude": round(13.4 + math.cos(angle) / 6, 5)}
+        return json.dumps(position | {"seconds": round(seconds, 2)}).encode()
+
+
+class Lines(Source):
+    """The lines of a file, dealt over twenty keys in turn."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.keys = [f"line-{i:02}".encode() for i in range(TRUCKS)]
+        self.story = FILE_STORY
+        self._path = path
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        size, done, number = self._path.stat().st_size, 0, 0
+        with self._path.open("rb") as file:
+            while line := file.readline(LINE_BYTES):
+                yield self.keys[number % TRUCKS], line
+                number += 1
+                done += len(line)
+                self.progress = done / size
+
+
+class Outage:
+    """From a SIGKILL to the next acknowledgement on the partition whose leader it was."""
+
+    def __init__(self, tally: Tally, partition: int) -> None:
+        self._sent = tally.sent_to(partition)  # what was under way may have been answered by the dead
+        self._killed = time.monotonic()
+        self.seconds: float | None = None
+
+    def acknowledged(self, key: bytes, number: int) -> None:
+        if self.seconds is None and number >= self._sent.get(key, sys.maxsize):
+            self.seconds = time.monotonic() - self._killed
+
+
+class Show:
+    """Runs a source through a cluster and its story through the source."""
+
+    def __init__(self, cluster: Processes, source: Source) -> None:
+        self.cluster = cluster
+        self.source = source
+        self.tally = Tally(source.keys)
+        self.outages: list[Outage] = []
+        self._dead: list[int] = []
+        self._stopping = False
+        self._create_topic()
+        self._view = View(cluster.addresses, TOPIC, self.tally)
+
+    def run(self) -> Verdict:
+        """Ctrl-C ends the sending, not the reading; the second one ends everything."""
+        self._listen_for_the_end()
+        sender = Sender(self.cluster.bootstrap_servers, TOPIC, self.tally)
+        reader = Reader(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.tally)
+        reader.start()
+        self._view.start()
+        try:
+            self._send_all(sender)
+            sender.finish()
+            reader.finish()
+        finally:
+            reader.stop()
+            sender.close()
+            self._view.stop()
+        return self.tally.verdict()
+
+    def _listen_for_the_end(self) -> None:
+        def stop(number: int, _frame: object) -> None:
+            self._stopping = True  # between two records: what is counted as sent must be sent
+            signal.signal(number, signal.default_int_handler)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+
+    def _send_all(self, sender: Sender) -> None:
+        steps = list(self.source.story)
+        actions: dict[str, Callable[[Sender], None]] = {"kill": self._kill, "restart": self._restart}
+        for key, value in self.source:
+            if self._stopping:
+                return
+            while steps and self.source.progress >= steps[0][0]:
+                actions[steps.pop(0)[1]](sender)
+            sender.send(key, value)
+
+    def _kill(self, sender: Sender) -> None:
+        partition = max(self.tally.busiest(), 0)
+        node_id = ask_any(self._alive(), [TOPIC]).of(TOPIC)[partition].leader
+        if node_id < 0:
+            self._view.say(f"partition {partition} has no leader to kill")
+            return
+        outage = Outage(self.tally, partition)
+        sender.on_acknowledged = outage.acknowledged
+        self.outages.append(outage)
+        self._view.say(f"SIGKILL to node {node_id}, leader of partition {partition}, the busiest")
+        self.cluster.kill(node_id)
+        self._dead.append(node_id)
+
+    def _restart(self, sender: Sender) -> None:
+        for node_id in self._dead:
+            self._view.say(f"node {node_id} starts again")
+            self.cluster.start(node_id)
+        self._dead.clear()
+
+    def _alive(self) -> list[tuple[str, int]]:
+        nodes = zip(self.cluster.nodes.values(), self.cluster.addresses, strict=True)
+        return [address for node, address in nodes if node.alive]
+
+    def _create_topic(self) -> None:
+        from kafka import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap_servers)
+        try:
+            wanted = {"num_partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2"}}
+            admin.create_topics({TOPIC: wanted}, wait_for_metadata=True)
+        finally:
+            admin.close()
+
+
+def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None:
+    gaps = ", ".join("no acknowledgement came" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages) or "no leader was killed"
+    rows = [
+        ("acknowledged", f"{verdict.acknowledged:,}"),
+        ("read", f"{verdict.read:,}"),
+        ("lost", f"{verdict.lost:,}"),
+        ("duplicated", f"{verdict.duplicated:,}"),
+        ("out of order per key" if hashes else "out of order per truck", f"{verdict.out_of_order:,}"),
+        ("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"),
+    ]
+    if verdict.refused:
+        rows.append(("given up by the client", f"{verdict.refused:,}"))
+    if hashes:
+        rows += [("sha256 of what was sent", verdict.sent_hash), ("sha256 of what was read", verdict.read_hash)]
+    print()
+    for name, value in rows:
+        print(f"  {name:24} {value}")
+    print(flush=True)
+
+
+def play(source: Source, folder: Path, *, hashes: bool) -> bool:
+    """The whole demo on a new cluster in `folder`; whether everything came back."""
+    with HeldPorts(6) as ports:
+        cluster = Processes(plan_cluster(folder, ports.pairs()))
+        try:
+            began = time.monotonic()
+            cluster.start_all()
+            cluster.wait_ready()
+            print(f"three nodes are ready after {time.monotonic() - began:.1f} s", flush=True)
+            print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+            show = Show(cluster, source)
+            verdict = show.run()
+            report(verdict, show.outages, hashes=hashes)
+            cluster.stop()
+            return verdict.good
+        finally:
+            cluster.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="./run demo", description=(__doc__ or "").strip())
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="send its lines instead of trucks' positions")
+    parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C")
+    options = parser.parse_args(arguments)
+    if options.file and not (os.access(options.file, os.R_OK) and options.file.is_file()):
+        parser.error(f"cannot read {options.file}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder = Path(tempfile.mkdtemp(prefix="raftka-demo-"))
+    good = False
+    try:
+        good = play(Lines(options.file) if options.file else Trucks(endless=options.stay), folder, hashes=options.file is not None)
+    except ClusterFailed as error:
+        print(f"demo: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        good = True  # before anything was sent
+        return 130
+    finally:
+        if good:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"demo: FAILED; properties, logs and data of the nodes are in {folder}", file=sys.stderr)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

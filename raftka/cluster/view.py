@@ -1,0 +1,120 @@
+"""What the demo shows while it runs: leaders, in-sync replicas and rates, once a second. A table in a terminal, one line elsewhere.
+
+Asks a broker for Metadata like any client, so it shows what a client can know.
+"""
+
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from raftka.cluster.ask import ClusterView, PartitionView, ask_any
+from raftka.cluster.tally import Tally
+
+SECONDS = 1.0
+ASK_SECONDS = 0.5
+
+
+class View(threading.Thread):
+    def __init__(self, addresses: Sequence[tuple[str, int]], topic: str, tally: Tally) -> None:
+        super().__init__(name="view", daemon=True)
+        self._addresses = addresses
+        self._topic = topic
+        self._tally = tally
+        self._events: deque[str] = deque(maxlen=6)
+        self._unsaid: deque[str] = deque()
+        self._ended = threading.Event()
+        self._began = time.monotonic()
+        self._before = (0, 0)
+        self._cluster: ClusterView | None = None
+
+    def say(self, text: str) -> None:
+        """Something that happened; from any thread."""
+        line = f"{self.seconds:5.1f} s  {text}"
+        self._events.append(line)
+        self._unsaid.append(line)
+
+    @property
+    def seconds(self) -> float:
+        """Since the view began."""
+        return time.monotonic() - self._began
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+        self._flush()
+
+    def run(self) -> None:
+        if sys.stdout.isatty():
+            self._run_rich()
+        else:
+            self._each_second(self._print_line)
+
+    def _each_second(self, show: Callable[[], None]) -> None:
+        due = time.monotonic() + SECONDS
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            due += SECONDS
+            self._look()
+            show()
+
+    def _look(self) -> None:
+        try:
+            self._cluster = ask_any(self._addresses, [self._topic], ASK_SECONDS)
+        except OSError:
+            self._cluster = None
+
+    def _rates(self) -> tuple[int, int]:
+        """Records acknowledged and read since the last time."""
+        now = (self._tally.acknowledged, self._tally.read_count)
+        rates = (now[0] - self._before[0], now[1] - self._before[1])
+        self._before = now
+        return rates
+
+    def _partitions(self) -> list[PartitionView]:
+        return self._cluster.of(self._topic) if self._cluster else []
+
+    # one line a second
+
+    def _print_line(self) -> None:
+        self._flush()
+        acknowledged, read = self._rates()
+        partitions = self._partitions()
+        leaders = " ".join(f"{leader}:{count}" for leader, count in sorted(Counter(p.leader for p in partitions).items()))
+        small = sum(len(p.isr) < len(p.replicas) for p in partitions)
+        print(
+            f"{self.seconds:5.1f} s  acknowledged {acknowledged:6}/s  read {read:6}/s  leaders {leaders or '-':12}  not in full ISR {small:2}",
+            flush=True,
+        )
+
+    def _flush(self) -> None:
+        if not sys.stdout.isatty():
+            while self._unsaid:
+                print(self._unsaid.popleft(), flush=True)
+
+    # a table
+
+    def _run_rich(self) -> None:
+        from rich.live import Live
+
+        with Live(self._table(), auto_refresh=False) as live:
+            self._each_second(lambda: live.update(self._table(), refresh=True))
+            live.update(self._table(), refresh=True)
+
+    def _table(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        acknowledged, read = self._rates()
+        table = Table(
+            title=f"{self._topic}   {acknowledged}/s acknowledged   {read}/s read   brokers {sorted(self._cluster.brokers) if self._cluster else '?'}"
+        )
+        for column in ("partition", "leader", "epoch", "in-sync replicas", "acknowledged", "read"):
+            table.add_column(column, justify="right")
+        for p in self._partitions():
+            style = "red" if p.leader < 0 else "yellow" if len(p.isr) < len(p.replicas) else ""
+            counts = (self._tally.acknowledged_of.get(p.partition, 0), self._tally.read_of.get(p.partition, 0))
+            table.add_row(*map(str, (p.partition, p.leader, p.leader_epoch, list(p.isr), *counts)), style=style)
+        return Group(table, Text("\n".join(self._events)))
