@@ -1,0 +1,193 @@
+"""The client's side of one connection, sans-IO: requests in, frames out, replies back in order. Knows no socket, no clock and no retry.
+
+It asks for ApiVersions first; what is requested meanwhile waits and then goes out in the highest version both sides know. Whoever wants a
+time limit closes the connection.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from raftka.limits import REQUEST_BYTES
+from raftka.runtime.door import Transport
+from raftka.wire.errors import Code, ProtocolError
+from raftka.wire.frame import BufferPool, FrameBuffer, decode_response_header, encode_request
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.schema import Api, Row, Versions
+
+SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
+
+OnReply = Callable[[Row | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+
+
+class _Waiting(NamedTuple):
+    api: Api
+    version: int
+    correlation_id: int
+    on_reply: OnReply
+
+
+class _Queued(NamedTuple):
+    api: Api
+    row: Row
+    on_reply: OnReply
+    cap: int | None
+
+
+class ClientConnection:
+    """A `Connection` of the runtime door. Replies and errors come by callback, never from inside `request` once a request is on its way."""
+
+    def __init__(
+        self,
+        client_id: str | None,
+        on_ready: Callable[[], None] | None = None,
+        on_closed: Callable[[str], None] | None = None,
+        *,
+        pool: BufferPool | None = None,
+    ) -> None:
+        self.client_id = client_id
+        self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered
+        self.close_reason: str | None = None
+        self._on_ready = on_ready
+        self._on_closed = on_closed
+        self._transport: Transport | None = None
+        self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
+        self._output: list[bytes] = []
+        self._queued: deque[_Queued] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._next_correlation_id = 0
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.versions) and self.close_reason is None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer yet, queued ones too."""
+        return len(self._waiting) + len(self._queued)
+
+    def request(self, api: Api, row: Row, on_reply: OnReply, version: int | None = None) -> None:
+        """Send, or queue until the versions are known. `version` caps the one that is chosen. A reply's record bytes are valid until the turn ends.
+
+        Raises ValueError when the chosen version can not carry the row; later, for a queued one, that is the reason given to `on_reply`.
+        """
+        if self.close_reason is not None:
+            on_reply(None, self.close_reason)
+        elif not self.ready:
+            self._queued.append(_Queued(api, row, on_reply, version))
+        else:
+            self._send(_Queued(api, row, on_reply, version))
+            self._wake()
+
+    def version_of(self, api: Api, cap: int | None = None) -> int | None:
+        """The highest version that both sides know, not above `cap`; None if there is none."""
+        theirs = self.versions.get(api.key)
+        if theirs is None:
+            return None
+        highest = min(theirs.high, api.max_version, api.max_version if cap is None else cap)
+        return highest if highest >= max(theirs.low, api.min_version) else None
+
+    def close(self, reason: str) -> None:
+        """Everything unanswered gets `reason`, when the network has closed."""
+        if self._transport is not None and self.close_reason is None:
+            self._transport.close(reason)
+
+    # the network's side
+
+    def opened(self, transport: Transport) -> None:
+        self._transport = transport
+        self._ask_versions(API_VERSIONS.max_version)
+
+    def receive(self, view: memoryview) -> None:
+        try:
+            for frame in self._frames.feed(view):
+                if self.close_reason is not None:
+                    return
+                self._reply(frame)
+        except ProtocolError as error:
+            self.close(f"the broker's answer: {error}")
+
+    def take_output(self) -> list[bytes]:
+        output, self._output = self._output, []
+        return output
+
+    def closed(self, reason: str) -> None:
+        self.close_reason = reason
+        waiting: list[OnReply] = [w.on_reply for w in self._waiting] + [q.on_reply for q in self._queued]
+        self._waiting.clear()
+        self._queued.clear()
+        self._output.clear()
+        for on_reply in waiting:
+            on_reply(None, reason)
+        if self._on_closed is not None:
+            self._on_closed(reason)
+
+    def _wake(self) -> None:
+        if self._transport is not None:
+            self._transport.wake()
+
+    def _send(self, queued: _Queued) -> None:
+        api, row, on_reply, cap = queued
+        version = self.version_of(api, cap)
+        if version is None:
+            on_reply(None, f"the broker and we have no version of {api.name} in common")
+            return
+        self._write(api, version, row, on_reply)
+
+    def _write(self, api: Api, version: int, row: Row, on_reply: OnReply) -> None:
+        correlation_id = self._next_correlation_id
+        self._output.append(encode_request(api, version, correlation_id, self.client_id, row))
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if api.key == PRODUCE.key and row.acks == 0:
+            on_reply(None, None)
+        else:
+            self._waiting.append(_Waiting(api, version, correlation_id, on_reply))
+
+    def _reply(self, frame: memoryview) -> None:
+        if not self._waiting:
+            raise ProtocolError("a response that was not asked for")
+        api, version, expected, on_reply = self._waiting[0]
+        correlation_id, position = decode_response_header(frame, api, version)
+        if correlation_id != expected:
+            raise ProtocolError(f"response {correlation_id} where {expected} was due")
+        row, _ = api.decode_response(self._answered_version(api, version, frame, position), frame, position)
+        self._waiting.popleft()
+        on_reply(row, None)
+
+    def _answered_version(self, api: Api, version: int, frame: memoryview, position: int) -> int:
+        """A broker that does not know our ApiVersions version answers in version 0 (KIP-511)."""
+        refused = api is API_VERSIONS and frame[position : position + 2] == Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
+        return 0 if refused else version
+
+    def _ask_versions(self, version: int) -> None:
+        row = API_VERSIONS.request(client_software_name="raftka", client_software_version=SOFTWARE_VERSION)
+        self._write(API_VERSIONS, version, row, lambda answer, error: self._versions_came(answer, error, version))
+        self._wake()
+
+    def _versions_came(self, answer: Row | None, error: str | None, asked: int) -> None:
+        if answer is None:
+            return  # closed
+        versions = {entry.api_key: Versions(entry.min_version, entry.max_version) for entry in answer.api_keys}
+        if answer.error_code == Code.UNSUPPORTED_VERSION and asked > 0:
+            self._ask_versions(min(versions.get(API_VERSIONS.key, Versions(0, 0)).high, asked - 1))
+            return
+        if answer.error_code or not versions:
+            self.close(f"the broker's answer to ApiVersions: {_name(answer.error_code)}")
+            return
+        self.versions = versions
+        while self._queued:
+            self._send_queued(self._queued.popleft())
+        self._wake()
+        if self._on_ready is not None:
+            self._on_ready()
+
+    def _send_queued(self, queued: _Queued) -> None:
+        try:
+            self._send(queued)
+        except ValueError as error:
+            queued.on_reply(None, str(error))
+
+
+def _name(code: Any) -> str:
+    return Code(code).name if code in Code._value2member_map_ else f"error {code}"

@@ -1,0 +1,169 @@
+"""Every version of every message against an independent codec, both ways."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raftka.wire.errors import ProtocolError
+from raftka.wire.messages.configs import DESCRIBE_CONFIGS
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
+from tests.wire.oracle import APIS, CASES, Oracle, Values, row_of
+
+EXAMPLES = settings(max_examples=6, deadline=None, derandomize=True, database=None)
+
+
+def encode(api: Api, side: str, version: int, row: Row) -> bytes:
+    return api.encode_request(version, row) if side == "Request" else api.encode_response(version, row)
+
+
+def decode(api: Api, side: str, version: int, data: bytes) -> Row:
+    view = memoryview(data)
+    row, end = api.decode_request(version, view) if side == "Request" else api.decode_response(version, view)
+    assert end == len(data)
+    return row
+
+
+def assert_same(row: Row, values: Values) -> None:
+    """The row has these values, and defaults where the version has no field."""
+    for field in row.struct.fields:
+        mine = getattr(row, field.name)
+        if field.name not in values:
+            assert mine == field.default, field.name
+            continue
+        theirs = values[field.name]
+        pairs: list[tuple[Any, Any]] = list(zip(mine, theirs, strict=True)) if isinstance(theirs, list) else [(mine, theirs)]
+        for inner, value in pairs:
+            if isinstance(value, dict):
+                assert_same(inner, value)
+            else:
+                assert inner == value, field.name
+
+
+@pytest.mark.parametrize(("api", "side", "version"), CASES, ids=lambda v: v.name if isinstance(v, Api) else str(v))
+def test_same_bytes_and_values_as_the_oracle(api: Api, side: str, version: int) -> None:
+    oracle = Oracle(api, side, version)
+    struct = api.request if side == "Request" else api.response
+
+    @EXAMPLES
+    @given(oracle.values())
+    def check(values: Values) -> None:
+        if api.name == "ApiVersions" and side == "Response":
+            values["error_code"] = 0  # the oracle reads any error in version 0
+        theirs = oracle.encode(values)
+        assert_same(decode(api, side, version, theirs), values)
+        ours = encode(api, side, version, row_of(struct, values))
+        assert ours == theirs
+        assert oracle.decode(ours) == values
+
+    check()
+
+
+def test_all_versions_of_kafka_4_3_are_there() -> None:
+    known = {api.name: (api.min_version, api.max_version, api.announced) for api in APIS}
+
+    assert known == {
+        "ApiVersions": (0, 4, (0, 4)),
+        "CreateTopics": (2, 7, (2, 7)),
+        "DeleteTopics": (1, 6, (1, 6)),
+        "DescribeCluster": (0, 2, (0, 2)),
+        "DescribeConfigs": (1, 4, (1, 4)),
+        "Fetch": (4, 18, (4, 18)),
+        "FindCoordinator": (0, 6, (0, 6)),
+        "InitProducerId": (0, 5, (0, 5)),
+        "ListOffsets": (1, 11, (1, 11)),
+        "Metadata": (0, 13, (0, 13)),
+        "OffsetForLeaderEpoch": (2, 4, (2, 4)),
+        "Produce": (3, 13, (0, 13)),
+    }
+    assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
+
+
+@EXAMPLES
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=100, max_size=300), st.sampled_from([2, 5]))
+def test_arrays_longer_than_a_byte_counts(brokers: list[int], version: int) -> None:
+    values: Values = {
+        "topics": [
+            {
+                "name": "t",
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": [{"partition_index": at, "broker_ids": brokers[:at]} for at in range(len(brokers))],
+                "configs": [],
+            }
+        ],
+        "timeout_ms": 1,
+        "validate_only": True,
+    }
+
+    ours = CREATE_TOPICS.encode_request(version, row_of(CREATE_TOPICS.request, values))
+
+    assert ours == Oracle(CREATE_TOPICS, "Request", version).encode(values)
+    assert_same(CREATE_TOPICS.decode_request(version, memoryview(ours))[0], values)
+
+
+def test_defaults_are_kafkas() -> None:
+    partition = FETCH.request.topics.partitions()
+
+    assert (partition.current_leader_epoch, partition.last_fetched_epoch, partition.high_watermark) == (-1, -1, 2**63 - 1)
+    assert FETCH.request().replica_state.replica_id == -1
+    assert METADATA.request().allow_auto_topic_creation is True
+    assert METADATA.response.topics().topic_authorized_operations == -(2**31)
+    assert PRODUCE.response.responses.partition_responses().current_leader.leader_epoch == -1
+
+
+def test_records_are_handed_out_without_a_copy() -> None:
+    request = PRODUCE.request
+    partition = request.topic_data.partition_data(records=b"abcdef")
+    frame = bytearray(PRODUCE.encode_request(9, request(topic_data=[request.topic_data(name="t", partition_data=[partition])])))
+
+    row, _ = PRODUCE.decode_request(9, memoryview(frame))
+    records = row.topic_data[0].partition_data[0].records
+    frame[frame.index(b"abc")] = ord("X")
+
+    assert bytes(records) == b"Xbcdef"
+    assert not records.readonly
+
+
+def test_a_version_that_lacks_a_field_leaves_it_out_or_refuses() -> None:
+    assert METADATA.encode_response(0, METADATA.response(cluster_id="c")) == METADATA.encode_response(0, METADATA.response())
+    with pytest.raises(ValueError, match="FindCoordinatorRequest v0 has no key_type"):
+        FIND_COORDINATOR.encode_request(0, FIND_COORDINATOR.request(key="k", key_type=1))
+    with pytest.raises(ValueError, match="v5 has no topics"):
+        DELETE_TOPICS.encode_request(5, DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name="t")]))
+    assert FIND_COORDINATOR.encode_request(1, FIND_COORDINATOR.request(key="k", key_type=1))
+
+
+def test_unknown_versions_are_refused() -> None:
+    with pytest.raises(ProtocolError, match="Produce v2: versions 3 to 13"):
+        PRODUCE.decode_request(2, memoryview(bytes(100)))
+    with pytest.raises(ValueError, match="Produce v14"):
+        PRODUCE.encode_response(14, PRODUCE.response())
+
+
+def test_a_string_too_long_for_its_length_is_refused() -> None:
+    for version in (1, 4):
+        resource = DESCRIBE_CONFIGS.request.resources(resource_name="x" * 32768)
+        with pytest.raises(ValueError, match="32768 bytes"):
+            DESCRIBE_CONFIGS.encode_request(version, DESCRIBE_CONFIGS.request(resources=[resource]))
+
+
+def test_rows_compare_print_and_refuse_unknown_names() -> None:
+    topic = METADATA.response.topics(name="a", partitions=[METADATA.response.topics.partitions(leader_id=3)])
+
+    assert topic == METADATA.response.topics(name="a", partitions=(METADATA.response.topics.partitions(leader_id=3),))
+    assert topic != METADATA.response.topics(name="a")
+    assert repr(topic) == "MetadataResponse.topics(name='a', partitions=[MetadataResponse.topics.partitions(leader_id=3)])"
+    with pytest.raises(TypeError, match="leder_id"):
+        METADATA.response.topics.partitions(leder_id=3)
+    with pytest.raises(AttributeError, match="no struct partition"):
+        _ = METADATA.response.topics.partition
+    with pytest.raises(AttributeError):
+        topic.nmae = "b"
