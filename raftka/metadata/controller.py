@@ -1,0 +1,211 @@
+"""The controller: decides what brokers ask for and what their silence means, and answers with records for the metadata log.
+
+decide() and tick() change nothing that is replicated, replay() does, on an image of its own that runs ahead of what is committed. Whoever drives it
+appends each Outcome's records as one entry at `next_offset`, replays them at once, and holds the reply until the entry is committed; with the loss of
+leadership the whole object is dropped, and a new leader makes one of its committed image. Knows no Raft, no connection, no clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any
+
+from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
+from raftka.metadata.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerLost,
+    Command,
+    CreateTopics,
+    DeleteTopics,
+    Heartbeat,
+    HeartbeatAnswer,
+    ProducerIdBlock,
+    RegisterBroker,
+    Registered,
+    UnregisterBroker,
+    WriteExtension,
+)
+from raftka.metadata.extension import write
+from raftka.metadata.image import BrokerImage, MetadataImage
+from raftka.metadata.partitions import alter, resettle, to_preferred
+from raftka.metadata.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerShuttingDown,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    ClusterFormed,
+    FeatureLevelSet,
+    ProducerIdsAllocated,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+from raftka.metadata.settings import NodeSettings, TopicConfigs
+from raftka.metadata.topics import TopicCreation, TopicNames, delete_topics
+from raftka.wire.errors import Code, KafkaError
+
+METADATA_VERSION = 30  # Kafka 4.3's level of metadata.version
+PRODUCER_IDS = 1000  # one block, as Kafka's
+REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
+BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may know besides its command."""
+
+    now: float  # seconds, on the node's monotonic clock
+    wall_ms: int
+    random: Random
+    next_offset: int  # index that the records of this decision will have
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    records: Sequence[Record] = ()  # one atomic batch
+    reply: Any = None  # plain values; what type, says the command's REPLY
+
+
+class Controller:
+    def __init__(self, image: MetadataImage, settings: NodeSettings, now: float, heard: Mapping[int, float] | None = None) -> None:
+        """`image`: all that is committed. `heard`: when other nodes were last heard otherwise (by Raft), so that a silent one is fenced sooner."""
+        self.image = image
+        self.settings = settings
+        self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
+        self._configs = TopicConfigs(settings)
+        self._names = TopicNames(image)
+        self._shutdown_at: dict[int, int] = {}  # soft: offset of the record that took a broker's leaderships
+        self._began_at = image.offset
+        self._rebalance_every = float(settings["leader.imbalance.check.interval.seconds"]) if settings["auto.leader.rebalance.enable"] else inf
+        self._rebalance_at = now + self._rebalance_every
+
+    def decide(self, command: Command, context: Context) -> Outcome:
+        """Raises KafkaError for what is refused as a whole."""
+        match command:
+            case Heartbeat():
+                return self._heartbeat(command, context)
+            case AlterPartition():
+                current(self.image, command.broker_id, command.broker_epoch)
+                return Outcome(*alter(self.image, command))
+            case CreateTopics():
+                creation = TopicCreation(self.image, self._names, self.settings, context.random)
+                reply = creation.run(command)
+                return Outcome(() if command.validate_only else creation.records, reply)
+            case DeleteTopics():
+                return Outcome(*delete_topics(self.image, command, self.settings))
+            case AllocateProducerIds():
+                return self._allocate_producer_ids(command)
+            case RegisterBroker():
+                return self._register(command, context)
+            case UnregisterBroker(broker_id):
+                return self._unregister(broker_id)
+            case BrokerLost(broker_id, broker_epoch):
+                broker = current(self.image, broker_id, broker_epoch)
+                self.sessions.forget(broker_id)
+                return Outcome(() if broker.fenced else self._gone([broker]))
+            case WriteExtension():
+                return Outcome(*write(self.image, command, context.next_offset))
+
+    def replay(self, offset: int, records: Sequence[Record]) -> None:
+        before = self.image
+        self.image, _ = before.apply(offset, records)
+        for record in records:
+            match record:
+                case TopicCreated(name):
+                    self._names.add(name)
+                case TopicDeleted(topic_id) if topic_id in before.topics:
+                    self._names.remove(before.topics[topic_id].name)
+                case BrokerShuttingDown(broker_id):
+                    self._shutdown_at[broker_id] = offset
+                case BrokerRegistered(broker_id):
+                    self._shutdown_at.pop(broker_id, None)
+                case BrokerFenced(broker_id) | BrokerUnregistered(broker_id):
+                    self.sessions.forget(broker_id)  # a process that takes its place need not wait
+
+    def deadline(self) -> float:
+        """When tick() wants to run; inf: never."""
+        if self.image.cluster_id is None:
+            return self.sessions.leading_since
+        return min(self.sessions.next_end(self.image), self._rebalance_at)
+
+    def tick(self, context: Context) -> Outcome:
+        if self.image.cluster_id is None:
+            return Outcome([ClusterFormed(new_cluster_id(context.random)), FeatureLevelSet("metadata.version", METADATA_VERSION)])
+        silent = self.sessions.expired(self.image, context.now)
+        if silent:
+            return Outcome(self._gone(silent))
+        if context.now >= self._rebalance_at:
+            self._rebalance_at = context.now + self._rebalance_every
+            return Outcome(to_preferred(self.image, REBALANCED_AT_ONCE))
+        return Outcome()
+
+    def _register(self, command: RegisterBroker, context: Context) -> Outcome:
+        check_registration(command, self.image, self.sessions, context.now)
+        known = self.image.brokers.get(command.broker_id)
+        self.sessions.heard(command.broker_id, context.now)
+        if known is not None and registered_already(command, known):
+            return Outcome(reply=Registered(known.epoch))
+        registered = BrokerRegistered(command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
+        other_disk = known is None or known.directory_id != command.directory_id
+        return Outcome([registered, *self._settled({command.broker_id}, lost=other_disk)], Registered(context.next_offset))
+
+    def _unregister(self, broker_id: int) -> Outcome:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._settled({broker_id})])
+
+    def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
+        broker = current(self.image, command.broker_id, command.broker_epoch)
+        self.sessions.heard(broker.broker_id, context.now, command.applied_offset)
+        caught_up = command.applied_offset >= broker.epoch
+        wanted = wish(command, broker, broker.shutting_down and self._everybody_knows(broker))
+        match wanted:
+            case Wish.STAY:
+                return Outcome(reply=HeartbeatAnswer(broker.fenced, caught_up, False))
+            case Wish.FENCE:
+                return Outcome(self._gone([broker]), HeartbeatAnswer(True, caught_up, False))
+            case Wish.UNFENCE:
+                unfenced = BrokerUnfenced(broker.broker_id, broker.epoch)
+                return Outcome([unfenced, *self._settled(set(), back=broker.broker_id)], HeartbeatAnswer(False, True, False))
+            case Wish.BEGIN_SHUTDOWN:
+                leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
+                return Outcome([leaving, *self._settled({broker.broker_id})], HeartbeatAnswer(False, caught_up, False))
+            case Wish.SHUTDOWN:
+                return Outcome(() if broker.fenced else self._gone([broker]), HeartbeatAnswer(True, caught_up, True))
+
+    def _everybody_knows(self, leaving: BrokerImage) -> bool:
+        """All who live have applied what took its leaderships: nobody sends anything to it any more."""
+        offset = self._shutdown_at.get(leaving.broker_id, self._began_at)
+        return all(self.sessions.applied(each) >= offset for each in self.image.alive_brokers())
+
+    def _gone(self, brokers: list[BrokerImage]) -> list[Record]:
+        fenced: list[Record] = [BrokerFenced(each.broker_id, each.epoch) for each in brokers]
+        return fenced + self._settled({each.broker_id for each in brokers})
+
+    def _settled(self, gone: set[int], *, back: int | None = None, lost: bool = False) -> list[Record]:
+        """What becomes of partitions when `gone` are no longer alive (and have lost their disk), or `back` is."""
+
+        def alive(broker_id: int) -> bool:
+            return broker_id not in gone and (broker_id == back or self.image.alive(broker_id))
+
+        moved = frozenset(gone if back is None else {back})
+        return resettle(self.image, moved, alive, self._unclean, gone if lost else ())
+
+    def _unclean(self, topic: str) -> bool:
+        return self._configs.of(self.image, topic).unclean_leader_election
+
+    def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
+        current(self.image, command.broker_id, command.broker_epoch)
+        first = self.image.next_producer_id
+        record = ProducerIdsAllocated(command.broker_id, command.broker_epoch, first + PRODUCER_IDS)
+        return Outcome([record], ProducerIdBlock(first, PRODUCER_IDS))
+
+
+def new_cluster_id(random: Random) -> str:
+    """128 random bits in URL-safe base64, 22 characters, as Kafka's."""
+    number = random.getrandbits(128) << 4
+    return "".join(BASE64_URL[number >> shift & 63] for shift in range(126, -1, -6))

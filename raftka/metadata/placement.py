@@ -1,0 +1,42 @@
+"""Where the replicas of new partitions go: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
+
+So each broker leads about as many partitions as any other, and when it dies, its partitions do not all go to one neighbour. With racks, a
+partition has two replicas on one rack only when there are more replicas than racks. Knows no topic and no broker but number and rack.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+Place = tuple[int, str | None]  # (broker id, rack)
+
+
+def place(partitions: int, replication_factor: int, brokers: Sequence[Place], random: Random) -> list[tuple[int, ...]]:
+    """The replicas of each partition in order of preference. There must be as many brokers as replicas."""
+    assert 0 < replication_factor <= len(brokers)
+    ring = _by_racks(brokers)
+    start, shift = random.randrange(len(ring)), random.randrange(len(ring))
+    return [_replicas(ring, start + each, shift + each // len(ring), replication_factor) for each in range(partitions)]
+
+
+def _by_racks(brokers: Sequence[Place]) -> list[Place]:
+    """Neighbours on different racks, as long as there are any: a broker of each rack, then the next of each."""
+    turn: dict[str | None, int] = {}
+    keyed = []
+    for broker_id, rack in sorted(brokers, key=lambda broker: broker[0]):
+        turn[rack] = turn.get(rack, -1) + 1
+        keyed.append((turn[rack] if rack is not None else 0, rack or "", broker_id, rack))
+    return [(broker_id, rack) for _, _, broker_id, rack in sorted(keyed)]
+
+
+def _replicas(ring: list[Place], first: int, shift: int, count: int) -> tuple[int, ...]:
+    leader = ring[first % len(ring)]
+    others = [ring[(first + 1 + (shift + each) % (len(ring) - 1)) % len(ring)] for each in range(len(ring) - 1)]
+    racks = {leader[1]}
+    chosen, rest = [leader[0]], []
+    for broker_id, rack in others:
+        if rack is None or rack not in racks:
+            racks.add(rack)
+            chosen.append(broker_id)
+        else:
+            rest.append(broker_id)
+    return tuple((chosen + rest)[:count])
