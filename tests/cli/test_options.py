@@ -1,0 +1,66 @@
+"""What the command line accepts and how it refuses: usage is exit code 2, a failure one line and 1."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from raftka.cli.commands import root
+from raftka.cluster import start
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    calls: list[tuple[object, ...]] = []
+
+    def stand_in(name: str) -> Callable[..., int]:
+        def call(*given: object) -> int:
+            calls.append((name, *given))
+            return 0
+
+        return call
+
+    monkeypatch.setattr(start, "start_processes", stand_in("processes"))
+    monkeypatch.setattr(start, "start_in_process", stand_in("here"))
+    return calls
+
+
+def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> None:
+    arguments = "cluster start --nodes 5 --data /d --base-port 0 --set a.b=c=d --set x= "
+
+    assert CliRunner().invoke(root, arguments.split()).exit_code == 0
+    assert CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
+    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}), ("here", 3, Path("d"), 9092, {})]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "cluster start",
+        "cluster start --data d --nodes 0",
+        "cluster start --data d --nodes 101",
+        "cluster start --data d --base-port 70000",
+        "cluster start --data d --set nothing",
+        "cluster start --data d --set =x",
+        "broker start",
+        "topics create",
+        "topics create t --config x",
+        "produce",
+        "consume t --count 0",
+        "produce t --acks 2",
+    ],
+)
+def test_wrong_usage_is_told_and_starts_nothing(arguments: str, started: list[tuple[object, ...]]) -> None:
+    result = CliRunner().invoke(root, arguments.split())
+
+    assert result.exit_code == 2
+    assert "Usage:" in result.output
+    assert not started
+
+
+def test_the_server_comes_from_the_environment_too() -> None:
+    closed = "127.0.0.1:1"
+    result = CliRunner().invoke(root, ["topics", "list", "--help"], env={"RAFTKA_BOOTSTRAP_SERVER": closed})
+
+    assert "RAFTKA_BOOTSTRAP_SERVER" in result.output

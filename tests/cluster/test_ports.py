@@ -1,0 +1,33 @@
+"""Held ports: ours to listen on, nobody else's to be given, refusing while no node listens."""
+
+import socket
+
+import pytest
+
+from raftka.cluster.ports import HeldPorts
+
+
+def listening(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    sock.listen()
+    return sock
+
+
+def test_a_node_listens_on_a_held_port_again_and_again() -> None:
+    with HeldPorts(2) as held:
+        [(port, _)] = held.pairs()
+        for _ in range(2):
+            with listening(port), socket.create_connection(("127.0.0.1", port), 1):
+                pass
+
+
+def test_a_held_port_without_a_node_refuses() -> None:
+    with HeldPorts(1) as held, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", held.numbers[0]), 1)
+
+
+def test_nobody_else_is_given_it() -> None:
+    with HeldPorts(1) as held, socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind(("127.0.0.1", held.numbers[0]))
