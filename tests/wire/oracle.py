@@ -80,7 +80,7 @@ class Oracle:
     def present(self, fields: list[Values]) -> Iterator[tuple[str, Values]]:
         for field in fields:
             if self.version in _versions(field.get("versions", "0+")):
-                yield _snake(field["name"]), field
+                yield snake(field["name"]), field
 
     def _struct(self, fields: list[Values]) -> st.SearchStrategy[Values]:
         return st.fixed_dictionaries({name: self._field(field) for name, field in self.present(fields)})
@@ -191,7 +191,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
