@@ -1,0 +1,286 @@
+"""The quorum's write-ahead log and snapshots: term, vote and entries of one voter, in memory and durable. Knows no network, clock or rule of Raft.
+
+Two files: `journal` (records, see journal_format) and `snapshot`. Changes are staged; `take_sync` writes them with one append; when the caller
+has flushed what it got, `synced` says so. A file is replaced, never changed: a crash at any point leaves the old one or the new one. The snapshot is
+always replaced before the journal that needs it. An error of the disk is the caller's end: nothing here is tried again.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from crc32c import crc32c
+
+from raftka.metadata.journal_format import (
+    SNAPSHOT_HEAD,
+    Item,
+    JournalDamaged,
+    Kind,
+    SnapshotHead,
+    decode_journal,
+    decode_snapshot_head,
+    encode_item,
+    encode_record,
+    encode_snapshot,
+    flatten,
+)
+from raftka.metadata.raft_types import Entry, Snapshot
+from raftka.runtime.door import File, Files
+
+CHUNK = 1024 * 1024  # bytes read at once when a snapshot is checked
+
+
+class Standing(IntEnum):
+    """What this directory may do in the quorum."""
+
+    EMPTY = 0  # nothing was ever written: new, or its disk was lost
+    VOTER = 1
+    JOINING = 2  # its disk was lost: neither votes nor acknowledges until it has been brought up to date
+
+
+class WrongDirectory(Exception):
+    """The directory belongs to another node or another cluster."""
+
+
+class Journal:
+    def __init__(self, files: Files, directory: str, node_id: int, release: Callable[[], None]) -> None:
+        """Call `Journal.open`."""
+        self.files, self.directory, self.node_id = files, directory, node_id
+        self.term = 0
+        self.vote: int | None = None
+        self.standing = Standing.EMPTY
+        self.cluster_id: str | None = None
+        self.entries: list[Entry] = [Entry(b"", 0, 0)]  # the first one is the base: only its index and term count
+        self.snapshot: SnapshotHead | None = None
+        self.size_bytes = 0  # of the journal file
+        self.written_bytes = 0  # since the last snapshot
+        self._path, self._snapshot_path = f"{directory}/journal", f"{directory}/snapshot"
+        self._file: File | None = None
+        self._snapshot_file: File | None = None
+        self._number = 0  # of the last record in the file
+        self._staged: list[bytes] = []
+        self._syncing = False
+        self._release = release
+
+    @classmethod
+    def open(cls, files: Files, directory: str, node_id: int, cluster_id: str | None = None) -> "Journal":
+        """Take the directory's lock (BlockingIOError if another has it) and read what is there; a torn last record is cut off.
+
+        Raises JournalDamaged, and WrongDirectory if it is another node's or, where both are known, another cluster's.
+        """
+        files.make_directory(directory)
+        journal = cls(files, directory, node_id, files.lock(f"{directory}/.lock"))
+        try:
+            journal._load()
+            if cluster_id is not None and journal.cluster_id not in (None, cluster_id):
+                raise WrongDirectory(f"{directory} belongs to cluster {journal.cluster_id}, not to {cluster_id}")
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def close(self) -> None:
+        """What is staged is forgotten."""
+        for file in (self._file, self._snapshot_file):
+            if file is not None:
+                file.close()
+        self._file = self._snapshot_file = None
+        self._release()
+
+    # what is in it
+
+    @property
+    def base(self) -> Entry:
+        """The last entry that is not kept any more."""
+        return self.entries[0]
+
+    @property
+    def last(self) -> Entry:
+        return self.entries[-1]
+
+    def term_at(self, index: int) -> int | None:
+        """The term of the entry at `index`, the base's too; None if it is not here."""
+        at = index - self.entries[0].index
+        return self.entries[at].term if 0 <= at < len(self.entries) else None
+
+    @property
+    def unsynced(self) -> bool:
+        return self._syncing or bool(self._staged)
+
+    @property
+    def syncing(self) -> bool:
+        """Between take_sync and synced."""
+        return self._syncing
+
+    def read_snapshot(self) -> Snapshot:
+        """The whole snapshot, checked again as it is read."""
+        assert self.snapshot is not None
+        head = self.snapshot
+        state = self.read_chunk(0, head.size_bytes)
+        if len(state) != head.size_bytes or crc32c(state) != head.crc:
+            raise JournalDamaged(f"the snapshot of {self.directory} is damaged")
+        return Snapshot(head.index, head.term, state)
+
+    def read_chunk(self, position: int, size: int) -> bytes:
+        """Bytes of the snapshot's state."""
+        assert self._snapshot_file is not None
+        return self._snapshot_file.read(SNAPSHOT_HEAD + position, size)
+
+    # changes, durable after the next sync
+
+    def append(self, entry: Entry) -> None:
+        assert entry.index == self.last.index + 1, "entries are appended one after the other"
+        self.entries.append(entry)
+        self._staged += encode_item(Kind.ENTRY, entry.index, entry.term, entry.command)
+
+    def cut(self, index: int) -> None:
+        """Forget the entry at `index` and all behind it."""
+        assert index > self.base.index
+        del self.entries[index - self.base.index :]
+        self._staged += encode_item(Kind.CUT, index)
+
+    def set_vote(self, term: int, vote: int | None) -> None:
+        assert term >= self.term, "terms never fall"
+        if (term, vote) != (self.term, self.vote):
+            self.term, self.vote = term, vote
+            self._staged += encode_item(Kind.VOTE, term, 0 if vote is None else vote + 1)
+
+    def set_standing(self, standing: Standing) -> None:
+        self.standing = standing
+        self._staged += encode_item(Kind.STANDING, standing)
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        if self.cluster_id not in (None, cluster_id):
+            raise WrongDirectory(f"{self.directory} belongs to cluster {self.cluster_id}, not to {cluster_id}")
+        if self.cluster_id is None:
+            self.cluster_id = cluster_id
+            self._staged += encode_item(Kind.CLUSTER, data=cluster_id.encode())
+
+    def take_sync(self) -> list[File]:
+        """Write what is staged; the caller flushes what this returns, then calls `synced`. Raises OSError: the node's end."""
+        assert not self._syncing
+        self._syncing = True
+        if self._file is None:
+            self._rewrite()
+            self._syncing = True
+            return []
+        record = encode_record(self._number + 1, self._staged)
+        self._staged = []
+        self._file.append(record)
+        self._number += 1
+        self.size_bytes += (size := sum(map(len, record)))
+        self.written_bytes += size
+        return [self._file]
+
+    def synced(self) -> None:
+        self._syncing = False
+
+    # snapshots, durable when these return; never while a sync is under way
+
+    def compact(self, index: int, state: bytes, keep_from: int) -> None:
+        """The state machine's state as of `index`; entries before `keep_from` are forgotten."""
+        assert not self._syncing
+        term = self.term_at(index)
+        assert term is not None
+        self._replace_snapshot(index, term, state)
+        keep_from = min(keep_from, index + 1)
+        if keep_from - 1 > self.base.index:
+            drop = keep_from - 1 - self.base.index
+            self.entries[: drop + 1] = [Entry(b"", keep_from - 1, self.entries[drop].term)]
+        self._rewrite()
+
+    def install(self, snapshot: Snapshot) -> None:
+        """A leader's snapshot; entries behind it stay if they continue it."""
+        assert not self._syncing
+        self._replace_snapshot(snapshot.index, snapshot.term, snapshot.state)
+        self._begin_at(snapshot.index, snapshot.term)
+        self._rewrite()
+
+    def _begin_at(self, index: int, term: int) -> None:
+        """Forget what is before the snapshot, and what does not continue it."""
+        continues = self.term_at(index) == term
+        later = self.entries[index - self.base.index + 1 :] if continues else []
+        self.entries = [Entry(b"", index, term), *later]
+
+    def _replace_snapshot(self, index: int, term: int, state: bytes) -> None:
+        self.files.replace(self._snapshot_path, encode_snapshot(index, term, state))
+        self._open_snapshot()
+
+    def _open_snapshot(self) -> None:
+        if self._snapshot_file is not None:
+            self._snapshot_file.close()
+        self._snapshot_file = self.files.open(self._snapshot_path)
+        self.snapshot = decode_snapshot_head(self._snapshot_file.read(0, SNAPSHOT_HEAD))
+
+    def _rewrite(self) -> None:
+        """A new journal file with all that is in memory, staged or not, as its first record."""
+        items = [
+            encode_item(Kind.NODE, self.node_id),
+            encode_item(Kind.BASE, self.base.index, self.base.term),
+            encode_item(Kind.VOTE, self.term, 0 if self.vote is None else self.vote + 1),
+            encode_item(Kind.STANDING, self.standing),
+            *([encode_item(Kind.CLUSTER, data=self.cluster_id.encode())] if self.cluster_id is not None else []),
+            *(encode_item(Kind.ENTRY, entry.index, entry.term, entry.command) for entry in self.entries[1:]),
+        ]
+        record = encode_record(1, flatten(items))
+        self.files.replace(self._path, b"".join(record))
+        if self._file is not None:
+            self._file.close()
+        self._file = self.files.open(self._path)
+        self._staged, self._number = [], 1
+        self.size_bytes, self.written_bytes = sum(map(len, record)), 0
+
+    # start
+
+    def _load(self) -> None:
+        has_journal, has_snapshot = self.files.exists(self._path), self.files.exists(self._snapshot_path)
+        if not has_journal:
+            if has_snapshot:
+                raise JournalDamaged(f"{self.directory} has a snapshot but no journal")
+            return
+        data = self.files.read(self._path)
+        items, self._number, end = decode_journal(data)
+        for item in items:
+            self._load_item(item)
+        self.size_bytes = self.written_bytes = end
+        self._file = self.files.open(self._path)
+        if end < len(data):  # never acknowledged: the turn that wrote it did not end
+            self._file.truncate(end)
+            self._file.sync()
+        if has_snapshot:
+            self._load_snapshot()
+        elif self.base.index > 0:
+            raise JournalDamaged(f"{self.directory} begins behind entry {self.base.index} but has no snapshot")
+
+    def _load_item(self, item: Item) -> None:
+        match item.kind:
+            case Kind.ENTRY:
+                self.entries.append(Entry(item.data, item.a, item.b))
+            case Kind.CUT:
+                del self.entries[item.a - self.base.index :]
+            case Kind.VOTE:
+                self.term, self.vote = item.a, item.b - 1 if item.b else None
+            case Kind.STANDING:
+                self.standing = Standing(item.a)
+            case Kind.CLUSTER:
+                self.cluster_id = item.data.decode()
+            case Kind.BASE:
+                self.entries = [Entry(b"", item.a, item.b)]
+            case Kind.NODE:
+                if item.a != self.node_id:
+                    raise WrongDirectory(f"{self.directory} belongs to node {item.a}, not to {self.node_id}")
+            case _:
+                raise JournalDamaged(f"{self.directory} has an item of kind {item.kind}: a newer version wrote it")
+
+    def _load_snapshot(self) -> None:
+        self._open_snapshot()
+        assert self.snapshot is not None
+        index, term, size, crc = self.snapshot.index, self.snapshot.term, self.snapshot.size_bytes, 0
+        for position in range(0, size, CHUNK):
+            crc = crc32c(self.read_chunk(position, min(CHUNK, size - position)), crc)
+        if crc != self.snapshot.crc:
+            raise JournalDamaged(f"the snapshot of {self.directory} is damaged")
+        if index < self.base.index:
+            raise JournalDamaged(f"{self.directory} begins behind entry {self.base.index}, its snapshot ends at {index}")
+        if self.term_at(index) != term:  # a crash between the two files of `install`
+            self._begin_at(index, term)
+            self._rewrite()

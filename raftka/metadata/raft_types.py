@@ -1,0 +1,84 @@
+"""The plain values of the metadata quorum: its configuration, what it hands out, what it refuses. Knows no engine and no file."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from raftka.limits import KIB, MIB, PROPOSALS_IN_FLIGHT, RAFT_ENTRY_BYTES, LimitExceeded
+
+Message = dict[str, Any]  # what voters send each other: msgpack-able without hooks
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    election_timeout: float = 1.0  # seconds a follower waits for its leader: between this and 1.5 times this
+    heartbeat: float = 0.2  # seconds; less than a third of the election timeout, so a node may stall for 500 ms unnoticed
+    batch_bytes: int = MIB  # of entries in one message, and in one answer to an observer; a larger entry travels alone
+    window_bytes: int = 4 * MIB  # sent to one voter and not yet acknowledged; a paused one costs no more memory than that
+    chunk_bytes: int = 256 * KIB  # of a snapshot in one message
+    entry_max_bytes: int = RAFT_ENTRY_BYTES.value
+    proposals_max: int = PROPOSALS_IN_FLIGHT.value  # entries that are not yet committed
+    snapshot_every_bytes: int = 16 * MIB  # of journal, then `wants_snapshot` asks the state machine for its state
+    retain_entries: int = 1024  # kept behind a snapshot: who is a little late needs no snapshot
+
+    @property
+    def quick(self) -> float:
+        """Seconds: the scale of elections that need not wait, because no leader is known or its connection has closed."""
+        return self.election_timeout / 20
+
+
+class Entry(NamedTuple):
+    """As pysyncobj keeps it: what it carries first."""
+
+    command: bytes  # one byte of kind, then the proposed bytes
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks for
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed entry; `data` is empty for the entry with which a leader began its term."""
+
+    index: int
+    term: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state machine's state after the entry at `index`, in place of every entry up to it."""
+
+    index: int
+    term: int
+    state: bytes
+
+
+class NotLeader(Exception):
+    """Only an active leader takes proposals; `leader` is who may be asked instead, as far as this node knows."""
+
+    def __init__(self, leader: int | None) -> None:
+        super().__init__(f"not the leader, it is {leader}" if leader is not None else "not the leader, none is known")
+        self.leader = leader
+
+
+class ProposalsFull(LimitExceeded):
+    """Too much waits for its commit, or leadership is about to be handed over: try again."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(PROPOSALS_IN_FLIGHT, waiting)
+
+
+class EntryTooLarge(LimitExceeded):
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(RAFT_ENTRY_BYTES, size_bytes)
+
+
+class MalformedMessage(ValueError):
+    """What came is no message of ours: close the connection it came on."""
+
+
+class WrongCluster(ValueError):
+    """The other side is a voter of another cluster, or knows other voters: close the connection, and say so."""
+
+
+class SafetyViolated(AssertionError):
+    """What Raft excludes has happened: this node must stop before it harms what is committed."""

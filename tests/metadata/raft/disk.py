@@ -1,0 +1,121 @@
+"""Files in memory that lose on power loss what was not flushed, and may tear the last write. Knows no time: a flush is done when the test says so."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from raftka.runtime.door import Buffer
+
+
+class MemoryFile:
+    def __init__(self, path: str, disk: "MemoryFiles") -> None:
+        self.path, self._disk = path, disk
+        self.data = bytearray()
+        self.durable = 0  # bytes that power loss leaves
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        self._disk.call(f"append {self.path}")
+        for buffer in buffers:
+            self.data += buffer
+
+    def read(self, position: int, size: int) -> bytes:
+        return bytes(self.data[position : position + size])
+
+    def write(self, position: int, data: Buffer) -> None:
+        self.data[position : position + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        self._disk.call(f"truncate {self.path}")
+        del self.data[size:]
+        self.durable = min(self.durable, size)
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def sync(self) -> None:
+        self._disk.call(f"sync {self.path}")
+        self.durable = len(self.data)
+
+    def close(self) -> None: ...
+
+
+class MemoryFiles:
+    """One node's disk. Every change is a call in `calls`; `fail_at` makes the call of that number, and all after it, raise."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, MemoryFile] = {}
+        self.calls: list[str] = []
+        self.fail_at: int | None = None
+        self._locks: set[str] = set()
+
+    def call(self, what: str) -> None:
+        if self.fail_at is not None and len(self.calls) >= self.fail_at:
+            raise OSError(5, "the disk is gone")
+        self.calls.append(what)
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        if path not in self.files:
+            if not create:
+                raise FileNotFoundError(path)
+            self.files[path] = MemoryFile(path, self)
+        return self.files[path]
+
+    def exists(self, path: str) -> bool:
+        return path in self.files
+
+    def list(self, path: str) -> list[str]:
+        return sorted(name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/"))
+
+    def make_directory(self, path: str) -> None: ...
+
+    def read(self, path: str) -> bytes:
+        return bytes(self.open(path).data)
+
+    def replace(self, path: str, data: Buffer) -> None:
+        self.call(f"replace {path}")
+        self.files[path] = file = MemoryFile(path, self)
+        file.data = bytearray(data)
+        file.durable = len(data)
+
+    def rename(self, old: str, new: str) -> None:
+        self.files[new] = self.files.pop(old)
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        for name in [name for name in self.files if name == path or name.startswith(path + "/")]:
+            del self.files[name]
+
+    def lock(self, path: str) -> Callable[[], None]:
+        if path in self._locks:
+            raise BlockingIOError(path)
+        self._locks.add(path)
+        return lambda: self._locks.discard(path)
+
+    def flush(self, files: Sequence[MemoryFile], done: Callable[[OSError | None], None]) -> None:
+        for file in files:
+            file.sync()
+        done(None)
+
+    # what tests do to it
+
+    def process_died(self) -> None:
+        """What was written stays, the locks do not."""
+        self._locks.clear()
+
+    def power_lost(self, random: Random) -> None:
+        """Of what was not flushed, any part may have reached the disk."""
+        self._locks.clear()
+        for file in self.files.values():
+            tail = file.data[file.durable :]
+            if not tail:
+                continue
+            match random.randrange(4):
+                case 0:
+                    tail = bytearray()
+                case 1:
+                    tail = tail[: random.randrange(len(tail))]
+                case 2:  # its length is there, a piece of its content is not
+                    at = random.randrange(len(tail))
+                    tail[at : at + 512] = bytes(len(tail[at : at + 512]))
+            file.data[file.durable :] = tail
+            file.durable = len(file.data)
