@@ -1,0 +1,51 @@
+"""confluent-kafka (librdkafka): every record of every key once and in order, while leaders are killed under it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from raftka.cluster.processes import Processes
+from tests.clients.workload import EXPECTED, PARTITIONS, RECORDS, TOPIC, UNDER_WAY, by_key, create_topic, records
+
+
+def read_all(bootstrap_servers: str) -> Iterator[tuple[bytes, bytes]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
+        ended: set[int] = set()
+        while len(ended) < PARTITIONS:
+            for message in consumer.consume(500, timeout=1):
+                error = message.error()
+                if error is None:
+                    yield message.key(), message.value()
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+    finally:
+        consumer.close()
+
+
+def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) -> None:
+    create_topic(three_processes)
+    refused: list[Any] = []
+    under_way = 0
+
+    def delivered(error: Any, _message: Any) -> None:
+        nonlocal under_way
+        under_way -= 1
+        if error is not None:
+            refused.append(error)
+
+    producer = Producer({"bootstrap.servers": three_processes.bootstrap_servers, "enable.idempotence": True, "linger.ms": 2, "log_level": 0})
+    for key, value in records(three_processes):
+        while under_way >= UNDER_WAY:
+            producer.poll(1)
+        producer.produce(TOPIC, key=key, value=value, on_delivery=delivered)
+        under_way += 1
+        producer.poll(0)
+
+    assert producer.flush(120) == 0
+    assert refused == []
+    sequences = by_key(read_all(three_processes.bootstrap_servers))
+    assert sum(map(len, sequences.values())) == RECORDS
+    assert sequences == EXPECTED
