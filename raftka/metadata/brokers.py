@@ -21,9 +21,9 @@ class Sessions:
     def __init__(self, timeout: float, now: float, heard: Mapping[int, float]) -> None:
         self.timeout = timeout
         self.leading_since = now
-        self._ends = {broker_id: when + timeout for broker_id, when in heard.items()}
-        self._applied: dict[int, int] = {}  # by those who spoke to this controller: how far they are in the metadata log
         self._grace = timeout / 4
+        self._ends = {broker_id: max(when + timeout, now + self._grace) for broker_id, when in heard.items()}
+        self._applied: dict[int, int] = {}  # by those who spoke to this controller: how far they are in the metadata log
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:
         self._ends[broker_id] = now + self.timeout

@@ -29,7 +29,7 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.extension import write
 from raftka.metadata.image import BrokerImage, MetadataImage
-from raftka.metadata.partitions import alter, resettle, to_preferred
+from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
 from raftka.metadata.records import (
     BrokerFenced,
     BrokerRegistered,
@@ -40,6 +40,7 @@ from raftka.metadata.records import (
     FeatureLevelSet,
     ProducerIdsAllocated,
     Record,
+    Replicas,
     TopicCreated,
     TopicDeleted,
 )
@@ -71,7 +72,10 @@ class Outcome:
 
 class Controller:
     def __init__(self, image: MetadataImage, settings: NodeSettings, now: float, heard: Mapping[int, float] | None = None) -> None:
-        """`image`: all that is committed. `heard`: when other nodes were last heard otherwise (by Raft), so that a silent one is fenced sooner."""
+        """`image`: all that is committed. `heard`: when the leader before this one was last heard, so that its silence counts from then on.
+
+        Of nobody else: followers do not talk to each other, their silence means nothing.
+        """
         self.image = image
         self.settings = settings
         self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
@@ -150,31 +154,35 @@ class Controller:
             return Outcome(reply=Registered(known.epoch))
         registered = BrokerRegistered(command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
         other_disk = known is None or known.directory_id != command.directory_id
-        return Outcome([registered, *self._settled({command.broker_id}, lost=other_disk)], Registered(context.next_offset))
+        changes = self._been_away(command.broker_id, context.now, lost_disk=other_disk)
+        return Outcome([registered, *changes], Registered(context.next_offset))
 
     def _unregister(self, broker_id: int) -> Outcome:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._settled({broker_id})])
+        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._leaderships_of({broker_id})])
 
     def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
         broker = current(self.image, command.broker_id, command.broker_epoch)
+        first = not self.sessions.spoke(broker.broker_id, context.now)
         self.sessions.heard(broker.broker_id, context.now, command.applied_offset)
         caught_up = command.applied_offset >= broker.epoch
         wanted = wish(command, broker, broker.shutting_down and self._everybody_knows(broker))
         match wanted:
             case Wish.STAY:
-                return Outcome(reply=HeartbeatAnswer(broker.fenced, caught_up, False))
+                changes = self._back(broker.broker_id, context.now) if first and broker.alive else ()
+                return Outcome(changes, HeartbeatAnswer(broker.fenced, caught_up, False))
             case Wish.FENCE:
                 return Outcome(self._gone([broker]), HeartbeatAnswer(True, caught_up, False))
             case Wish.UNFENCE:
                 unfenced = BrokerUnfenced(broker.broker_id, broker.epoch)
-                return Outcome([unfenced, *self._settled(set(), back=broker.broker_id)], HeartbeatAnswer(False, True, False))
+                return Outcome([unfenced, *self._back(broker.broker_id, context.now)], HeartbeatAnswer(False, True, False))
             case Wish.BEGIN_SHUTDOWN:
                 leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
-                return Outcome([leaving, *self._settled({broker.broker_id})], HeartbeatAnswer(False, caught_up, False))
+                return Outcome([leaving, *self._leaderships_of({broker.broker_id})], HeartbeatAnswer(False, caught_up, False))
             case Wish.SHUTDOWN:
+                self.sessions.forget(broker.broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker]), HeartbeatAnswer(True, caught_up, True))
 
     def _everybody_knows(self, leaving: BrokerImage) -> bool:
@@ -183,20 +191,47 @@ class Controller:
         return all(self.sessions.applied(each) >= offset for each in self.image.alive_brokers())
 
     def _gone(self, brokers: list[BrokerImage]) -> list[Record]:
+        gone = {each.broker_id for each in brokers}
         fenced: list[Record] = [BrokerFenced(each.broker_id, each.epoch) for each in brokers]
-        return fenced + self._settled({each.broker_id for each in brokers})
+        return fenced + self._leaderships_of(gone)
 
-    def _settled(self, gone: set[int], *, back: int | None = None, lost: bool = False) -> list[Record]:
-        """What becomes of partitions when `gone` are no longer alive (and have lost their disk), or `back` is."""
-
+    def _leaderships_of(self, gone: set[int]) -> list[Record]:
         def alive(broker_id: int) -> bool:
-            return broker_id not in gone and (broker_id == back or self.image.alive(broker_id))
+            return broker_id not in gone and self.image.alive(broker_id)
 
-        moved = frozenset(gone if back is None else {back})
-        return resettle(self.image, moved, alive, self._unclean, gone if lost else ())
+        return when_gone(self.image, gone, alive, self._unclean(gone))
 
-    def _unclean(self, topic: str) -> bool:
-        return self._configs.of(self.image, topic).unclean_leader_election
+    def _been_away(self, broker_id: int, now: float, *, lost_disk: bool) -> list[Record]:
+        """For one that registers anew, only those count as alive whom this controller has heard itself.
+
+        If all were away, right before this controller was elected, each one's leaderships would go to the next that only seems to be alive;
+        the last would be alone in the ISR, and the others had to wait for just that one.
+        """
+        away = {broker_id}
+
+        def alive(other: int) -> bool:
+            return other != broker_id and self._heard_alive(other, now)
+
+        return when_gone(self.image, away, alive, self._unclean(away), away if lost_disk else ())
+
+    def _back(self, broker_id: int, now: float) -> list[Record]:
+        def alive(other: int) -> bool:
+            return other == broker_id or self._heard_alive(other, now)
+
+        return when_back(self.image, broker_id, alive, self._unclean(set()))
+
+    def _heard_alive(self, broker_id: int, now: float) -> bool:
+        return self.image.alive(broker_id) and self.sessions.spoke(broker_id, now)
+
+    def _unclean(self, gone: set[int]) -> Unclean:
+        """Where the topic allows it, and no member of the ISR can be alive: neither heard nor only thought to be."""
+
+        def unclean(topic: str, isr: Replicas) -> bool:
+            if any(self.image.alive(each) for each in isr if each not in gone):
+                return False
+            return self._configs.of(self.image, topic).unclean_leader_election
+
+        return unclean
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
         current(self.image, command.broker_id, command.broker_epoch)

@@ -4,18 +4,18 @@ Functions from an image to records; the controller says when. Every ISR member h
 lead; nobody else may, unless the topic allows unclean election. Knows no time and no session.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.records import PartitionChanged, Record, Replicas
 from raftka.wire.errors import Code, KafkaError
 
 Alive = Callable[[int], bool]  # by broker id: not fenced, not shutting down
-Unclean = Callable[[str], bool]  # by topic name: may a replica outside the ISR lead?
+Unclean = Callable[[str, Replicas], bool]  # by topic name and ISR: may a replica outside that ISR lead?
 
 
-def settle(partition: PartitionImage, alive: Alive, unclean: Callable[[], bool], lost: Collection[int] = ()) -> PartitionImage:
+def settle(topic: str, partition: PartitionImage, alive: Alive, unclean: Unclean, lost: Collection[int] = ()) -> PartitionImage:
     """The partition as it should be, now that these are alive and those have lost their disk; itself if it is so already.
 
     With a leader, the ISR is those who live: the high watermark must not wait for the dead. Without one nothing moves, so all members of the
@@ -26,7 +26,7 @@ def settle(partition: PartitionImage, alive: Alive, unclean: Callable[[], bool],
     if candidates:
         leader = partition.leader if partition.leader in candidates else candidates[0]
         isr = tuple(each for each in isr if each in candidates)
-    elif partition.replicas and any(map(alive, partition.replicas)) and unclean():
+    elif any(map(alive, partition.replicas)) and unclean(topic, isr):
         leader = next(each for each in partition.replicas if alive(each))
         isr = (leader,)
     else:
@@ -41,21 +41,27 @@ def _moved(partition: PartitionImage, leader: int, isr: Replicas) -> PartitionIm
     return PartitionImage(partition.replicas, isr, leader, leader_epoch, partition.partition_epoch + 1)
 
 
-def resettle(image: MetadataImage, moved: frozenset[int], alive: Alive, unclean: Unclean, lost: Collection[int] = ()) -> list[Record]:
-    """What changes in all partitions when the brokers in `moved` have come, gone or lost their disk."""
+def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean, lost: Collection[int] = ()) -> list[Record]:
+    """What changes in all partitions when these brokers are not alive any more, or have lost their disk."""
+    moved = frozenset(gone)
     return [
         changed(topic.topic_id, index, after)
-        for topic, index, before in _touched(image, moved)
-        if (after := settle(before, alive, lambda name=topic.name: unclean(name), lost)) is not before  # type: ignore[misc]
+        for topic in image.topics.values()
+        for index, before in enumerate(topic.partitions)
+        if not moved.isdisjoint(before.isr)
+        if (after := settle(topic.name, before, alive, unclean, lost)) is not before
     ]
 
 
-def _touched(image: MetadataImage, moved: frozenset[int]) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-    """With a leader, only its ISR matters; without one, any replica that comes may be the next."""
-    for topic in image.topics.values():
-        for index, partition in enumerate(topic.partitions):
-            if not moved.isdisjoint(partition.replicas if partition.leader == NO_LEADER else partition.isr):
-                yield topic, index, partition
+def when_back(image: MetadataImage, back: int, alive: Alive, unclean: Unclean) -> list[Record]:
+    """What changes when this broker is alive again: partitions without a leader may get one. Into an ISR only a leader brings it back."""
+    return [
+        changed(topic.topic_id, index, after)
+        for topic in image.topics.values()
+        for index, before in enumerate(topic.partitions)
+        if before.leader == NO_LEADER and back in before.replicas
+        if (after := settle(topic.name, before, alive, unclean)) is not before
+    ]
 
 
 def to_preferred(image: MetadataImage, most: int) -> list[Record]:

@@ -1,0 +1,286 @@
+"""The controller on a stage: each command is decided, what it records is shown, encoded, committed and replayed, as the node around it would."""
+
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import Any
+
+from raftka.metadata.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerLost,
+    Change,
+    Command,
+    CreateTopics,
+    DeleteTopics,
+    DoomedTopic,
+    Heartbeat,
+    NewTopic,
+    RegisterBroker,
+    UnregisterBroker,
+    WriteExtension,
+    from_wire,
+    to_wire,
+)
+from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.image import MetadataImage, PartitionImage
+from raftka.metadata.records import ConfigSet, PartitionChanged, Record, TopicCreated, TopicDeleted, decode_batch, encode_batch
+from raftka.metadata.settings import NodeSettings
+from raftka.wire.errors import Code, KafkaError
+from tests.scenario import Words
+
+PROPERTIES = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://host:9092,CONTROLLER://host:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@host:9093",
+    "broker.session.timeout.ms": "2000",
+    "auto.leader.rebalance.enable": "false",
+}
+NO_ID = bytes(16)
+
+
+def stage() -> "ControllerStage":
+    return ControllerStage()
+
+
+class ControllerStage:
+    def __init__(self) -> None:
+        self.settings = NodeSettings.from_properties(PROPERTIES)
+        self.random = Random(1)
+        self.now = 0.0
+        self.image = MetadataImage()  # what is committed
+        self.ids: dict[str, bytes] = {}  # topic ids that once were, by name
+        self.lead()
+
+    def lead(self, heard: dict[int, float] | None = None) -> None:
+        self.controller = Controller(self.image, self.settings, self.now, heard)
+
+    def do(self, verb: str, words: Words) -> Iterable[str]:
+        play: Callable[[Words], Iterable[str]] = getattr(self, f"do_{verb.replace('-', '_')}")
+        return play(words)
+
+    # the world
+
+    def do_settings(self, words: Words) -> Iterable[str]:
+        """`settings name=value ...`: the controller starts anew with them."""
+        self.settings = NodeSettings.from_properties({**PROPERTIES, **{name: words[name] for name in words.named}})
+        self.lead()
+        return []
+
+    def do_at(self, words: Words) -> Iterator[str]:
+        """`at 2.001`: time passes; whatever is due on the way happens when it is due."""
+        target = float(words.bare[0])
+        while (due := self.controller.deadline()) <= target:
+            self.now = max(self.now, due)
+            lines = list(self._outcome(self.controller.tick(self._context())))
+            if not lines and self.controller.deadline() <= self.now:
+                break
+            yield from lines
+        self.now = target
+
+    def do_asleep_until(self, words: Words) -> Iterator[str]:
+        """`asleep-until 9`: the controller's process stands still and sees the time only then."""
+        self.now = float(words.bare[0])
+        yield from self._outcome(self.controller.tick(self._context()))
+
+    def do_new_controller(self, words: Words) -> Iterable[str]:
+        """`new-controller heard=1:0.5`: another node leads from now on, on what is committed, and has heard broker 1, the one before, at 0.5."""
+        heard = dict(each.split(":") for each in words.get("heard").split(",") if each)
+        self.lead({int(broker_id): float(when) for broker_id, when in heard.items()})
+        return []
+
+    def do_brokers(self, words: Words) -> Iterator[str]:
+        """`brokers 1 2 3`: the cluster is formed, they are registered, caught up and unfenced, without a word."""
+        if self.image.cluster_id is None:
+            list(self._outcome(self.controller.tick(self._context())))
+        for broker_id in map(int, words.bare):
+            reply = self._quietly(self._registration(broker_id, Words("")))
+            self._quietly(Heartbeat(broker_id, reply.broker_epoch, reply.broker_epoch))
+        yield from ()
+
+    def do_alive(self, words: Words) -> Iterator[str]:
+        """`alive 1 2`: these send a heartbeat, having applied everything."""
+        for broker_id in map(int, words.bare):
+            yield from self._decide(Heartbeat(broker_id, self._epoch(broker_id), self.image.offset), quiet_reply=True)
+
+    # commands
+
+    def do_register(self, words: Words) -> Iterator[str]:
+        yield from self._decide(self._registration(words.number("broker"), words))
+
+    def _registration(self, broker_id: int, words: Words) -> RegisterBroker:
+        directory = words.get("directory", str(broker_id)).encode().ljust(16, b"\0")
+        incarnation = words.get("incarnation", f"{broker_id} at {self.now} {self.image.offset}").encode().ljust(16, b"\0")[:16]
+        endpoints = (("PLAINTEXT", "host", 9090 + broker_id, "PLAINTEXT"),)
+        return RegisterBroker(broker_id, incarnation, directory, words.get("cluster") or None, endpoints, words.get("rack") or None)
+
+    def do_unregister(self, words: Words) -> Iterator[str]:
+        yield from self._decide(UnregisterBroker(words.number("broker")))
+
+    def do_heartbeat(self, words: Words) -> Iterator[str]:
+        broker_id = words.number("broker")
+        epoch = words.number("epoch", self._epoch(broker_id))
+        applied = words.number("applied", self.image.offset)
+        yield from self._decide(Heartbeat(broker_id, epoch, applied, words.flag("want-shutdown"), words.flag("want-fenced")))
+
+    def do_lost(self, words: Words) -> Iterator[str]:
+        broker_id = words.number("broker")
+        yield from self._decide(BrokerLost(broker_id, words.number("epoch", self._epoch(broker_id))))
+
+    def do_alter(self, words: Words) -> Iterator[str]:
+        """`alter t-0 by=1 isr=1,2:12 leader-epoch=0 partition-epoch=1`; epochs are the current ones when they are not said."""
+        changes = []
+        for topic, index in (self._partition_named(name) for name in words.bare):
+            now = self.image.partition(topic, index) or PartitionImage((), (), -1, 0, 0)
+            epochs = words.number("leader-epoch", now.leader_epoch), words.number("partition-epoch", now.partition_epoch)
+            members = [each.partition(":") for each in words.get("isr").split(",") if each]
+            isr = tuple((int(broker_id), int(epoch) if epoch else self._epoch(int(broker_id))) for broker_id, _, epoch in members)
+            changes.append(Change(topic, index, *epochs, isr))
+        broker_id = words.number("by")
+        yield from self._decide(AlterPartition(broker_id, words.number("epoch", self._epoch(broker_id)), tuple(changes)))
+
+    def do_create(self, words: Words) -> Iterator[str]:
+        """`create a b partitions=2 replicas=3 retention.ms=1`, or `create a assign=0:1,2;1:2,1`."""
+        known = {"partitions", "replicas", "assign"}
+        configs = tuple((name, words[name] if words[name] != "null" else None) for name in words.named if name not in known)
+        assignments = tuple(_assignment(each) for each in words.get("assign").split(";") if each)
+        counts = words.number("partitions", -1), words.number("replicas", -1)
+        names = [name for name in words.bare if name != "validate-only"]
+        topics = tuple(NewTopic("" if name == "''" else name, *counts, assignments, configs) for name in names)
+        yield from self._decide(CreateTopics(topics, words.flag("validate-only")))
+
+    def do_delete(self, words: Words) -> Iterator[str]:
+        """`delete a id-of:b both:c neither`."""
+        yield from self._decide(DeleteTopics(tuple(map(self._doomed, words.bare))))
+
+    def _doomed(self, word: str) -> DoomedTopic:
+        how, _, name = word.rpartition(":")
+        if word == "neither":
+            return DoomedTopic()
+        return DoomedTopic(None if how == "id-of" else name, self.ids.get(name, b"?" * 16) if how else None)
+
+    def do_producer_ids(self, words: Words) -> Iterator[str]:
+        broker_id = words.number("broker")
+        yield from self._decide(AllocateProducerIds(broker_id, words.number("epoch", self._epoch(broker_id))))
+
+    def do_extension(self, words: Words) -> Iterator[str]:
+        """`extension zoo /a=1 /b= read-at=10`: a value of nothing deletes."""
+        read_at = words.number("read-at") if "read-at" in words else None
+        changes = tuple((name.encode(), words[name].encode() or None) for name in words.named if name != "read-at")
+        yield from self._decide(WriteExtension(words.bare[0] if words.bare else "", changes, read_at))
+
+    # what is looked at
+
+    def do_show(self, words: Words) -> Iterator[str]:
+        for name in words.bare or sorted(self.image.topic_ids):
+            topic = self.image.topic_named(name)
+            for index, partition in enumerate(topic.partitions if topic else ()):
+                yield f"{name}-{index} {_partition(partition)}"
+
+    def do_deadline(self, words: Words) -> Iterator[str]:
+        yield f"{self.controller.deadline():.3f}"
+
+    # how it is played
+
+    def _context(self) -> Context:
+        return Context(self.now, int(self.now * 1000), self.random, self.image.offset + 1)
+
+    def _quietly(self, command: Command) -> Any:
+        outcome = self.controller.decide(command, self._context())
+        list(self._outcome(outcome))
+        return outcome.reply
+
+    def _decide(self, command: Command, *, quiet_reply: bool = False) -> Iterator[str]:
+        assert from_wire(*to_wire(command)) == command
+        try:
+            outcome = self.controller.decide(command, self._context())
+        except KafkaError as error:
+            yield f"error {error.code.name}" + (f" {error.message}" if error.message else "")
+            return
+        yield from self._outcome(outcome)
+        if not quiet_reply:
+            yield from self._reply(outcome.reply)
+
+    def _outcome(self, outcome: Outcome) -> Iterator[str]:
+        """Every node applies what the controller replays, and comes to the same image."""
+        if not outcome.records:
+            return
+        offset = self.image.offset + 1
+        entry = encode_batch(outcome.records, offset)
+        assert decode_batch(entry) == (offset, list(outcome.records))
+        before = self.image
+        self.image, _ = self.image.apply_entry(offset, entry)
+        self.controller.replay(offset, outcome.records)
+        assert self.image == self.controller.image == MetadataImage.from_snapshot(self.image.to_snapshot())
+        self.ids |= self.image.topic_ids
+        for record in outcome.records:
+            yield f"record {offset} {type(record).__name__} {self._fields(record, before)}"
+
+    def _fields(self, record: Record, before: MetadataImage) -> str:
+        match record:
+            case TopicCreated(name, _, partitions):
+                return " ".join(
+                    [name, *(f"{','.join(map(str, replicas))}/{','.join(map(str, isr))}/{leader}" for replicas, isr, leader in partitions)]
+                )
+            case PartitionChanged(topic_id, index):
+                now = self.image.partition(topic_id, index)
+                assert now is not None
+                return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}"
+            case TopicDeleted(topic_id):
+                return before.topics[topic_id].name
+            case ConfigSet(_, resource, name, value):
+                return f"{resource} {name}={value}"
+        values = ((name, getattr(record, name)) for name in record.__slots__)
+        return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value is not None)
+
+    def _reply(self, reply: Any) -> Iterator[str]:
+        if reply is None or isinstance(reply, int):
+            yield f"reply {reply if reply is not None else 'done'}"
+        elif hasattr(reply, "_fields"):
+            yield f"reply {self._named(reply)}"
+        else:
+            for each in reply:
+                yield f"reply {self._named(each)}"
+
+    def _named(self, reply: Any) -> str:
+        parts = []
+        for name, value in zip(reply._fields, reply, strict=True):
+            if name == "topic_id":
+                parts.append(self._topic_id(value))
+            elif name == "error":
+                parts.append(Code(value).name)
+            elif value not in (None, -1, ()):
+                parts.append(str(value) if name in ("name", "message") else f"{name}={_text(value)}")
+        return " ".join(filter(None, parts))
+
+    def _topic_id(self, topic_id: bytes) -> str:
+        topic = self.image.topics.get(topic_id)
+        gone = next((name for name, known in self.ids.items() if known == topic_id), "?")
+        return "" if topic_id == NO_ID else f"id-of:{topic.name if topic else gone}"
+
+    def _epoch(self, broker_id: int) -> int:
+        broker = self.image.brokers.get(broker_id)
+        return broker.epoch if broker else -1
+
+    def _partition_named(self, text: str) -> tuple[bytes, int]:
+        name, _, index = text.rpartition("-")
+        return self.image.topic_ids.get(name, b"?" * 16), int(index)
+
+
+def _assignment(text: str) -> tuple[int, tuple[int, ...]]:
+    index, _, replicas = text.partition(":")
+    return int(index), tuple(int(each) for each in replicas.split(",") if each)
+
+
+def _partition(partition: PartitionImage) -> str:
+    isr = ",".join(map(str, partition.isr)) or "-"
+    return f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} partition-epoch={partition.partition_epoch}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.rstrip(b"\0").decode("ascii", "replace")
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
