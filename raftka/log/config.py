@@ -1,0 +1,38 @@
+"""What a log must be told: Kafka's topic configuration, typed, with Kafka's defaults.
+
+Knows neither where the values come from nor their names on the wire.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+MIB = 1024 * 1024
+HOUR_MS = 3_600_000
+FOREVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    segment_bytes: int = 1024 * MIB
+    segment_ms: int = 7 * 24 * HOUR_MS
+    segment_index_bytes: int = 10 * MIB  # a full index rolls the segment
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * HOUR_MS  # -1: for ever
+    retention_bytes: int = -1  # -1: without bound
+    max_message_bytes: int = MIB + 12  # one batch with its 12 bytes of offset and length
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    message_timestamp_before_max_ms: int = FOREVER
+    message_timestamp_after_max_ms: int = HOUR_MS
+    cleanup_policy: str = "delete"  # or "compact", or both with a comma
+    compression_type: str = "producer"
+    validation: Literal["header", "records"] = "header"  # "records": each record is walked and Kafka's full answers are given
+    flush: Literal["fsync", "os"] = "fsync"  # "os": an answer may leave before the disk has the bytes, as Kafka's do
+    producer_id_expiration_ms: int = 24 * HOUR_MS
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deleted_by_age(self) -> bool:
+        return "delete" in self.cleanup_policy

@@ -1,0 +1,359 @@
+"""One partition's log, as Kafka's rules have it: who may append what, which producers and leader epochs it remembers, what is forgotten when.
+
+Kafka's files underneath, through the runtime's Files alone. The log knows no replication: which offset may be shown to whom (`up_to_offset`), and
+when a leader begins, are told to it. Time and configuration are arguments.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from crc32c import crc32c
+
+from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_epochs
+from raftka.log.config import LogConfig
+from raftka.log.producer_state import ProducerState
+from raftka.log.recovery import Cut, Recovered, recover
+from raftka.log.retention import outlived
+from raftka.log.search import Found, first_at_or_after, first_of_largest
+from raftka.log.snapshots import rebuild
+from raftka.log.storage import Storage
+from raftka.log.validation import one_batch, repair
+from raftka.runtime.door import File, Files
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME
+
+LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
+PLAIN_OFFSETS = 50_000  # so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need not look for one
+ATTENTION = CONTROL | LOG_APPEND_TIME
+
+_unpack = BATCH_HEADER.unpack_from
+_pack = LEADERS_FIELDS.pack_into
+
+
+class Log(Storage):
+    __slots__ = (
+        "_after_ms",
+        "_before_ms",
+        "_epoch",
+        "_index_interval",
+        "_log_append_time",
+        "_max_batch_bytes",
+        "_segment_bytes",
+        "_snapshots",
+        "_special",
+        "cut",
+        "epochs",
+        "producers",
+    )
+
+    def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
+        super().__init__(files, directory, config, found.segments, found.end_offset)
+        self.epochs = found.epochs
+        self.producers = found.producers
+        self.cut: Cut | None = found.cut  # what recovery took away
+        self._snapshots = found.snapshots
+        self._epoch = found.epochs.latest
+
+    @classmethod
+    def open(
+        cls, files: Files, directory: str, config: LogConfig, now_ms: int, *, clean_shutdown: bool, recovery_point: int = 0, start_offset: int = 0
+    ) -> "Log":
+        """The log of an existing directory; recovers what a crash left, `cut` tells what that took away. Raises OSError.
+
+        `recovery_point`: below it everything is known to be on disk (0: nothing is). `start_offset`: what DeleteRecords or the leader had set.
+        """
+        found = recover(files, directory, config, now_ms, clean=clean_shutdown, recovery_point=recovery_point, start_offset=start_offset)
+        log = cls(files, directory, config, found)
+        log.recovery_point = min(recovery_point if found.cut or not clean_shutdown else found.end_offset, found.end_offset)
+        if start_offset > log.end_offset:
+            log.truncate_fully_and_start_at(start_offset, now_ms)
+        log.set_start_offset(start_offset)
+        return log
+
+    def configure(self, config: LogConfig) -> None:
+        super().configure(config)
+        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._special = self._log_append_time or config.compacted or config.validation == "records" or config.compression_type != "producer"
+        self._after_ms = config.message_timestamp_after_max_ms
+        self._before_ms = config.message_timestamp_before_max_ms
+        self._max_batch_bytes = -1 if self.failed else config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
+        self._index_interval = config.index_interval_bytes
+
+    # appending
+
+    def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
+        """Stage one batch of a client: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError.
+
+        The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed. One function, because it is
+        the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`.
+        """
+        size = len(batch)
+        if size < 61:
+            one_batch(batch)
+        base, length, _, magic, crc, attributes, delta, base_timestamp, timestamp, producer_id, epoch, sequence, count = _unpack(batch)
+        if length + 12 != size or magic != 2:
+            batch = one_batch(batch)
+            size = len(batch)
+        if size > self._max_batch_bytes:
+            self._refuse_size()
+        if crc32c(batch[21:]) != crc:
+            raise KafkaError(Code.CORRUPT_MESSAGE)
+        if (
+            self._special
+            or base
+            or count < 1
+            or delta != count - 1
+            or attributes & ATTENTION
+            or attributes & 7 > 4
+            or timestamp - now_ms > self._after_ms
+            or now_ms - base_timestamp > self._before_ms
+            or size > self._segment_bytes
+            or (producer_id >= 0 and (epoch < 0 or sequence < 0))
+        ):
+            batch, length, timestamp = self._repair(batch, now_ms)
+            size = length + 12
+        if producer_id >= 0:
+            producer = self.producers.producers.get(producer_id)
+            if producer is not None and (producer.next_sequence != sequence or producer.epoch != epoch):
+                duplicate = self.producers.admit(producer, epoch, sequence, count)
+                if duplicate is not None:
+                    return duplicate[2], duplicate[2] + count, duplicate[3], True
+
+        offset = self.end_offset
+        next_offset = offset + count
+        segment = self.active
+        if segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
+            self._make_room(size, timestamp, next_offset, now_ms)
+            segment = self.active
+        _pack(batch, 0, offset, length, leader_epoch)
+        if leader_epoch != self._epoch:
+            self._note_epoch(leader_epoch, offset)
+        self._staged.append(batch)
+        self.end_offset = next_offset
+
+        if timestamp > segment.max_timestamp:
+            segment.max_timestamp = timestamp
+            segment.max_timestamp_offset = next_offset - 1
+        if segment.since_index > self._index_interval:
+            segment.index(segment.size, next_offset - 1)
+        segment.since_index += size
+        segment.size += size
+        if producer_id >= 0:
+            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms)
+        return offset, next_offset, now_ms if self._log_append_time else -1, False
+
+    def append_as_follower(self, records: memoryview, leader_epoch: int) -> int:
+        """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the end is left out.
+
+        Raises CORRUPT_MESSAGE for damage, INVALID_RECORD for batches that do not follow the log. Batches of an epoch above `leader_epoch` are left
+        out with all behind them (KAFKA-18723): whoever wrote them is not the leader this replica follows.
+        """
+        if self._max_batch_bytes < 0:
+            self._refuse_size()
+        position = 0
+        while len(records) - position >= 61:
+            header = _unpack(records, position)
+            size = header[1] + 12
+            if size < 61 or header[3] != 2:
+                raise KafkaError(Code.CORRUPT_MESSAGE, f"no batch at offset {self.end_offset}")
+            if position + size > len(records) or header[2] > leader_epoch:
+                break
+            batch = records[position : position + size]
+            if crc32c(batch[21:]) != header[4]:
+                raise KafkaError(Code.CORRUPT_MESSAGE, f"the CRC of the batch at offset {header[0]} is wrong")
+            self._append_given(batch, header)
+            position += size
+        return self.end_offset
+
+    def _append_given(self, batch: memoryview, header: tuple[int, ...]) -> None:
+        base, _, batch_epoch, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        next_offset = base + delta + 1
+        if batch_epoch < self._epoch:
+            raise KafkaError(Code.INVALID_RECORD, f"a batch of epoch {batch_epoch} behind one of {self._epoch}")
+        if base < self.end_offset < next_offset and self.start_offset == self.end_offset:
+            # the leader's log starts inside this batch, and this log is empty: it begins where the batch does
+            start = self.start_offset
+            self.truncate_fully_and_start_at(base)
+            self.start_offset = start
+        if base < self.end_offset or delta < 0 or (base > self.end_offset and not self.config.compacted):
+            raise KafkaError(Code.INVALID_RECORD, f"a batch of offsets {base} to {next_offset - 1}, the log ends at {self.end_offset}")
+        size = len(batch)
+        if self.active.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
+            self._make_room(size, timestamp, next_offset, max(timestamp, self.active.created_ms))
+        if batch_epoch != self._epoch:
+            self._note_epoch(batch_epoch, base)
+        self._staged.append(batch)
+        self.end_offset = next_offset
+        self.active.note(self.active.size, size, next_offset - 1, timestamp)
+        if producer_id >= 0 and sequence >= 0 and not attributes & CONTROL:
+            self.producers.record(producer_id, epoch, sequence, delta + 1, base, timestamp, max(timestamp, self.active.created_ms))
+
+    def _refuse_size(self) -> None:
+        if self.failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR)
+        raise KafkaError(Code.MESSAGE_TOO_LARGE)
+
+    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int]:
+        """The batch as the topic stores it, its length field and largest timestamp; raises RefusedRecords."""
+        return repair(batch, now_ms, self.config, self.directory.rpartition("/")[2])
+
+    def _note_epoch(self, leader_epoch: int, offset: int) -> None:
+        assert leader_epoch >= self._epoch, "a leader of the past writes"
+        self.epochs.assign(leader_epoch, offset)
+        self._epoch = leader_epoch
+
+    def _fail(self, error: OSError) -> None:
+        self._max_batch_bytes = -1  # so every append goes to _refuse_size
+        super()._fail(error)
+
+    def _sealed(self) -> None:
+        self._take_snapshot()
+
+    # leader epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        """The last leader epoch that wrote here, or began to; -1 when none did."""
+        return self.epochs.latest
+
+    def assign_epoch(self, epoch: int) -> None:
+        """This replica leads in `epoch` from the end offset on."""
+        self.epochs.assign(epoch, self.end_offset)
+        self._epoch = self.epochs.latest
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """KIP-320: (largest epoch <= the asked one, where it ends); (-1, -1) when unknown."""
+        return self.epochs.end_offset(epoch, self.end_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        return self.epochs.of_offset(offset)
+
+    # by time
+
+    def offset_for_timestamp(self, timestamp: int, up_to: int) -> Found | None:
+        """The first record before the offset `up_to` that is not older (ms). Looks into the batch that has it."""
+        return first_at_or_after(self.segments, timestamp, self.start_offset, self._written_up_to(up_to))
+
+    def max_timestamp_offset(self, up_to: int) -> Found | None:
+        """The first record that has the largest timestamp; None when no record has one, or it is not before the offset `up_to`."""
+        return first_of_largest(self.segments, self.start_offset, self._written_up_to(up_to))
+
+    # forgetting
+
+    def truncate_to(self, offset: int) -> int:
+        """Records at `offset` and beyond go; returns the end offset (lower, when `offset` is inside a batch).
+
+        Raises OSError, and then the log has failed.
+        """
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return self.end_offset
+        if offset < self.end_offset:
+            self._snapshots.remove_beyond(offset)
+            self._cut_from(offset)
+            self.producers = rebuild(self.segments, self._snapshots, self.end_offset, self.active.created_ms)
+        self.epochs.truncate_from_end(self.end_offset)
+        self._epoch = self.epochs.latest
+        return self.end_offset
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int | None = None) -> None:
+        """Every record and every producer is forgotten, the log is empty at `offset`. Raises OSError, and then the log has failed."""
+        self._snapshots.remove_beyond(-1)
+        self._restart_at(offset, self.active.created_ms if now_ms is None else now_ms)
+        self.producers = ProducerState()
+        self.epochs.truncate_from_end(0)
+        self._epoch = -1
+
+    def set_start_offset(self, offset: int) -> bool:
+        """Records before `offset` are not to be read any more (DeleteRecords, or the leader's start); their segments go with the next retention."""
+        if offset <= self.start_offset:
+            return False
+        if offset > self.end_offset:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int, up_to: int) -> int:
+        """Retention below `up_to`, the high watermark; returns how many segments went. Forgets silent producers too. Raises OSError."""
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        count = outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
+        if count == 0:
+            return 0
+        if count == len(self.segments):
+            self.roll(now_ms)
+        with self._failing():
+            for segment in self.segments[:count]:
+                self._drop(segment)
+                self._sync_names()  # one by one, so that no crash leaves a hole between those that stay
+            self._snapshots.tidy(self.segments)
+        self._positions = {self.written_offset: self._written_size}
+        self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+        self.epochs.truncate_from_start(self.start_offset)
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    # checkpoints and the end
+
+    def begin_checkpoint(self) -> tuple[list[File], Callable[[], int]]:
+        """What must be on disk before the recovery point may rise: the files to flush, and what to call when they are:
+
+        it returns the point to write down.
+
+        The log may go on in between; a truncation in between leaves the point where it is. Raises OSError, and then the log has failed.
+        """
+        self.write_staged()
+        with self._failing():
+            self.active.write_index()
+            if self.producers.changed or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
+                self._take_snapshot()
+            self._write_epochs()
+        self._close_retired()
+        behind, self._behind = self._behind, []
+        offset, truncations, index_files = self.written_offset, self._truncations, self.active.index_files or ()
+        files = [*self._flushes.begin(offset), *behind, *index_files]
+
+        def settle() -> int:
+            self.flushed(offset)
+            for file in behind:
+                file.close()
+            if self._truncations == truncations:
+                self.recovery_point = offset
+                self._snapshots.tidy(self.segments)
+            return self.recovery_point
+
+        return files, settle
+
+    def _take_snapshot(self) -> None:
+        self._behind.append(self._snapshots.take(self.end_offset, self.producers))
+
+    def _write_epochs(self) -> None:
+        if self.epochs.dirty:
+            self._files.replace(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", encode_epochs(self.epochs.entries()))
+            self.epochs.dirty = False
+
+    def close(self, clean: bool) -> None:
+        """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
+        if clean and not self.failed:
+            with self._failing():
+                self.active.seal()
+                if self.end_offset != self._snapshots.newest:
+                    self._take_snapshot()
+            files, settle = self.begin_checkpoint()
+            with self._failing():
+                for file in files:
+                    file.sync()
+                self._sync_names()
+            settle()
+        for file in [*self._retired, *self._retired_before, *self._behind, *(segment.file for segment in self.segments)]:
+            file.close()
+        self.active.close_index()
+
+    def remove(self) -> None:
+        """The directory and all in it."""
+        self.close(clean=False)
+        self._files.remove(self.directory)

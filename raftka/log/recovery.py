@@ -1,0 +1,148 @@
+"""Opening a partition's directory: which of it may be believed, where the sound part ends, and what follows from the batches.
+
+Knows no appends and no clients.
+
+One number decides what is believed: the *recovery point*. Everything below it was on disk when it was written down: records, indexes, leader epochs,
+and producer snapshots up to it. Everything at or above it is read again with its CRC, and the first damage ends the log: what comes behind it was
+never acknowledged, or a disk has lied. After a clean shutdown the recovery point is the end.
+
+Between batches below the recovery point there may be gaps (a cleaner made them); above it a gap between segments is damage: a tail that never
+reached the disk. So a cleaner must keep below the recovery point.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, CheckpointError, decode_epochs
+from raftka.log.config import FOREVER, LogConfig
+from raftka.log.leader_epoch import LeaderEpochs
+from raftka.log.producer_state import ProducerState
+from raftka.log.scan import Header, headers
+from raftka.log.segment import Segment
+from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
+from raftka.runtime.door import Files
+
+OFFSET_DIGITS = 20
+LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}  # last suffixes of names that are on their way in or out
+
+
+@dataclass(slots=True)
+class Cut:
+    """What recovery took away."""
+
+    offset: int  # the log ends here now
+    bytes: int
+    segments: int  # whole ones behind it
+
+
+@dataclass(slots=True)
+class Recovered:
+    segments: list[Segment]  # at least one
+    end_offset: int
+    epochs: LeaderEpochs
+    snapshots: Snapshots
+    producers: ProducerState
+    cut: Cut | None
+
+
+def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, recovery_point: int, start_offset: int) -> Recovered:
+    """Raises OSError. Leaves the directory with sound segments, in order, all of it on disk."""
+    bases, snapshot_offsets = _sweep(files, directory)
+    segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
+    stored = _stored_epochs(files, directory)
+    cut = None
+    for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
+        epochs = LeaderEpochs([entry for entry in stored or [] if entry[1] < believed_below])
+        end, found = _check(segments, epochs, believed_below)
+        cut = found or cut
+        if found is None:
+            break  # else whoever said that the shutdown was clean was wrong
+    if stored is None:
+        epochs = _epochs_of(segments)
+    epochs.truncate_from_end(end + 1)
+    epochs.dirty = epochs.entries() != (stored or [])
+    snapshots = Snapshots(files, directory, snapshot_offsets)
+    snapshots.remove_beyond(min(end, believed_below))
+    if believed_below != FOREVER or not bases:
+        _make_durable(files, directory, segments, believed_below)
+    return Recovered(segments, end, epochs, snapshots, rebuild(segments, snapshots, end, now_ms), cut)
+
+
+def _sweep(files: Files, directory: str) -> tuple[list[int], list[int]]:
+    """Base offsets of segments and offsets of snapshots, in order; what a crash left half removed or half made goes."""
+    names = files.list(directory)
+    segments = {name[:-4] for name in names if name.endswith(".log") and _is_offset(name[:-4])}
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        half_done = suffix.rpartition(".")[2] in LEFTOVERS
+        orphan = suffix in {"index", "timeindex", "txnindex"} and _is_offset(stem) and stem not in segments
+        if dot and (half_done or orphan):
+            files.remove(f"{directory}/{name}")
+    snapshots = [int(name[:OFFSET_DIGITS]) for name in names if name[OFFSET_DIGITS:] == SUFFIX and _is_offset(name[:OFFSET_DIGITS])]
+    return sorted(map(int, segments)), snapshots
+
+
+def _is_offset(text: str) -> bool:
+    return len(text) == OFFSET_DIGITS and text.isascii() and text.isdigit()
+
+
+def _stored_epochs(files: Files, directory: str) -> list[tuple[int, int]] | None:
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return decode_epochs(files.read(path)) if files.exists(path) else None
+    except CheckpointError:
+        return None
+
+
+def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int) -> tuple[int, Cut | None]:
+    """Read again what is not believed; at the first damage the rest goes. Returns the end offset."""
+    end = segments[0].base_offset
+    for at, segment in enumerate(segments):
+        following = segments[at + 1].base_offset if at + 1 < len(segments) else None
+        if following is not None and following <= believed_below:
+            continue
+        torn = segment.file.size()
+        end = segment.resume(_with_epochs(segment.check(believed_below), epochs))
+        torn -= segment.size
+        if torn or (following is not None and (end > following or believed_below <= end < following)):
+            return end, _cut(segments, at, end, torn)
+    return end, None
+
+
+def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) -> Iterator[tuple[int, Header]]:
+    for position, header in batches:
+        epochs.assign(header[2], header[0])
+        yield position, header
+
+
+def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
+    """The last segments go first: a crash in between leaves no hole."""
+    doomed = segments[at + 1 :]
+    cut = Cut(end, torn + sum(segment.size for segment in doomed), len(doomed))
+    for segment in reversed(doomed):
+        segment.remove()
+        segment.file.close()
+    del segments[at + 1 :]
+    segments[at].file.truncate(segments[at].size)
+    return cut
+
+
+def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
+    """From the batches, when the checkpoint is lost."""
+    epochs = LeaderEpochs()
+    for segment in segments:
+        for _, header in headers(segment.file, 0, segment.size):
+            epochs.assign(header[2], header[0])
+    return epochs
+
+
+def _make_durable(files: Files, directory: str, segments: list[Segment], believed_below: int) -> None:
+    """What was found is claimed from now on, so it must be on disk: after a crash of the process alone it may be in the page cache only."""
+    for at, segment in enumerate(segments):
+        if at + 1 == len(segments):
+            segment.file.sync()
+        elif segments[at + 1].base_offset > believed_below:
+            for file in segment.seal():
+                file.sync()
+            segment.close_index()
+    files.sync_directory(directory)

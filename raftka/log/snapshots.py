@@ -1,0 +1,101 @@
+"""The snapshot files of producer state in a partition's directory, and rebuilding that state from them and the log. Knows no rule of idempotence.
+
+A snapshot tells of everything before the offset in its name. It is written without waiting for the disk: its CRC tells a torn one, and then an older
+one and more of the log serve. So losing any of them costs time, never knowledge.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from raftka.log.producer_state import ProducerState
+from raftka.log.scan import headers
+from raftka.log.segment import Segment, segment_path
+from raftka.runtime.door import File, Files
+from raftka.wire.records import CONTROL
+
+SUFFIX = ".snapshot"
+LOOSE_KEPT = 2  # newest snapshots that are at no segment's beginning
+ENTRIES_BACK = 32  # index entries before a snapshot that are read again for the batches a snapshot does not tell: some 32 to 2,000
+
+
+class Snapshots:
+    __slots__ = ("_directory", "_files", "offsets")
+
+    def __init__(self, files: Files, directory: str, offsets: Sequence[int]) -> None:
+        self._files = files
+        self._directory = directory
+        self.offsets = sorted(offsets)
+
+    @property
+    def newest(self) -> int:
+        return self.offsets[-1] if self.offsets else -1
+
+    def take(self, offset: int, state: ProducerState) -> File:
+        """Write the state as of `offset`; returns the file, to be flushed and closed."""
+        file = self._files.open(self._path(offset), create=True)
+        file.truncate(0)
+        file.append([state.snapshot()])
+        if offset not in self.offsets:
+            self.offsets = sorted([*self.offsets, offset])
+        state.changed = False
+        return file
+
+    def load(self, up_to: int, now_ms: int) -> tuple[int, ProducerState] | None:
+        """The newest whole snapshot at or before `up_to`; damaged ones on the way are removed."""
+        for offset in reversed(self.offsets.copy()):
+            if offset <= up_to:
+                state = ProducerState.from_snapshot(self._files.read(self._path(offset)), now_ms)
+                if state is not None:
+                    return offset, state
+                self._remove(offset)
+        return None
+
+    def remove_beyond(self, offset: int) -> None:
+        for known in [known for known in self.offsets if known > offset]:
+            self._remove(known)
+
+    def tidy(self, segments: Sequence[Segment]) -> None:
+        """One for each segment that is there, and the newest loose ones."""
+        bases = {segment.base_offset for segment in segments}
+        loose = [offset for offset in self.offsets if offset not in bases]
+        for offset in loose[:-LOOSE_KEPT]:
+            self._remove(offset)
+
+    def _remove(self, offset: int) -> None:
+        self._files.remove(self._path(offset))
+        self.offsets.remove(offset)
+
+    def _path(self, offset: int) -> str:
+        return segment_path(self._directory, offset, SUFFIX)
+
+
+def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int) -> ProducerState:
+    """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and every batch behind it."""
+    start, state = snapshots.load(trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
+    if state.producers:
+        state.remember_older(_idempotent(segments, _some_way_back(segments, start), start))
+    for producer_id, epoch, sequence, count, base, timestamp in _idempotent(segments, start):
+        state.record(producer_id, epoch, sequence, count, base, timestamp, now_ms)
+    return state
+
+
+def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
+    before = [segment for segment in segments if segment.base_offset < offset]
+    if not before:
+        return offset
+    index = before[-1].offset_index
+    indexed = [relative for relative in index.offsets[-ENTRIES_BACK:] if before[-1].base_offset + relative < offset]
+    slot = len(index.offsets) - ENTRIES_BACK
+    return before[-1].base_offset + (indexed[0] if indexed and slot > 0 else 0)
+
+
+def _idempotent(segments: Sequence[Segment], start: int, end: int | None = None) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """(producer id, epoch, first sequence, count, base offset, timestamp) of every batch of an idempotent producer in [start, end)."""
+    for at, segment in enumerate(segments):
+        if at + 1 < len(segments) and segments[at + 1].base_offset <= start:
+            continue
+        for _, header in headers(segment.file, segment.offset_index.lookup(start), segment.size):
+            base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+            if end is not None and base >= end:
+                return
+            if producer_id >= 0 and sequence >= 0 and base >= start and not attributes & CONTROL:
+                yield producer_id, epoch, sequence, delta + 1, base, timestamp

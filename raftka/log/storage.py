@@ -1,0 +1,324 @@
+"""The segments of one log as one row of batches: stage, write, flush, roll, read, cut.
+
+Knows positions and offsets; which batch may come is not its matter.
+
+Batches are *staged* (counted at once), *written* with one call when the turn ends (`write_staged`), *flushed* when a flush that began after that has
+come back. So there are three ends: end_offset >= written_offset >= flushed_offset. A write that fails ends the log: `failed` is set, nothing that
+was not written is claimed, every later write raises, and recovery at the next open finds what is there.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from raftka.log.config import FOREVER, LogConfig
+from raftka.log.flushes import Flushes
+from raftka.log.scan import cut_whole
+from raftka.log.segment import Segment
+from raftka.runtime.door import File, Files, FileSpan
+from raftka.wire.errors import Code, KafkaError
+
+POSITIONS_KEPT = 64
+ENTRIES_BEHIND = 64  # index entries that may wait in memory
+
+
+class Storage:
+    __slots__ = (
+        "_behind",
+        "_files",
+        "_flushes",
+        "_positions",
+        "_retired",
+        "_retired_before",
+        "_roll_offset",
+        "_roll_size",
+        "_roll_timestamp",
+        "_staged",
+        "_sync",
+        "_truncations",
+        "_written_size",
+        "active",
+        "config",
+        "directory",
+        "end_offset",
+        "failed",
+        "on_recovery_point_lowered",
+        "recovery_point",
+        "segments",
+        "start_offset",
+        "written_offset",
+    )
+
+    def __init__(self, files: Files, directory: str, config: LogConfig, segments: list[Segment], end_offset: int) -> None:
+        self._files = files
+        self.directory = directory
+        self.segments = segments
+        self.start_offset = segments[0].base_offset
+        self.end_offset = self.written_offset = end_offset
+        self.recovery_point = 0  # everything below it is on disk, indexes and all
+        self.on_recovery_point_lowered: Callable[[], None] | None = None  # to write it down, before what it promised is cut
+        self.failed: OSError | None = None
+        self._flushes = Flushes(end_offset)
+        self._staged: list[memoryview] = []
+        self._behind: list[File] = []  # indexes and snapshots: to be on disk before the recovery point passes them, then closed
+        self._retired: list[File] = []
+        self._retired_before: list[File] = []
+        self._truncations = 0
+        self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
+        self._written_size = 0
+        self._roll_size = self._roll_offset = self._roll_timestamp = 0
+        self.active = segments[-1]
+        self.configure(config)
+        self._begin_segment(self.active)
+
+    def configure(self, config: LogConfig) -> None:
+        """The topic's configuration changed."""
+        self.config = config
+        self._sync = config.flush == "fsync"
+        self.active.index_interval_bytes = config.index_interval_bytes
+        self._set_roll_bounds()
+
+    # rolling
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end offset. Raises OSError, and then the log has failed."""
+        self.write_staged()
+        with self._failing():
+            self._behind.extend(self.active.seal()[1:])
+            self.active.index_files = None  # closed when they are flushed
+            self._sealed()
+            self._begin_segment(self._new_segment(self.end_offset, now_ms))
+
+    def _sealed(self) -> None:
+        """A segment is complete: for whoever keeps something beside each."""
+
+    def roll_if_needed(self, now_ms: int) -> bool:
+        """By age alone, where records carry no timestamps: with them, the append that is too late for its segment rolls."""
+        segment = self.active
+        if segment.size == 0 or segment.first_timestamp >= 0 or now_ms - segment.created_ms <= self.config.segment_ms:
+            return False
+        self.roll(now_ms)
+        return True
+
+    def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> None:
+        """Some bound of the active segment is met, or it has no record yet and so no bound in time. Raises KAFKA_STORAGE_ERROR."""
+        segment = self.active
+        if segment.size and (segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset):
+            try:
+                self.roll(now_ms)
+            except OSError as error:
+                raise KafkaError(Code.KAFKA_STORAGE_ERROR) from error
+            segment = self.active
+        if segment.size == 0:
+            segment.first_timestamp = timestamp
+            self._roll_timestamp = timestamp + self.config.segment_ms if timestamp >= 0 else FOREVER
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)
+        self._sync_names()
+        self.segments.append(segment)
+        return segment
+
+    def _begin_segment(self, segment: Segment) -> None:
+        """The last segment is another one, or another than before."""
+        self.active = segment
+        self._written_size = segment.size
+        self._positions = {self.written_offset: segment.size}
+        self._set_roll_bounds()
+
+    def _set_roll_bounds(self) -> None:
+        segment, config = self.active, self.config
+        self._roll_size = 0 if segment.full_index(config.segment_index_bytes) else config.segment_bytes
+        self._roll_offset = segment.highest_offset + 1
+        if segment.size == 0:
+            self._roll_timestamp = -(1 << 63)  # the first batch meets it, and sets it
+        else:
+            self._roll_timestamp = segment.first_timestamp + config.segment_ms if segment.first_timestamp >= 0 else FOREVER
+
+    def _sync_names(self) -> None:
+        if self._sync:
+            self._files.sync_directory(self.directory)
+
+    # writing and flushing
+
+    def write_staged(self) -> None:
+        """One write for everything staged. Raises OSError when that fails or the log had failed before; then nothing staged is claimed any more."""
+        if not self._staged:
+            if self.failed:
+                raise self.failed
+            return
+        segment = self.active
+        with self._failing():
+            segment.file.append(self._staged)
+            if segment.entries_behind > ENTRIES_BEHIND:
+                segment.write_index()
+                self._set_roll_bounds()
+        self._staged = []
+        self.written_offset = self.end_offset
+        self._written_size = segment.size
+        self._remember(self.end_offset, segment.size)
+        if segment.file not in self._flushes.dirty:
+            self._flushes.dirty.append(segment.file)
+        if not self._sync:
+            self._flushes.flushed_offset = self.end_offset
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._fail(error)
+            raise
+
+    def _fail(self, error: OSError) -> None:
+        self.failed = error
+        self._staged = []
+        self.end_offset = self.written_offset
+        try:
+            self.active.truncate(self._written_size, self.written_offset)
+        except OSError:
+            self.active.size = self._written_size  # recovery will cut it
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it is on disk (with flush=os: in the page cache)."""
+        return self._flushes.flushed_offset
+
+    def begin_flush(self) -> tuple[list[File], int]:
+        """The files to flush now, and the offset to give to `flushed` when that has succeeded. What is still staged is not in it."""
+        if not self._sync or self.failed:
+            return [], self.flushed_offset
+        return self._flushes.begin(self.written_offset), self.written_offset
+
+    def flushed(self, offset: int) -> None:
+        self._flushes.came_back(offset)
+
+    # reading
+
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> tuple[list[FileSpan], int]:
+        """Whole batches from the one that holds `offset`, all of it before `up_to_offset`: where they are, and how many bytes.
+
+        At most `max_bytes`, but one batch always with `min_one`. A read ends at a segment's end. Raises OFFSET_OUT_OF_RANGE outside of [start, end].
+        """
+        if offset < self.start_offset or offset > self.end_offset:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        if up_to_offset > self.written_offset:
+            up_to_offset = self._written_up_to(up_to_offset)
+        if offset >= up_to_offset:
+            return [], 0
+        segment = self.active
+        if offset < segment.base_offset:
+            return self._read_sealed(offset, max_bytes, up_to_offset, min_one)
+        start = self._positions.get(offset)
+        if start is None:
+            start = self._locate(segment, offset)
+        end = self._positions.get(up_to_offset)
+        if end is None:
+            end = self._locate(segment, up_to_offset)
+        if end - start > max_bytes:
+            end = self._cut(segment, start, end, max_bytes, min_one)
+        if end <= start:
+            return [], 0
+        return [FileSpan(segment.file, start, end - start)], end - start
+
+    def _read_sealed(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool) -> tuple[list[FileSpan], int]:
+        for at in range(max(0, self._slot_of(offset)), len(self.segments)):
+            segment = self.segments[at]
+            start = self._locate(segment, max(offset, segment.base_offset))
+            if start == segment.size:
+                continue  # the batches that held it were compacted away: what follows is in the next segment
+            whole = at + 1 < len(self.segments) and self.segments[at + 1].base_offset <= up_to_offset
+            end = segment.size if whole else self._locate(segment, up_to_offset)
+            if end - start > max_bytes:
+                end = self._cut(segment, start, end, max_bytes, min_one)
+            return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
+        return [], 0
+
+    def _written_up_to(self, offset: int) -> int:
+        if self._staged:
+            try:
+                self.write_staged()
+            except OSError as error:
+                raise KafkaError(Code.KAFKA_STORAGE_ERROR) from error
+        return min(offset, self.written_offset)
+
+    def _slot_of(self, offset: int) -> int:
+        """Which segment holds the offset; -1: it is before the first."""
+        return bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
+
+    def _locate(self, segment: Segment, offset: int) -> int:
+        """Where the first batch that reaches `offset` begins; the segment's end when none does."""
+        position = self._positions.get(offset)
+        if position is None:
+            size = self._written_size if segment is self.active else segment.size
+            found = segment.locate(offset, size)
+            if found is None:
+                return size
+            position = found[0]
+            self._remember(offset, position)
+        return position
+
+    def _remember(self, offset: int, position: int) -> None:
+        """Where reads and writes ended is where the next reads begin or end. A position is one of the segment that holds its offset."""
+        if len(self._positions) >= POSITIONS_KEPT:
+            self._positions = {self.written_offset: self._written_size}
+        self._positions[offset] = position
+
+    def _cut(self, segment: Segment, start: int, end: int, max_bytes: int, min_one: bool) -> int:
+        """The end of the last whole batch that fits; where the next read will begin is remembered."""
+        begin = max(start, segment.offset_index.boundary(start + max_bytes))
+        next_offset, position = cut_whole(segment.file, begin, start + max_bytes, end, min_one and begin == start)
+        if next_offset is not None:
+            self._remember(next_offset, position)
+        return position
+
+    # cutting
+
+    def _cut_from(self, offset: int) -> int:
+        """Batches that reach `offset` or beyond go; returns the new end offset, which is `offset` where a batch begins there. Raises OSError."""
+        self.write_staged()
+        with self._failing():
+            self._lower_recovery_point(offset)
+            doomed = [segment for segment in self.segments[1:] if segment.base_offset >= offset]
+            for segment in reversed(doomed):
+                self._drop(segment)
+            self._sync_names()  # else a crash could bring back what was removed, behind what is appended next
+            last = self.segments[-1]
+            found = last.locate(offset, last.size)
+            end = last.truncate(found[0] if found else last.size, offset)
+            self.end_offset = self.written_offset = min(end, offset)
+        self._flushes.truncated(self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self._begin_segment(last)
+        return self.end_offset
+
+    def _restart_at(self, offset: int, now_ms: int) -> None:
+        """Every batch goes; the log is empty at `offset`. Raises OSError."""
+        self.write_staged()
+        with self._failing():
+            self._lower_recovery_point(0)
+            for segment in reversed(self.segments.copy()):
+                self._drop(segment)
+            self.start_offset = self.end_offset = self.written_offset = offset
+            self._flushes.restarted(offset)
+            self._begin_segment(self._new_segment(offset, now_ms))
+
+    def _drop(self, segment: Segment) -> None:
+        """The file stays open: an answer on its way may still read from it."""
+        segment.remove()
+        self.segments.remove(segment)
+        self._flushes.forget(segment.file)
+        self._retired.append(segment.file)
+
+    def _close_retired(self) -> None:
+        """Files of segments that were gone already when this was called before: nothing reads from them any more."""
+        for file in self._retired_before:
+            file.close()
+        self._retired_before, self._retired = self._retired, []
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        self._truncations += 1
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self.on_recovery_point_lowered:
+                self.on_recovery_point_lowered()
