@@ -161,7 +161,7 @@ class Controller:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._leaderships_of({broker_id})])
+        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._leaderships_of(frozenset({broker_id}))])
 
     def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
         broker = current(self.image, command.broker_id, command.broker_epoch)
@@ -180,7 +180,7 @@ class Controller:
                 return Outcome([unfenced, *self._back(broker.broker_id, context.now)], HeartbeatAnswer(False, True, False))
             case Wish.BEGIN_SHUTDOWN:
                 leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
-                return Outcome([leaving, *self._leaderships_of({broker.broker_id})], HeartbeatAnswer(False, caught_up, False))
+                return Outcome([leaving, *self._leaderships_of(frozenset({broker.broker_id}))], HeartbeatAnswer(False, caught_up, False))
             case Wish.SHUTDOWN:
                 self.sessions.forget(broker.broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker]), HeartbeatAnswer(True, caught_up, True))
@@ -191,15 +191,12 @@ class Controller:
         return all(self.sessions.applied(each) >= offset for each in self.image.alive_brokers())
 
     def _gone(self, brokers: list[BrokerImage]) -> list[Record]:
-        gone = {each.broker_id for each in brokers}
+        gone = frozenset(each.broker_id for each in brokers)
         fenced: list[Record] = [BrokerFenced(each.broker_id, each.epoch) for each in brokers]
         return fenced + self._leaderships_of(gone)
 
-    def _leaderships_of(self, gone: set[int]) -> list[Record]:
-        def alive(broker_id: int) -> bool:
-            return broker_id not in gone and self.image.alive(broker_id)
-
-        return when_gone(self.image, gone, alive, self._unclean(gone))
+    def _leaderships_of(self, gone: frozenset[int]) -> list[Record]:
+        return when_gone(self.image, gone, frozenset(self.image.alive_brokers()) - gone, self._unclean(gone))
 
     def _been_away(self, broker_id: int, now: float, *, lost_disk: bool) -> list[Record]:
         """For one that registers anew, only those count as alive whom this controller has heard itself.
@@ -207,23 +204,16 @@ class Controller:
         If all were away, right before this controller was elected, each one's leaderships would go to the next that only seems to be alive;
         the last would be alone in the ISR, and the others had to wait for just that one.
         """
-        away = {broker_id}
-
-        def alive(other: int) -> bool:
-            return other != broker_id and self._heard_alive(other, now)
-
-        return when_gone(self.image, away, alive, self._unclean(away), away if lost_disk else ())
+        away = frozenset({broker_id})
+        return when_gone(self.image, away, self._heard_alive(now) - away, self._unclean(away), away if lost_disk else ())
 
     def _back(self, broker_id: int, now: float) -> list[Record]:
-        def alive(other: int) -> bool:
-            return other == broker_id or self._heard_alive(other, now)
+        return when_back(self.image, broker_id, self._heard_alive(now) | {broker_id}, self._unclean(frozenset()))
 
-        return when_back(self.image, broker_id, alive, self._unclean(set()))
+    def _heard_alive(self, now: float) -> frozenset[int]:
+        return frozenset(each for each in self.image.alive_brokers() if self.sessions.spoke(each, now))
 
-    def _heard_alive(self, broker_id: int, now: float) -> bool:
-        return self.image.alive(broker_id) and self.sessions.spoke(broker_id, now)
-
-    def _unclean(self, gone: set[int]) -> Unclean:
+    def _unclean(self, gone: frozenset[int]) -> Unclean:
         """Where the topic allows it, and no member of the ISR can be alive: neither heard nor only thought to be."""
 
         def unclean(topic: str, isr: Replicas) -> bool:

@@ -213,7 +213,7 @@ class _Draft:
         for topic_id, partitions in self.partitions.items():
             if topic_id in self._now("topics"):
                 topics = self._own("topics")
-                topics[topic_id] = topics[topic_id]._replace(partitions=tuple(partitions))
+                topics[topic_id] = TopicImage(topics[topic_id].name, topic_id, tuple(partitions))
         for package, entries in self.entries.items():
             self._own("extensions")[package] = ExtensionImage(self.offset, entries)
         return replace(self.before, offset=self.offset, **self.changed)

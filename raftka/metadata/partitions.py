@@ -11,7 +11,7 @@ from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.records import PartitionChanged, Record, Replicas
 from raftka.wire.errors import Code, KafkaError
 
-Alive = Callable[[int], bool]  # by broker id: not fenced, not shutting down
+Alive = frozenset[int]  # broker ids: not fenced, not shutting down
 Unclean = Callable[[str, Replicas], bool]  # by topic name and ISR: may a replica outside that ISR lead?
 
 
@@ -21,16 +21,15 @@ def settle(topic: str, partition: PartitionImage, alive: Alive, unclean: Unclean
     With a leader, the ISR is those who live: the high watermark must not wait for the dead. Without one nothing moves, so all members of the
     ISR keep their place, and whichever comes back first may lead.
     """
-    isr = tuple(each for each in partition.isr if each not in lost)
-    candidates = [each for each in partition.replicas if each in isr and alive(each)]
-    if candidates:
-        leader = partition.leader if partition.leader in candidates else candidates[0]
-        isr = tuple(each for each in isr if each in candidates)
-    elif any(map(alive, partition.replicas)) and unclean(topic, isr):
-        leader = next(each for each in partition.replicas if alive(each))
+    isr = tuple([each for each in partition.isr if each not in lost]) if lost else partition.isr
+    living = tuple([each for each in isr if each in alive])
+    leader = NO_LEADER
+    if living:
+        isr = living
+        leader = partition.leader if partition.leader in living else next(each for each in partition.replicas if each in living)
+    elif not alive.isdisjoint(partition.replicas) and unclean(topic, isr):
+        leader = next(each for each in partition.replicas if each in alive)
         isr = (leader,)
-    else:
-        leader = NO_LEADER
     if leader == partition.leader and isr == partition.isr:
         return partition
     return _moved(partition, leader, isr)
