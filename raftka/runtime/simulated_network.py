@@ -6,13 +6,13 @@ what it means under TCP: the bytes come later. What meets a cut waits in the pip
 
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
-from raftka.runtime.door import Connection, FileSpan
+from raftka.runtime.door import Buffer, Connection, FileSpan
 
 if TYPE_CHECKING:
     from raftka.runtime.simulated import Machine, Node, World
@@ -167,16 +167,23 @@ class Endpoint:
             taken = self.connection.take_output()
             if not taken:
                 break
-            data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
-            if any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True)):
-                self._finish("file shorter than promised")  # it was truncated meanwhile
-            else:
-                self._send(b"".join(data))
+            try:
+                data = b"".join(taken)  # type: ignore[arg-type]
+            except TypeError:
+                if (data := self._with_files(taken)) is None:
+                    self._finish("file shorter than promised")  # it was truncated meanwhile
+                    return
+            self._send(data)
         if self.closing is not None and not self.unsent:
             self._finish(self.closing)
 
+    @staticmethod
+    def _with_files(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
+        data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
+        short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
+        return None if short else b"".join(data)
+
     def _send(self, data: bytes) -> None:
-        self.node.note(b">", self.pipe.connection_id, len(data) << 32 ^ crc32c(data))
         room = self.pipe.room
         if len(data) > room:
             self.unsent = data[room:]

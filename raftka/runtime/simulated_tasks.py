@@ -187,13 +187,15 @@ def _frozen_while_paused(node: "Node", inner: Coroutine[Any, Any, Any]) -> Gener
     """Run `inner`; whatever it was waiting for reaches it only while its node runs. Tasks that it starts itself are not held."""
     value = None
     while True:
+        while node.paused and node.alive:
+            yield from _resumed(node).__await__()
         try:
             message = inner.send(value)
         except StopIteration as end:
             return end.value
         value = yield message
-        while node.paused and node.alive:
-            try:
-                yield from node.resumed.wait().__await__()
-            except trio.Cancelled:  # killed meanwhile: it hears of that where it waits next
-                break
+
+
+async def _resumed(node: "Node") -> None:
+    with trio.CancelScope(shield=True):  # it may have been woken by a cancellation: that is for the task to hear
+        await node.resumed.wait()
