@@ -8,15 +8,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from raftka.limits import REQUEST_BYTES
+from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.runtime.door import Transport
 from raftka.wire.errors import Code, ProtocolError
-from raftka.wire.frame import BufferPool, FrameBuffer, decode_response_header, encode_request
+from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.schema import Api, Row, Versions
 
 SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
+
+_UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 OnReply = Callable[[Row | None, str | None], None]  # a row, or why there is none; both None for what is never answered
 
@@ -44,7 +46,7 @@ class ClientConnection:
         on_ready: Callable[[], None] | None = None,
         on_closed: Callable[[str], None] | None = None,
         *,
-        pool: BufferPool | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self.client_id = client_id
         self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered
@@ -52,6 +54,7 @@ class ClientConnection:
         self._on_ready = on_ready
         self._on_closed = on_closed
         self._transport: Transport | None = None
+        self._close_wanted: str | None = None
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._output: list[bytes] = []
         self._queued: deque[_Queued] = deque()
@@ -90,6 +93,7 @@ class ClientConnection:
 
     def close(self, reason: str) -> None:
         """Everything unanswered gets `reason`, when the network has closed."""
+        self._close_wanted = self._close_wanted or reason
         if self._transport is not None and self.close_reason is None:
             self._transport.close(reason)
 
@@ -97,9 +101,18 @@ class ClientConnection:
 
     def opened(self, transport: Transport) -> None:
         self._transport = transport
+        if self._close_wanted is not None:
+            transport.close(self._close_wanted)
+            return
         self._ask_versions(API_VERSIONS.max_version)
 
+    def room(self) -> memoryview | None:
+        return self._frames.room()
+
     def receive(self, view: memoryview) -> None:
+        if not view:
+            self.close("the broker sends no more")
+            return
         try:
             for frame in self._frames.feed(view):
                 if self.close_reason is not None:
@@ -107,6 +120,8 @@ class ClientConnection:
                 self._reply(frame)
         except ProtocolError as error:
             self.close(f"the broker's answer: {error}")
+        except LimitExceeded as error:
+            self.close(str(error))
 
     def take_output(self) -> list[bytes]:
         output, self._output = self._output, []
@@ -118,6 +133,7 @@ class ClientConnection:
         self._waiting.clear()
         self._queued.clear()
         self._output.clear()
+        self._frames.drop()
         for on_reply in waiting:
             on_reply(None, reason)
         if self._on_closed is not None:
@@ -151,14 +167,10 @@ class ClientConnection:
         correlation_id, position = decode_response_header(frame, api, version)
         if correlation_id != expected:
             raise ProtocolError(f"response {correlation_id} where {expected} was due")
-        row, _ = api.decode_response(self._answered_version(api, version, frame, position), frame, position)
+        refused = api is API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED
+        row = _refusal(frame, position) if refused else api.decode_response(version, frame, position)[0]
         self._waiting.popleft()
         on_reply(row, None)
-
-    def _answered_version(self, api: Api, version: int, frame: memoryview, position: int) -> int:
-        """A broker that does not know our ApiVersions version answers in version 0 (KIP-511)."""
-        refused = api is API_VERSIONS and frame[position : position + 2] == Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
-        return 0 if refused else version
 
     def _ask_versions(self, version: int) -> None:
         row = API_VERSIONS.request(client_software_name="raftka", client_software_version=SOFTWARE_VERSION)
@@ -187,6 +199,14 @@ class ClientConnection:
             self._send(queued)
         except ValueError as error:
             queued.on_reply(None, str(error))
+
+
+def _refusal(frame: memoryview, position: int) -> Row:
+    """A broker that does not know our ApiVersions version answers in version 0 (KIP-511), or should: some mocks answer in the version asked."""
+    try:
+        return API_VERSIONS.decode_response(0, frame, position)[0]
+    except ProtocolError:
+        return API_VERSIONS.response(error_code=Code.UNSUPPORTED_VERSION)
 
 
 def _name(code: Any) -> str:

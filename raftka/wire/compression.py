@@ -69,6 +69,7 @@ def _into(decompress_into: Any, data: Buffer, limit_bytes: int) -> Buffer:
         except cramjam.DecompressionError as error:
             if _TOO_SMALL not in str(error):
                 raise ProtocolError(f"compressed records: {error}") from error
+        del out  # before the next is made
         if room == limit_bytes:
             raise _too_much(limit_bytes)
         room = min(8 * room, limit_bytes)
@@ -113,6 +114,8 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[:8]) != _XERIAL[:8]:
         yield view
         return
+    if len(view) < len(_XERIAL):
+        raise ProtocolError("compressed records: a snappy stream that ends in its head")
     position = len(_XERIAL)
     while position < len(view):
         size = _BLOCK_SIZE.unpack_from(view, position)[0]

@@ -7,7 +7,7 @@ the version yet.
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from raftka.limits import REQUEST_BYTES
 from raftka.runtime.door import Buffer, FileSpan
@@ -17,6 +17,7 @@ from raftka.wire.schema import Api, Row
 
 API_VERSIONS_KEY = 18
 OWN_PIECE_BYTES = 8192  # content from this size on is not copied into its neighbours
+ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
 
 _SIZE = Struct(">i")
 _KEY_AND_VERSION = Struct(">hh")
@@ -111,41 +112,23 @@ def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
     return merged
 
 
-class BufferPool:
-    """Buffers of frames that came in pieces. A fresh one costs more than what is received into it, so those of a turn serve again after it."""
+class Pool(Protocol):
+    """Where buffers of frames that came in pieces come from, and go back to: a fresh one costs more than what is received into it."""
 
-    def __init__(self, keep_bytes: int = 4 * 1024 * 1024) -> None:
-        self.keep_bytes = keep_bytes
-        self._free: list[bytearray] = []
-        self._retired: list[bytearray] = []
+    def take(self, size: int, total: int) -> bytearray:
+        """At least `size` bytes with anything in them; it will grow to `total` if the frame is as large as it says. Raises LimitExceeded."""
 
-    def take(self, size: int) -> bytearray:
-        """At least `size` bytes, with anything in them."""
-        for at, buffer in enumerate(self._free):
-            if size <= len(buffer) <= 8 * size:
-                return self._free.pop(at)
-        return bytearray(size)
-
-    def retire(self, buffer: bytearray) -> None:
-        """Its frame was handed out and is in use until the turn ends."""
-        self._retired.append(buffer)
-
-    def turn_ended(self) -> None:
-        kept = sum(map(len, self._free))
-        for buffer in self._retired:
-            kept += len(buffer)
-            if kept <= self.keep_bytes:
-                self._free.append(buffer)
-        self._retired.clear()
+    def give_at_turn_end(self, buffer: bytearray) -> None:
+        """Nobody reads it any more when this turn has ended."""
 
 
 class FrameBuffer:
     """Cuts frames out of what comes. What a frame takes in memory grows with the bytes that came, never with the size it claims."""
 
-    def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: BufferPool | None = None) -> None:
+    def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: Pool | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._pool = pool
-        self._buffer = bytearray()  # the beginning of a frame, its size in front
+        self._buffer = bytearray()  # the beginning of a frame, its size in front; replaced, never resized: views of it are about
         self._have = 0
         self._need = 4
 
@@ -157,6 +140,13 @@ class FrameBuffer:
     @property
     def buffer_bytes(self) -> int:
         return len(self._buffer)
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes should be put, when much of a frame is still to come; `feed` then gets a view of it."""
+        if self._have < 4 or self._need - self._have < ROOM_BYTES:
+            return None
+        self._grow(self._have + 1)
+        return memoryview(self._buffer)[self._have : self._need]
 
     def feed(self, view: memoryview) -> list[memoryview]:
         """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that is as short-lived. Raises ProtocolError."""
@@ -174,6 +164,12 @@ class FrameBuffer:
             self._store(view[position:])
         return frames
 
+    def drop(self) -> None:
+        """Forget the frame that has begun."""
+        if self._pool is not None and self._buffer:
+            self._pool.give_at_turn_end(self._buffer)
+        self._buffer, self._have, self._need = bytearray(), 0, 4
+
     def _continue(self, view: memoryview, frames: list[memoryview]) -> int:
         """Take what belongs to the frame that has begun; returns how much that is."""
         position = 0
@@ -187,20 +183,26 @@ class FrameBuffer:
         self._store(taken)
         if self._have == self._need:
             frames.append(memoryview(self._buffer)[4 : self._need])
-            if self._pool is not None:
-                self._pool.retire(self._buffer)
-            self._buffer, self._have, self._need = bytearray(), 0, 4
+            self.drop()
         return position + len(taken)
 
     def _store(self, piece: memoryview) -> None:
         have = self._have + len(piece)
-        if have > len(self._buffer):
-            room = max(have, min(self._need, max(4 * have, 4096)))
-            larger = self._pool.take(room) if self._pool is not None else bytearray(room)
-            larger[: self._have] = memoryview(self._buffer)[: self._have]
-            self._buffer = larger
-        self._buffer[self._have : have] = piece
+        if piece.obj is not self._buffer:  # else it was received into our room
+            self._grow(have)
+            self._buffer[self._have : have] = piece
         self._have = have
+
+    def _grow(self, size: int) -> None:
+        """To four times what came: few copies, and whoever claims much and sends little gets little."""
+        if size <= len(self._buffer):
+            return
+        room = max(size, min(self._need, max(4 * self._have, 4096)))
+        larger = self._pool.take(room, self._need) if self._pool is not None else bytearray(room)
+        larger[: self._have] = memoryview(self._buffer)[: self._have]
+        if self._pool is not None and self._buffer:
+            self._pool.give_at_turn_end(self._buffer)
+        self._buffer = larger
 
     def _checked(self, size: int) -> int:
         if 0 <= size <= self.limit_bytes:

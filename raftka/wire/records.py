@@ -181,8 +181,8 @@ def signed(view: Buffer, position: int, bits: int = 64) -> tuple[int, int]:
 def records_of(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Iterator[Record]:
     """The records of a batch, one by one. Raises ProtocolError for what is none, for the CRC not: ask crc_matches."""
     header = read_header(batch)
-    if not 0 <= header.size_bytes - BATCH_HEADER_BYTES <= len(batch) - BATCH_HEADER_BYTES:
-        raise ProtocolError(f"a batch of length {header.length} in {len(batch)} bytes")
+    if not BATCH_HEADER_BYTES <= header.size_bytes <= len(batch) or header.count < 0:
+        raise ProtocolError(f"a batch of length {header.length} with {header.count} records in {len(batch)} bytes")
     body: Buffer = batch[BATCH_HEADER_BYTES : header.size_bytes]
     if header.compression:
         from raftka.wire.compression import decompress
