@@ -167,21 +167,13 @@ class Endpoint:
             taken = self.connection.take_output()
             if not taken:
                 break
-            try:
-                data = b"".join(taken)  # type: ignore[arg-type]
-            except TypeError:
-                if (data := self._with_files(taken)) is None:
-                    self._finish("file shorter than promised")  # it was truncated meanwhile
-                    return
-            self._send(data)
+            data = _content(taken)
+            if data is None:
+                self._finish("file shorter than promised")  # it was truncated meanwhile
+            else:
+                self._send(data)
         if self.closing is not None and not self.unsent:
             self._finish(self.closing)
-
-    @staticmethod
-    def _with_files(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
-        data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
-        short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
-        return None if short else b"".join(data)
 
     def _send(self, data: bytes) -> None:
         room = self.pipe.room
@@ -281,6 +273,16 @@ class Endpoint:
         assert self.connection is not None
         self.node.note(b"Q", crc32c(reason.encode()), 0)
         self.connection.closed(reason)
+
+
+def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
+    """What leaves; None if a file has not got what was promised of it."""
+    try:
+        return b"".join(taken)  # type: ignore[arg-type]
+    except TypeError:  # there are files among it
+        data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
+    short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
+    return None if short else b"".join(data)
 
 
 class SimulatedListener:
