@@ -1,7 +1,7 @@
 """The cluster's metadata at one offset: immutable, built record by record, equal on all nodes at equal offset.
 
 apply() copies the maps that a batch touches, shallow, so an image can be held as long as one likes. Knows no rule of the controller's: what a
-record says becomes so, and a record about something that is not there changes nothing (the same nothing on every node).
+record says becomes so; one about something that is not there, or that creates what is there, changes nothing (the same nothing on every node).
 """
 
 from collections.abc import Mapping, Sequence
@@ -253,6 +253,8 @@ class _Draft:
                 pass
 
     def _topic_created(self, record: TopicCreated) -> None:
+        if record.topic_id in self._now("topics") or record.name in self._now("topic_ids"):
+            return
         partitions = tuple(PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions)
         self._own("topics")[record.topic_id] = TopicImage(record.name, record.topic_id, partitions)
         self._own("topic_ids")[record.name] = record.topic_id
@@ -269,6 +271,7 @@ class _Draft:
         if (TOPIC, topic.name) in self._now("configs"):
             del self._own("configs")[TOPIC, topic.name]
             self.delta.configs_changed.add((TOPIC, topic.name))
+        self.partitions.pop(topic_id, None)
         self.delta.topics_changed.discard(topic_id)
         self.delta.partitions_changed = [each for each in self.delta.partitions_changed if each[0] != topic_id]
         if topic_id in self.before.topics:

@@ -1,0 +1,85 @@
+"""Commands and replies over the controller port: back as they went, and everything else refused."""
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from raftka.metadata.commands import (
+    AlteredPartition,
+    AlterPartition,
+    Change,
+    Command,
+    CreatedTopic,
+    CreateTopics,
+    DeleteTopics,
+    DoomedTopic,
+    Heartbeat,
+    HeartbeatAnswer,
+    NewTopic,
+    RegisterBroker,
+    UnregisterBroker,
+    WriteExtension,
+    from_wire,
+    read_reply,
+    to_wire,
+)
+
+ID = b"t" * 16
+COMMANDS: list[Command] = [
+    RegisterBroker(1, b"i" * 16, b"d" * 16, None, (("PLAINTEXT", "host", 9092, "PLAINTEXT"),), "rack"),
+    Heartbeat(1, 5, 9, want_shutdown=True),
+    AlterPartition(1, 5, (Change(ID, 0, 3, 4, ((1, 5), (2, -1))), Change(ID, 1, 0, 0, ()))),
+    CreateTopics((NewTopic("a", 3, 2, configs=(("x", None), ("y", "1"))), NewTopic("b", assignments=((0, (1, 2)),))), validate_only=True),
+    DeleteTopics((DoomedTopic("a"), DoomedTopic(topic_id=ID))),
+    WriteExtension("zoo", ((b"/a", b""), (b"/b", None)), 7),
+    UnregisterBroker(3),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+@pytest.mark.parametrize("use_list", [True, False])
+def test_a_command_comes_back_as_it_went(command: Command, use_list: bool) -> None:
+    name, values = msgpack.unpackb(msgpack.packb(to_wire(command)), use_list=use_list)
+
+    back = from_wire(name, values)
+
+    assert back == command
+    assert hash(back) == hash(command)
+
+
+def test_a_reply_gets_its_names_back() -> None:
+    for command, reply in (
+        (COMMANDS[1], HeartbeatAnswer(False, True, False)),
+        (COMMANDS[2], (AlteredPartition(ID, 0, 0, 1, 3, (1, 2), 5), AlteredPartition(ID, 1, 95))),
+        (COMMANDS[3], (CreatedTopic("a", ID, 0, None, 3, 2),)),
+        (COMMANDS[5], 12),
+        (COMMANDS[6], None),
+    ):
+        back = read_reply(command, msgpack.unpackb(msgpack.packb(reply)))
+
+        assert back == reply
+        assert type(back) is type(reply)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Nonsense", ()),
+        ("Heartbeat", None),
+        ("Heartbeat", (1, 5)),
+        ("Heartbeat", (1, 5, 9, False, False, 0)),
+        ("Heartbeat", (1, 5, "9", False, False)),
+        ("Heartbeat", (1, 5, 9, 0, False)),
+        ("Heartbeat", (True, 5, 9, False, False)),
+        ("RegisterBroker", (1, "text", b"d", None, (), None)),
+        ("RegisterBroker", (1, b"i", b"d", None, (("P", "h", 1),), None)),
+        ("RegisterBroker", (1, b"i", b"d", None, {"P": "h"}, None)),
+        ("AlterPartition", (1, 5, ((ID, 0, 3, 4, ((1,),)),))),
+        ("CreateTopics", ((("a", 1, 1, (), ((None, "x"),)),), False)),
+        ("DeleteTopics", ("abc",)),
+    ],
+)
+def test_anything_else_is_refused(name: str, values: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected|no such command"):
+        from_wire(name, values)

@@ -1,0 +1,266 @@
+"""Settings: a node's file, every way to get it wrong, a topic's values and where they come from."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from raftka.metadata.describe import ConfigRow, Synonym, describe_all_brokers, describe_broker, describe_topic, describe_topic_with
+from raftka.metadata.image import BROKER, TOPIC, Endpoint, MetadataImage
+from raftka.metadata.records import ConfigSet, Record
+from raftka.metadata.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
+from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS, OURS, USED
+from raftka.metadata.settings_topic import TOPIC_SETTINGS
+
+BOTH = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093,2@[::1]:9094",
+    "log.dirs": "/a, /b",
+}
+BROKER_ONLY = {
+    "node.id": "5",
+    "process.roles": "broker",
+    "listeners": "PLAINTEXT://:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@host:9093",
+}
+
+
+def node(changes: Mapping[str, str | None] | None = None, base: Mapping[str, str] = BOTH) -> NodeSettings:
+    given = {**base, **(changes or {})}
+    return NodeSettings.from_properties({name: value for name, value in given.items() if value is not None})
+
+
+def image(*records: Record) -> MetadataImage:
+    return MetadataImage().apply(1, records)[0]
+
+
+def test_a_node_of_both_roles() -> None:
+    settings = node({"broker.rack": "r1", "replica.lag.time.max.ms": "1500"})
+
+    assert (settings.node_id, settings.is_broker, settings.is_controller, settings.rack) == (1, True, True, "r1")
+    assert settings.listeners == settings.advertised_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
+    assert settings.controller_listener == Endpoint("CONTROLLER", "127.0.0.1", 9093, "PLAINTEXT")
+    assert settings.voters == (Voter(1, "127.0.0.1", 9093), Voter(2, "::1", 9094))
+    assert settings.log_dirs == ("/a", "/b")
+    assert settings.inter_broker_listener == "PLAINTEXT"
+    assert (settings["replica.lag.time.max.ms"], settings.seconds("replica.lag.time.max.ms")) == (1500, 1.5)
+    assert (settings["num.partitions"], settings["auto.create.topics.enable"], settings["raftka.log.flush"]) == (1, True, "fsync")
+    assert settings.unused == ()
+
+
+def test_a_node_that_is_a_broker_alone() -> None:
+    settings = node(base=BROKER_ONLY)
+
+    assert (settings.is_broker, settings.is_controller, settings.controller_listener) == (True, False, None)
+    assert settings.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert settings.log_dirs == ("/tmp/kafka-logs",)
+
+
+def test_a_node_that_is_a_controller_alone() -> None:
+    settings = node({"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"})
+
+    assert (settings.is_broker, settings.listeners, settings.inter_broker_listener) == (False, (), "")
+
+
+def test_several_listeners_each_with_its_advertised_address() -> None:
+    settings = node(
+        {
+            "listeners": "INSIDE://0.0.0.0:19092,OUTSIDE://0.0.0.0:9092,CONTROLLER://:9093",
+            "advertised.listeners": "OUTSIDE://example.org:9092,INSIDE://10.0.0.1:19092",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+        }
+    )
+
+    assert [each.listener for each in settings.listeners] == ["INSIDE", "OUTSIDE"]
+    assert settings.advertised_listeners[0] == Endpoint("OUTSIDE", "example.org", 9092, "PLAINTEXT")
+    assert settings.inter_broker_listener == "INSIDE"
+
+
+def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
+    settings = node({"num.io.threads": "8", "ssl.key.password": "x", "listener.name.plaintext.ssl.client.auth": "none", "log.dir": "/c"})
+
+    assert settings.unused == ("num.io.threads", "ssl.key.password", "listener.name.plaintext.ssl.client.auth")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num.partition": "3"}, r"no setting num.partition; did you mean num.partitions\?"),
+        ({"raftka.flush": "os"}, r"did you mean raftka.log.flush\?"),
+        ({"qqqqqq": "1"}, "there is no setting qqqqqq$"),
+        ({"num.partitions": "many"}, "num.partitions: Not a number of type INT"),
+        ({"num.partitions": "0"}, "num.partitions: Value must be at least 1"),
+        ({"num.partitions": "2147483648"}, "Not a number of type INT"),
+        ({"num.partitions": "1_0"}, "Not a number of type INT"),
+        ({"num.partitions": "٣"}, "Not a number of type INT"),
+        ({"num.io.threads": "many"}, "num.io.threads: Not a number"),
+        ({"raftka.log.flush": "never"}, "String must be one of: fsync, os"),
+        ({"auto.create.topics.enable": "yes"}, "either true or false"),
+        ({"node.id": None}, "node.id is missing"),
+        ({"broker.id": "2"}, "node.id is 1 and broker.id is 2"),
+        ({"process.roles": None}, "process.roles must be"),
+        ({"process.roles": "broker,zookeeper"}, "String must be one of: broker, controller"),
+        ({"controller.quorum.voters": None}, "controller.quorum.voters is missing"),
+        ({"controller.quorum.voters": "1@host"}, "'1@host' is not"),
+        ({"controller.quorum.voters": "1@host:99999"}, "'1@host:99999' is not"),
+        ({"controller.quorum.voters": "1@a:1,1@b:1"}, "a node twice"),
+        ({"node.id": "3"}, "does not have node 3"),
+        ({"process.roles": "broker", "listeners": "PLAINTEXT://:9092"}, "has node 1, but its process.roles"),
+        ({"listeners": None}, "a controller needs listeners"),
+        ({"controller.listener.names": None}, "a controller needs listeners"),
+        ({"listeners": "PLAINTEXT://:9092"}, "listeners must have those of controller.listener.names for a controller"),
+        ({"listeners": "CONTROLLER://:9093"}, "others for a broker"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2,CONTROLLER://:3"}, "a name twice"),
+        ({"listeners": "PLAINTEXT:9092,CONTROLLER://:9093"}, "'PLAINTEXT:9092' is not"),
+        ({"listeners": "PLAINTEXT://:70000,CONTROLLER://:9093"}, "'PLAINTEXT://:70000' is not"),
+        ({"listeners": "INSIDE://:9092,CONTROLLER://:9093"}, "protocol.map does not have the listener INSIDE"),
+        ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported yet"),
+        ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not have the listener CONTROLLER"),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "nobody can connect to 0.0.0.0"),
+        ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
+        ({"inter.broker.listener.name": "OTHER"}, "not in advertised.listeners"),
+        ({"broker.session.timeout.ms": "400"}, "must be less than"),
+    ],
+)
+def test_a_file_that_will_not_do_says_why(changes: Mapping[str, str | None], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        node(changes)
+
+
+def test_a_properties_file() -> None:
+    text = "# comment\n! another\n\nnode.id=1\n log.dirs = /a,\\\n   /b\nlisteners: PLAINTEXT://h:1=2\nempty=\nbroker.rack r\n"
+
+    assert parse_properties(text) == {"node.id": "1", "log.dirs": "/a,/b", "listeners": "PLAINTEXT://h:1=2", "empty": "", "broker.rack": "r"}
+
+
+def test_kafkas_names_are_all_there() -> None:
+    assert len(LISTED_SETTINGS) == 341 + len(OURS.split("\n")) - 2
+    assert len(TOPIC_SETTINGS) == 33
+    assert list(TOPIC_SETTINGS) == sorted(TOPIC_SETTINGS)
+
+
+def test_every_default_is_valid_and_every_used_name_exists() -> None:
+    for setting in (*BROKER_SETTINGS.values(), *TOPIC_SETTINGS.values()):
+        setting.parse(setting.default)
+    assert USED.keys() <= BROKER_SETTINGS.keys()
+    assert all(setting.doc for setting in TOPIC_SETTINGS.values())
+
+
+def test_each_difference_is_what_holds_and_has_its_reason() -> None:
+    settings = node()
+
+    for each in DIFFERENCES:
+        assert each.kafka != each.raftka
+        assert str(settings[each.name]) == each.raftka
+        assert each.reason
+
+
+def row(rows: list[ConfigRow], name: str) -> ConfigRow:
+    return next(each for each in rows if each.name == name)
+
+
+def test_a_topic_that_sets_nothing_shows_kafkas_defaults_with_the_brokers_names() -> None:
+    rows = describe_topic(node(), image(), "t")
+
+    assert [each.name for each in rows] == list(TOPIC_SETTINGS)
+    assert {each.source for each in rows} == {5}
+    policy = row(rows, "cleanup.policy")
+    assert policy[:6] == ("cleanup.policy", "delete", 5, False, False, (Synonym("log.cleanup.policy", "delete", 5),))
+    assert policy.type == 7
+    retention = row(rows, "retention.ms")  # the broker's 168 hours are not the same setting
+    assert (retention.value, retention.synonyms) == ("604800000", ())
+
+
+def test_synonyms_are_listed_strongest_first_and_the_first_one_holds() -> None:
+    settings = node({"min.insync.replicas": "2", "log.retention.ms": "5000"})
+    changed = image(
+        ConfigSet(BROKER, "", "min.insync.replicas", "3"), ConfigSet(BROKER, "1", "min.insync.replicas", "4"), ConfigSet(BROKER, "7", "x", "9")
+    )
+
+    rows = describe_topic_with(settings, changed, {"min.insync.replicas": "5"})
+
+    name = "min.insync.replicas"
+    expected = [(name, "5", 1), (name, "4", 2), (name, "3", 3), (name, "2", 4), (name, "1", 5)]
+    assert row(rows, name).synonyms == tuple(Synonym(*each) for each in expected)
+    assert (row(rows, name).value, row(rows, name).source) == ("5", 1)
+    retention = row(rows, "retention.ms")
+    assert (retention.value, retention.source) == ("5000", 4)
+    assert retention.synonyms == (Synonym("log.retention.ms", "5000", 4), Synonym("log.retention.hours", "168", 5))
+
+
+def test_hours_and_minutes_stand_in_for_milliseconds_which_stand_before_them() -> None:
+    def retention(**given: str) -> int:
+        settings = node({name.replace("_", "."): value for name, value in given.items()})
+        return TopicConfigs(settings).of(image(), "t").log.retention_ms
+
+    assert retention(log_retention_hours="2") == 7_200_000
+    assert retention(log_retention_hours="2", log_retention_minutes="3") == 180_000
+    assert retention(log_retention_hours="2", log_retention_minutes="3", log_retention_ms="4") == 4
+    assert retention(log_retention_hours="-1") == -1
+
+
+def test_what_holds_for_a_topic_follows_every_change() -> None:
+    configs = TopicConfigs(node({"log.segment.bytes": "2000000"}))
+    none = image()
+
+    common = configs.of(none, "t")
+    assert (common.log.segment_bytes, common.log.flush, common.min_insync_replicas, common.unclean_leader_election) == (2_000_000, "fsync", 1, False)
+    assert configs.of(none, "other") is common  # 10,000 topics without settings of their own share one
+
+    own: list[Record] = [ConfigSet(TOPIC, "t", "internal.segment.bytes", "100"), ConfigSet(TOPIC, "t", "cleanup.policy", "compact, delete")]
+    assert configs.of(image(*own), "t").log.segment_bytes == 100
+    assert configs.of(image(*own), "t").log.cleanup_policy == "compact,delete"
+    assert configs.of(image(*own), "other").log.segment_bytes == 2_000_000
+
+    dynamic = image(ConfigSet(BROKER, "", "min.insync.replicas", "2"), ConfigSet(BROKER, "1", "unclean.leader.election.enable", "true"))
+    assert configs.of(dynamic, "t").min_insync_replicas == 2
+    assert configs.of(dynamic, "t").unclean_leader_election
+    assert configs.of(none, "t").min_insync_replicas == 1
+
+
+@pytest.mark.parametrize("value", ["*", "0:1,1:2", ""])
+def test_throttled_replicas_may_be(value: str) -> None:
+    check_topic_configs({"leader.replication.throttled.replicas": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("leader.replication.throttled.replicas", "1"),
+        ("compression.gzip.level", "0"),
+        ("compression.gzip.level", "10"),
+        ("compression.lz4.level", "18"),
+        ("cleanup.policy", "shred"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("min.insync.replicas", "0"),
+        ("segment.bytes", "1048575"),
+    ],
+)
+def test_topic_values_that_are_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingError, match=name):
+        check_topic_configs({name: value})
+
+
+def test_a_brokers_settings_hide_what_is_secret_and_say_what_can_be_changed() -> None:
+    rows = describe_broker(node({"ssl.key.password": "secret", "super.users": "User:a"}), image())
+
+    assert len(rows) == len(LISTED_SETTINGS)
+    for name in ("ssl.key.password", "super.users"):
+        secret = row(rows, name)
+        assert (secret.value, secret.is_sensitive, secret.source) == (None, True, 4)
+        assert all(each.value is None for each in secret.synonyms)
+    assert row(rows, "node.id")[1:4] == ("1", 4, True)
+    assert not row(rows, "log.cleaner.threads").read_only
+    assert row(rows, "log.retention.ms")[1:3] == (None, 5)
+
+
+def test_the_settings_of_all_brokers_are_those_that_were_set() -> None:
+    rows = describe_all_brokers(image(ConfigSet(BROKER, "", "min.insync.replicas", "2"), ConfigSet(BROKER, "1", "num.io.threads", "2")))
+
+    assert [(each.name, each.value, each.source) for each in rows] == [("min.insync.replicas", "2", 3)]
