@@ -74,8 +74,10 @@ class PidFile:
         self.path = path
 
     def write(self) -> None:
+        whole = self.path.with_suffix(".pid.tmp")
         try:
-            self.path.write_text(f"{os.getpid()}\n", encoding="ascii")
+            whole.write_text(f"{os.getpid()}\n", encoding="ascii")
+            whole.replace(self.path)
         except PermissionError:
             pass
 

@@ -1,4 +1,4 @@
-"""One question to one broker over a blocking socket: who leads what. For supervisors and views, where a whole client would be too much."""
+"""One request to one broker over a blocking socket, above all: who leads what. For views and probes, where a client would be too much."""
 
 import socket
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.rows import Row
+from raftka.wire.schema import Api
 
 TIMEOUT_SECONDS = 2.0
 
@@ -37,14 +38,16 @@ class ClusterView:
 def ask(address: tuple[str, int], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
     """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time (seconds)."""
     wanted = None if topics is None else [METADATA.request.topics(name=name) for name in topics]
-    request = METADATA.request(topics=wanted, allow_auto_topic_creation=False)
-    version = METADATA.max_version
+    return _view(call(address, METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False), timeout=timeout))
+
+
+def call(address: tuple[str, int], api: Api, request: Row, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Row:
+    """One request on a connection of its own, in the newest version unless told. Raises OSError when no answer comes in time (seconds)."""
+    version = api.max_version if version is None else version
     with socket.create_connection(address, timeout) as sock:
-        sock.sendall(encode_request(METADATA, version, 1, "raftka", request))
-        size = int.from_bytes(_exactly(sock, 4))
-        answer = _exactly(sock, size)
-    frame = memoryview(answer)
-    return _view(METADATA.decode_response(version, frame, decode_response_header(frame, METADATA, version)[1])[0])
+        sock.sendall(encode_request(api, version, 1, "raftka", request))
+        frame = memoryview(_exactly(sock, int.from_bytes(_exactly(sock, 4))))
+    return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
 
 
 def ask_any(addresses: Sequence[tuple[str, int]], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:

@@ -1,0 +1,154 @@
+"""`./run bench`: raftka, the floor in C and Apache Kafka, run in turns; medians and ratios as a table."""
+
+import argparse
+import signal
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from bench import faults
+from bench.load import BenchFailed, load
+from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, Row
+from bench.systems import Floor, Kafka, Raftka, System, machine
+
+GROUPS = ("throughput", "replicated", "start", "idle", "kill", "stop")
+WARM_UP_RUNS = 2  # Kafka's compiler and everyone's page cache
+
+RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
+
+Results = dict[str, list[dict[str, Any]]]  # by system, in order of running
+
+
+class Bench:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.runs: int = options.runs
+        self.seconds: float = options.seconds
+        self.rounds: int = options.rounds
+        self.kafka = not options.no_kafka and Kafka.available()
+
+    def throughput(self) -> Iterator[str]:
+        yield "| figure | C floor | raftka | x floor | goal | Apache Kafka | x floor |"
+        yield "|---|---|---|---|---|---|---|"
+        with ExitStack() as stack:
+            systems: list[System] = [Raftka(1, ONE_NODE), *([Kafka(1, ONE_NODE)] if self.kafka else [])]
+            self._start(stack, systems)
+            for row in ROWS:
+                with Floor() as floor:
+                    floor.start()
+                    floor.wait_ready()
+                    results = self._measure(row, [floor, *systems])
+                yield from self._throughput_lines(row, results)
+
+    def _throughput_lines(self, row: Row, results: Results) -> Iterator[str]:
+        for key, title, digits, goal in ((row.figure, f"{row.title}, {row.unit}", 2, str(row.goal)), *RATES):
+            floor, raftka, kafka = (_median(results.get(kind.name, []), key) for kind in (Floor, Raftka, Kafka))
+            shown = [f"{value:,.{digits}f}" for value in (floor, raftka, kafka)]
+            yield f"| {title} | {shown[0]} | {shown[1]} | **{raftka / floor:.2f}** | {goal} | {shown[2]} | {kafka / floor:.2f} |"
+
+    def replicated(self) -> Iterator[str]:
+        yield "| RF 3, acks=all, 100 KB batches on three partitions, flushed before each answer | MB/s | CPU-s/GB of three nodes | p50 ms | p99 ms |"
+        yield "|---|---|---|---|---|"
+        with ExitStack() as stack:
+            systems: list[System] = [Raftka(3, THREE_NODES), *([Kafka(3, THREE_NODES)] if self.kafka else [])]
+            self._start(stack, systems)
+            for name, runs in self._measure(REPLICATED, systems).items():
+                median = {key: _median(runs, key) for key in ("MBps", "s_GB", "p50us", "p99us")}
+                yield f"| {name} | {median['MBps']:.0f} | {median['s_GB']:.2f} | {median['p50us'] / 1000:.1f} | {median['p99us'] / 1000:.1f} |"
+
+    def start(self) -> Iterator[str]:
+        yield "| start to first acknowledged record | median s | worst s |"
+        yield "|---|---|---|"
+        kinds: list[tuple[str, Callable[[], System]]] = [("raftka, one node", Raftka), ("raftka, three processes", lambda: Raftka(3))]
+        if self.kafka:
+            kinds += [("Apache Kafka, one node", Kafka), ("Apache Kafka, three processes", lambda: Kafka(3))]
+        taken: dict[str, list[float]] = defaultdict(list)
+        for _ in range(self.runs):
+            for title, make in kinds:
+                taken[title].append(faults.start_to_first_record(make)["seconds"])
+            taken["raftka, three nodes in one process, ready"].append(faults.start_in_one_process()["seconds"])
+        for title, seconds in taken.items():
+            yield f"| {title} | {statistics.median(seconds):.2f} | {max(seconds):.2f} |"
+
+    def idle(self) -> Iterator[str]:
+        yield "| an idle node of three | MiB | % of a core |"
+        yield "|---|---|---|"
+        for make in self._three():
+            with make as system:
+                system.start()
+                system.wait_ready()
+                figure = faults.idle(system)
+            yield f"| {system.name} | {figure['mib']:.0f} | {figure['cpu_percent']:.2f} |"
+
+    def kill(self) -> Iterator[str]:
+        yield from self._failover("SIGKILL of a leader", signal.SIGKILL)
+
+    def stop(self) -> Iterator[str]:
+        yield from self._failover("SIGSTOP of a leader", signal.SIGSTOP)
+
+    def _failover(self, title: str, number: int) -> Iterator[str]:
+        yield f"| {title} to the next acknowledgement | median s | worst s | rounds |"
+        yield "|---|---|---|---|"
+        for make in self._three():
+            with make as system:
+                system.start()
+                system.wait_ready()
+                figure = faults.failover(system, self.rounds, number)
+            yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']} |"
+
+    def _three(self) -> Iterator[System]:
+        yield Raftka(3)
+        if self.kafka:
+            yield Kafka(3)
+
+    def _start(self, stack: ExitStack, systems: Iterable[System]) -> None:
+        for system in systems:
+            stack.enter_context(system).start()
+            system.wait_ready()
+
+    def _measure(self, row: Row, systems: Sequence[System]) -> Results:
+        """In turns, so that what the machine does meanwhile hits all alike."""
+        results: Results = defaultdict(list)
+        targets = {system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED else None) for system in systems}
+        for run in range(-WARM_UP_RUNS, self.runs):
+            for system in systems:
+                if row.filled_by and run == -WARM_UP_RUNS:
+                    load(row.filled_by, targets[system.name], system.pids, row.name, 60)
+                answer = load(row.load, targets[system.name], system.pids, row.name, self.seconds)
+                if run >= 0:
+                    results[system.name].append(answer)
+        return results
+
+
+def _median(runs: Sequence[dict[str, Any]], key: str) -> float:
+    return statistics.median(run[key] for run in runs) if runs else float("nan")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./run bench", description=(__doc__ or "").partition(": ")[2])
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], metavar="GROUP", help=f"{', '.join(GROUPS)} (all)")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each load (5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each run (2)")
+    parser.add_argument("--rounds", type=int, default=20, help="leaders hit in kill and stop (20)")
+    parser.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    bench = Bench(options)
+    print(f"{machine()}; medians of {bench.runs} runs in turns{'' if bench.kafka else '; Apache Kafka left out'}\n", flush=True)
+    try:
+        for group in options.groups or GROUPS:
+            for line in getattr(bench, group)():
+                print(line, flush=True)
+            print(flush=True)
+    except BenchFailed as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Rows about throughput: which load, which figure of it counts, and what it must reach. Runs nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+# Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): small segments that come again are
+# measured, not the host. Neither Kafka nor the floor flushes here; raftka does the same with raftka.log.flush=os.
+ONE_NODE: Mapping[str, str] = {
+    "log.segment.bytes": str(64 * MIB),
+    "log.retention.bytes": str(64 * MIB),
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "0",
+    "raftka.log.flush": "os",
+}
+# Kafka flushes before it answers only when told so; raftka always does.
+THREE_NODES: Mapping[str, str] = {**{name: ONE_NODE[name] for name in ONE_NODE if name != "raftka.log.flush"}, "min.insync.replicas": "2"}
+FLUSHED: Mapping[str, str] = {"flush.messages": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    title: str
+    load: str  # of lg
+    figure: str  # of lg's answer; the less the better
+    unit: str
+    goal: float  # times the floor
+    partitions: int = 1
+    filled_by: str = ""  # of lg, before
+
+
+ROWS = (
+    Row("produce-1m", "produce 1 MB batches, five in flight", "produce -b 1000000 -s 1000 -d 5", "s_GB", "CPU-s/GB", 1.3),
+    Row("produce-16k", "produce 16 KB batches, five in flight", "produce -b 16384 -d 5", "s_GB", "CPU-s/GB", 1.7),
+    Row("single", "single-record produce, 50 connections", "produce -b 1 -c 50", "us_req", "us of CPU a request", 3.5),
+    Row("fetch-1m", "fetch 1 MB", "fetch -b 1000000 -s 1000 -k 32", "s_GB", "CPU-s/GB", 1.3, filled_by="produce -b 1000000 -s 1000 -m 40"),
+)
+REPLICATED = Row(
+    "replicated", "RF 3, acks=all, 100 KB batches on three partitions, flushed", "produce -b 100000 -s 1000 -c 3 -d 5 -a -1", "s_GB", "CPU-s/GB", 0, 3
+)

@@ -1,0 +1,146 @@
+"""`raftka cluster start` and `raftka broker start`, from outside: what is printed, which files there are, how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from raftka.cluster.ask import ask, ask_any
+
+FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+PATIENCE_SECONDS = 30.0
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def raftka() -> Iterator[Start]:
+    """Starts a command; at the end of the test it is killed with everything it started."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "raftka.cli", *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=FROM_CHECKOUT, start_new_session=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """Nodes are in sessions of their own: whoever still runs is known by its pid file."""
+    yield tmp_path
+    for file in tmp_path.glob("node-*/raftka.pid"):
+        if is_raftka(pid := int(file.read_text())):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_raftka(pid: int) -> bool:
+    try:
+        return b"raftka" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline().rstrip()
+
+
+def addresses(bootstrap_line: str) -> list[tuple[str, int]]:
+    name, _, servers = bootstrap_line.partition("=")
+    assert name == "bootstrap.servers"
+    return [(server.rpartition(":")[0], int(server.rpartition(":")[2])) for server in servers.split(",")]
+
+
+def pid_of(data: Path, node_id: int) -> int:
+    return int((data / f"node-{node_id}" / "raftka.pid").read_text())
+
+
+def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> None:
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0)
+    where = addresses(line(cluster.stdout))
+
+    assert len(where) == 3
+    for address in where:
+        assert set(ask(address).brokers) == {1, 2, 3}
+    for node_id in (1, 2, 3):
+        assert {"server.properties", "raftka.pid", "raftka.log", "data"} <= set(os.listdir(data / f"node-{node_id}"))
+    pids = [pid_of(data, node_id) for node_id in (1, 2, 3)]
+
+    cluster.send_signal(signal.SIGTERM)
+
+    assert cluster.wait(PATIENCE_SECONDS) == 0
+    assert not any(is_raftka(pid) for pid in pids)
+    assert not list(data.glob("node-*/raftka.pid"))
+
+
+def test_what_dies_stays_dead_until_its_own_command_brings_it_back(raftka: Start, data: Path) -> None:
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0)
+    where = addresses(line(cluster.stdout))
+    os.kill(pid_of(data, 2), signal.SIGKILL)
+
+    told = line(cluster.stderr)
+    assert "node 2 died of SIGKILL" in told
+    command = told.rpartition("raftka ")[2].split()
+
+    again = raftka(*command)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while set(ask_any([where[0], where[2]]).brokers) != {1, 2, 3} or pid_of(data, 2) != again.pid:
+        assert time.monotonic() < deadline
+    again.send_signal(signal.SIGTERM)
+
+    assert again.wait(PATIENCE_SECONDS) == 0
+    assert cluster.poll() is None
+
+
+def test_all_in_one_process(raftka: Start, data: Path) -> None:
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--in-process")
+    where = addresses(line(cluster.stdout))
+
+    assert set(ask(where[0]).brokers) == {1, 2, 3}
+    assert {pid_of(data, node_id) for node_id in (1, 2, 3)} == {cluster.pid}
+
+    cluster.send_signal(signal.SIGINT)
+
+    assert cluster.wait(PATIENCE_SECONDS) == 0
+    assert not list(data.glob("node-*/raftka.pid"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "default.replication.facto=2"], "default.replication.factor"),
+        (["--set", "log.dirs=/x"], "differs from node to node"),
+        (["--base-port", "65500"], "ports up to"),
+    ],
+)
+def test_a_wrong_setting_is_told_once_and_starts_nothing(raftka: Start, data: Path, arguments: list[str], said: str) -> None:
+    cluster = raftka("cluster", "start", "--data", data, "--base-port", 0, *arguments)
+
+    out, err = cluster.communicate(timeout=PATIENCE_SECONDS)
+
+    assert (cluster.returncode, out) == (1, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not list(data.iterdir())
+
+
+def test_a_broker_without_its_file(raftka: Start, tmp_path: Path) -> None:
+    node = raftka("broker", "start", tmp_path / "none.properties")
+
+    _, err = node.communicate(timeout=PATIENCE_SECONDS)
+
+    assert node.returncode == 2
+    assert "none.properties" in err
+    assert "Traceback" not in err
