@@ -300,11 +300,10 @@ class Log(Storage):
     # checkpoints and the end
 
     def begin_checkpoint(self) -> tuple[list[File], Callable[[], int]]:
-        """What must be on disk before the recovery point may rise: the files to flush, and what to call when they are:
+        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, which returns the point.
 
-        it returns the point to write down.
-
-        The log may go on in between; a truncation in between leaves the point where it is. Raises OSError, and then the log has failed.
+        The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
+        OSError, and then the log has failed.
         """
         self.write_staged()
         with self._failing():
@@ -314,15 +313,17 @@ class Log(Storage):
             self._write_epochs()
         self._close_retired()
         behind, self._behind = self._behind, []
-        offset, truncations, index_files = self.written_offset, self._truncations, self.active.index_files or ()
-        files = [*self._flushes.begin(offset), *behind, *index_files]
+        files = [*behind, *(self.active.index_files or ())]
+        if not self._sync:
+            files += self._flushes.dirty
+            self._flushes.dirty = []
+        offset, truncations = self.written_offset, self._truncations
 
         def settle() -> int:
-            self.flushed(offset)
             for file in behind:
                 file.close()
             if self._truncations == truncations:
-                self.recovery_point = offset
+                self.recovery_point = max(self.recovery_point, min(offset, self.flushed_offset))
                 self._snapshots.tidy(self.segments)
             return self.recovery_point
 
@@ -343,11 +344,13 @@ class Log(Storage):
                 self.active.seal()
                 if self.end_offset != self._snapshots.newest:
                     self._take_snapshot()
-            files, settle = self.begin_checkpoint()
-            with self._failing():
+                files, settle = self.begin_checkpoint()
+                for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
+                    files.append(segment.file)
                 for file in files:
                     file.sync()
                 self._sync_names()
+            self._flushes.restarted(self.end_offset)
             settle()
         for file in [*self._retired, *self._retired_before, *self._behind, *(segment.file for segment in self.segments)]:
             file.close()

@@ -37,7 +37,7 @@ def locate(file: File, position: int, end: int, offset: int) -> tuple[int, int, 
 
 
 def cut_whole(file: File, position: int, limit: int, end: int, at_least_one: bool) -> tuple[int | None, int]:
-    """(base offset of the batch behind, None at the end; where it begins) for the batches from `position` on that end at or before `limit`, or the first."""
+    """The whole batches from `position` that end at or before `limit`, or the first: (base offset or None, position) of what is behind."""
     while position < end:
         data = file.read(position, READ_BYTES)
         at, last = 0, len(data) - BOUNDS.size

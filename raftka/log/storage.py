@@ -186,7 +186,7 @@ class Storage:
 
     def begin_flush(self) -> tuple[list[File], int]:
         """The files to flush now, and the offset to give to `flushed` when that has succeeded. What is still staged is not in it."""
-        if not self._sync or self.failed:
+        if not self._sync or self.failed or not self._flushes.dirty:
             return [], self.flushed_offset
         return self._flushes.begin(self.written_offset), self.written_offset
 

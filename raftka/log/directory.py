@@ -1,0 +1,126 @@
+"""One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in it, the partitions that lie there. Opens no log."""
+
+from collections.abc import Mapping
+from random import Random
+
+from raftka.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    CheckpointError,
+    Offsets,
+    decode_offsets,
+    decode_properties,
+    encode_offsets,
+    encode_properties,
+    uuid_bytes,
+    uuid_text,
+)
+from raftka.runtime.door import File, Files
+
+DELETED = "-delete"
+CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS)
+Key = tuple[str, int]  # topic, partition
+
+
+class LogDirectoryError(Exception):
+    """The directory is another node's, another cluster's, or in use: the node must not start on it."""
+
+
+class LogDirectory:
+    """One of log.dirs: who owns it, and the checkpoint files in it."""
+
+    def __init__(self, files: Files, path: str, node_id: int, random: Random) -> None:
+        self.files = files
+        self.path = path
+        files.make_directory(path)
+        try:
+            self.unlock = files.lock(f"{path}/{LOCK}")
+        except BlockingIOError as error:
+            raise LogDirectoryError(f"{path} is in use by another node") from error
+        self.properties = self._owned_by(node_id, random)
+        self.directory_id = uuid_bytes(self.properties["directory.id"])
+        self.offsets = {name: self._read(name) for name in CHECKPOINTS}  # as the files have them
+        self._aside: dict[str, Offsets] = {}  # under temporary names
+        self.was_clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        if self.was_clean:
+            files.remove(f"{path}/{CLEAN_SHUTDOWN}")
+            files.sync_directory(path)
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.properties.get("cluster.id")
+
+    def _owned_by(self, node_id: int, random: Random) -> dict[str, str]:
+        path = f"{self.path}/{META_PROPERTIES}"
+        if self.files.exists(path):
+            properties = decode_properties(self.files.read(path))
+            if properties.get("node.id") != str(node_id) or "directory.id" not in properties:
+                self.unlock()
+                raise LogDirectoryError(f"{self.path} belongs to node {properties.get('node.id')}, this is node {node_id}")
+            return properties
+        properties = {"node.id": str(node_id), "directory.id": uuid_text(random.randbytes(16)), "version": "1"}
+        self.files.replace(path, encode_properties(properties))
+        return properties
+
+    def join_cluster(self, cluster_id: str) -> None:
+        if self.cluster_id not in {None, cluster_id}:
+            raise LogDirectoryError(f"{self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+        if self.cluster_id is None:
+            self.properties["cluster.id"] = cluster_id
+            self.files.replace(f"{self.path}/{META_PROPERTIES}", encode_properties(self.properties))
+
+    def _read(self, name: str) -> Offsets:
+        """A checkpoint that cannot be read is none: more is read again."""
+        try:
+            return decode_offsets(self.files.read(f"{self.path}/{name}")) if self.files.exists(f"{self.path}/{name}") else {}
+        except CheckpointError:
+            return {}
+
+    def write(self, name: str, offsets: Offsets) -> None:
+        """At once and durably."""
+        self._aside.pop(name, None)  # it is older
+        self.files.replace(f"{self.path}/{name}", encode_offsets(offsets))
+        self.offsets[name] = offsets
+
+    def write_aside(self, wanted: Mapping[str, Offsets]) -> list[File]:
+        """Under temporary names, those that say something new; returns the files to flush before `put_in_place`. Raises OSError."""
+        self._aside = {name: offsets for name, offsets in wanted.items() if offsets != self.offsets[name]}
+        opened = []
+        for name, offsets in self._aside.items():
+            file = self.files.open(f"{self.path}/{name}.tmp", create=True)
+            opened.append(file)
+            file.truncate(0)
+            file.append([encode_offsets(offsets)])
+        return opened
+
+    def put_in_place(self, flushed: bool) -> None:
+        """The new names may take their time to be durable: the old texts promise less."""
+        aside, self._aside = self._aside, {}
+        for name, offsets in aside.items() if flushed else ():
+            self.files.rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
+            self.offsets[name] = offsets
+
+    def forget(self, key: Key) -> None:
+        """What the files say of an earlier partition of that name must not be believed of a new one."""
+        for name in CHECKPOINTS:
+            if key in self.offsets[name]:
+                self.write(name, {other: offset for other, offset in self.offsets[name].items() if other != key})
+
+    def partitions(self) -> list[Key]:
+        """The partitions that lie here; what was being deleted goes."""
+        found = []
+        for name in self.files.list(self.path):
+            topic, _, number = name.rpartition("-")
+            if name.endswith((DELETED, ".gone")):
+                self.files.remove(f"{self.path}/{name}")
+            elif topic and number.isascii() and number.isdigit() and self.files.exists(f"{self.path}/{name}/{PARTITION_METADATA}"):
+                found.append((topic, int(number)))
+        return found
+
+    def place(self, key: Key) -> str:
+        return f"{self.path}/{key[0]}-{key[1]}"

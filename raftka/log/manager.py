@@ -1,0 +1,223 @@
+"""All logs of a node: opening, making and removing partitions in its log directories, and the checkpoints of all of them. Knows no records.
+
+Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is renamed first, so a crash cannot leave half a log
+under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from raftka.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    CheckpointError,
+    Offsets,
+    decode_partition_metadata,
+    encode_clean_shutdown,
+    encode_partition_metadata,
+)
+from raftka.log.config import LogConfig
+from raftka.log.directory import DELETED, Key, LogDirectory
+from raftka.log.log import Log
+from raftka.runtime.door import File, Files
+
+Done = Callable[[OSError | None], None]
+
+
+def _nobody(error: OSError | None) -> None:
+    """Who does not ask when a checkpoint is done."""
+
+
+class LogManager:
+    def __init__(self, files: Files, directories: list[LogDirectory], now_ms: int) -> None:
+        self._files = files
+        self._now_ms = now_ms
+        self.directories = directories
+        self.logs: dict[Key, Log] = {}
+        self.topic_ids: dict[Key, bytes] = {}
+        self._homes = {key: home for home in directories for key in home.partitions()}
+        self._checkpointing = False
+
+    @classmethod
+    def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
+        """Takes the directories; `random` makes the id of a new one. Raises LogDirectoryError, OSError."""
+        taken: list[LogDirectory] = []
+        try:
+            taken.extend(LogDirectory(files, path, node_id, random) for path in log_dirs)
+            return cls(files, taken, now_ms)
+        except BaseException:
+            for home in taken:
+                home.unlock()
+            raise
+
+    @property
+    def directory_id(self) -> bytes:
+        return self.directories[0].directory_id
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.directories[0].cluster_id
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Raises LogDirectoryError when a directory is another cluster's."""
+        for home in self.directories:
+            home.join_cluster(cluster_id)
+
+    # partitions
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        return self.logs.get((topic, partition))
+
+    def get_or_create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int | None = None) -> Log:
+        """The partition's log: open, on disk, or new in the directory with the fewest. One of an earlier topic of that name goes. Raises OSError.
+
+        `now_ms` is the wall clock, where it is not told the latest that was.
+        """
+        key = (topic, partition)
+        self._now_ms = self._now_ms if now_ms is None else now_ms
+        if key in self._homes and self._topic_id(key) != topic_id:
+            self.remove(topic, partition)
+        if key in self.logs:
+            return self.logs[key]
+        clean = key in self._homes and self._homes[key].was_clean
+        home = self._homes.get(key) or self._make(key, topic_id)
+        recovery_point, start_offset = home.offsets[RECOVERY_POINTS].get(key, 0), home.offsets[START_OFFSETS].get(key, 0)
+        log = Log.open(
+            self._files, home.place(key), config, self._now_ms, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
+        )
+        log.on_recovery_point_lowered = lambda: home.write(RECOVERY_POINTS, self._recovery_points(home))
+        self.logs[key], self.topic_ids[key], self._homes[key] = log, topic_id, home
+        return log
+
+    def _topic_id(self, key: Key) -> bytes | None:
+        if key not in self.topic_ids:
+            try:
+                self.topic_ids[key] = decode_partition_metadata(self._files.read(f"{self._homes[key].place(key)}/{PARTITION_METADATA}"))
+            except CheckpointError:
+                return None
+        return self.topic_ids[key]
+
+    def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
+        home = min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
+        path = home.place(key)
+        if self._files.exists(path):
+            self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
+        home.forget(key)
+        self._files.make_directory(path)
+        self._files.replace(f"{path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+        return home
+
+    def remove(self, topic: str, partition: int) -> None:
+        """The name goes at once and durably, the files in the background. Raises OSError."""
+        key = (topic, partition)
+        home = self._homes.pop(key)
+        topic_id = self.topic_ids.pop(key, bytes(16))
+        log = self.logs.pop(key, None)
+        if log is not None:
+            log.close(clean=False)
+        doomed = f"{home.place(key)}.{topic_id.hex()}{DELETED}"
+        self._files.rename(home.place(key), doomed)
+        self._files.sync_directory(home.path)
+        self._files.remove(doomed)
+
+    def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[Key, int]) -> int:
+        """Retention, for every log that can still be written; returns how many segments went. Raises OSError."""
+        self._now_ms = now_ms
+        return sum(log.delete_old_segments(now_ms, high_watermarks.get(key, 0)) for key, log in self.logs.items() if not log.failed)
+
+    # checkpoints
+
+    @property
+    def high_watermarks(self) -> Offsets:
+        """As they were last written down."""
+        return {key: offset for home in self.directories for key, offset in home.offsets[HIGH_WATERMARKS].items()}
+
+    def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = _nobody) -> None:
+        """Write down how far everything is on disk, so that the next start reads less. Waits for the disk off the loop; after an error the node must stop."""
+        if self._checkpointing:
+            done(None)  # the next one tells it
+            return
+        files: list[File] = []
+        settles: list[tuple[Key, Log, Callable[[], int]]] = []
+        for key, log in self.logs.items():
+            if not log.failed and (log.recovery_point < log.flushed_offset or log.epochs.dirty or log.producers.changed):
+                try:
+                    behind, settle = log.begin_checkpoint()
+                except OSError:
+                    continue  # it has failed, and says so to whoever writes next
+                files += behind
+                settles.append((key, log, settle))
+
+        def flushed(error: OSError | None) -> None:
+            self._checkpointing = False
+            for key, log, settle in settles if error is None else ():
+                if self.logs.get(key) is log:
+                    settle()
+            if error is None:
+                self._write_aside(high_watermarks, done)
+            else:
+                done(error)
+
+        self._checkpointing = True
+        self._flush(files, flushed)
+
+    def _write_aside(self, high_watermarks: Mapping[Key, int], done: Done) -> None:
+        temporary: list[File] = []
+        try:
+            for home in self.directories:
+                temporary += home.write_aside(self._offsets_of(home, high_watermarks))
+        except OSError:
+            done(None)  # a full disk: what is written down stays as it is
+            return
+
+        def flushed(error: OSError | None) -> None:
+            self._checkpointing = False
+            for file in temporary:
+                file.close()
+            for home in self.directories:
+                home.put_in_place(error is None)
+            done(error)
+
+        self._checkpointing = True
+        self._flush(temporary, flushed)
+
+    def _flush(self, files: list[File], done: Done) -> None:
+        if files:
+            self._files.flush(files, done)
+        else:
+            done(None)
+
+    def _offsets_of(self, home: LogDirectory, high_watermarks: Mapping[Key, int]) -> dict[str, Offsets]:
+        """What the checkpoint files should say; of partitions that were not opened, what they say."""
+        starts: Offsets = {}
+        known: Offsets = {}
+        for key, where in self._homes.items():
+            if where is home:
+                log = self.logs.get(key)
+                start = home.offsets[START_OFFSETS].get(key, 0) if log is None else log.start_offset
+                if start > (0 if log is None else log.segments[0].base_offset):
+                    starts[key] = start
+                known[key] = high_watermarks.get(key, home.offsets[HIGH_WATERMARKS].get(key, 0))
+        return {RECOVERY_POINTS: self._recovery_points(home), START_OFFSETS: starts, HIGH_WATERMARKS: known}
+
+    def _recovery_points(self, home: LogDirectory) -> Offsets:
+        points = {key: home.offsets[RECOVERY_POINTS].get(key, 0) for key, where in self._homes.items() if where is home}
+        return points | {key: self.logs[key].recovery_point for key in points if key in self.logs}
+
+    def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
+        """A clean shutdown of every directory whose logs are all sound. Raises OSError."""
+        for log in self.logs.values():
+            log.close(clean=True)
+        for home in self.directories:
+            for name, offsets in self._offsets_of(home, high_watermarks).items():
+                home.write(name, offsets)
+            if all(self._sound(key) for key, where in self._homes.items() if where is home):
+                self._files.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch))
+            home.unlock()
+
+    def _sound(self, key: Key) -> bool:
+        log = self.logs.get(key)
+        return self._homes[key].was_clean if log is None else not log.failed

@@ -1,0 +1,158 @@
+"""Files in memory with a power switch: what was not flushed may be lost or torn when it is turned off. For tests of the log alone.
+
+Contents become durable by sync, flush, and replace; names by sync_directory, make_directory and replace. `power_loss` gives the disk as it may
+be found afterwards: of an unsynced file any mix of old and new that a page cache could have written, of unsynced names any subset.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+
+from raftka.runtime.door import Buffer, File
+
+PAGE = 64  # bytes that reach the disk together: small, so that tests see many kinds of tears
+
+
+class Inode:
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+
+
+class MemoryFile:
+    def __init__(self, path: str, inode: Inode, files: "MemoryFiles") -> None:
+        self.path = path
+        self.inode = inode
+        self.files = files
+        self.closed = False
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        assert not self.closed
+        self.files.appends += 1
+        data = b"".join(buffers)
+        room = self.files.room
+        if room is not None and len(data) > room:
+            self.inode.data += data[:room]
+            raise OSError(errno.ENOSPC, "no space left", self.path)
+        self.files.room = None if room is None else room - len(data)
+        self.inode.data += data
+
+    def read(self, position: int, size: int) -> bytes:
+        assert not self.closed
+        self.files.reads += 1
+        return bytes(self.inode.data[position : position + size])
+
+    def write(self, position: int, data: Buffer) -> None:
+        self.inode.data[position : position + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        del self.inode.data[size:]
+        self.inode.data += bytes(size - len(self.inode.data))
+
+    def size(self) -> int:
+        return len(self.inode.data)
+
+    def sync(self) -> None:
+        assert not self.closed
+        self.inode.durable = bytearray(self.inode.data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemoryFiles:
+    def __init__(self) -> None:
+        self.names: dict[str, Inode] = {}
+        self.durable_names: dict[str, Inode] = {}
+        self.directories: set[str] = set()
+        self.room: int | None = None  # bytes until the disk is full
+        self.appends = 0
+        self.reads = 0
+        self.locked: set[str] = set()
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        if path not in self.names:
+            if not create or self.room == 0:
+                raise OSError(errno.ENOSPC if create else errno.ENOENT, "cannot open", path)
+            self.names[path] = Inode()
+        return MemoryFile(path, self.names[path], self)
+
+    def exists(self, path: str) -> bool:
+        return path in self.names or path in self.directories
+
+    def list(self, path: str) -> Sequence[str]:
+        if path not in self.directories:
+            raise FileNotFoundError(path)
+        return sorted({name[len(path) + 1 :].split("/")[0] for name in [*self.names, *self.directories] if name.startswith(path + "/")})
+
+    def make_directory(self, path: str) -> None:
+        parts = path.split("/")
+        self.directories.update("/".join(parts[: i + 1]) for i in range(len(parts)))
+
+    def read(self, path: str) -> bytes:
+        if path not in self.names:
+            raise FileNotFoundError(path)
+        return bytes(self.names[path].data)
+
+    def replace(self, path: str, data: Buffer) -> None:
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, "no space left", path)
+        inode = Inode()
+        inode.data += data
+        inode.durable += data
+        self.names[path] = self.durable_names[path] = inode
+
+    def rename(self, old: str, new: str) -> None:
+        for table in (self.names, self.durable_names):  # a directory's rename: durable here, the log does not depend on it
+            for name in [name for name in table if name == old or name.startswith(old + "/")]:
+                table[new + name[len(old) :]] = table.pop(name)
+        self.directories = {new + name[len(old) :] if name == old or name.startswith(old + "/") else name for name in self.directories}
+
+    def sync_directory(self, path: str) -> None:
+        for table, other in (self.names, self.durable_names), (self.durable_names, self.names):
+            for name in [name for name in table if name.rpartition("/")[0] == path]:
+                if table is self.names:
+                    other[name] = table[name]
+                elif name not in other:
+                    del table[name]
+
+    def remove(self, path: str) -> None:
+        for name in [name for name in self.names if name == path or name.startswith(path + "/")]:
+            del self.names[name]
+        self.directories = {name for name in self.directories if name != path and not name.startswith(path + "/")}
+
+    def lock(self, path: str) -> Callable[[], None]:
+        if path in self.locked:
+            raise BlockingIOError(path)
+        self.locked.add(path)
+        return lambda: self.locked.discard(path)
+
+    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        for file in files:
+            file.sync()
+        done(None)
+
+    def power_loss(self, random: Random) -> "MemoryFiles":
+        after = MemoryFiles()
+        after.directories = set(self.directories)
+        for name in sorted({*self.names, *self.durable_names}):
+            old, new = self.durable_names.get(name), self.names.get(name)
+            inode = new if old is new else random.choice([old, new])
+            if inode is not None:
+                found = Inode()
+                found.data = torn(inode, random)
+                found.durable = bytearray(found.data)
+                after.names[name] = after.durable_names[name] = found
+        return after
+
+
+def torn(inode: Inode, random: Random) -> bytearray:
+    """Each page old or new, the length anything between; a page that never came and lies inside the length reads as zeros."""
+    old, new = inode.durable, inode.data
+    size = random.randint(min(len(old), len(new)), max(len(old), len(new)))
+    out = bytearray()
+    for at in range(0, size, PAGE):
+        sources = [old, new] if random.random() < 0.5 else [new]
+        page = random.choice(sources)[at : min(at + PAGE, size)]
+        out += page + bytes(min(PAGE, size - at) - len(page))
+    return out
