@@ -117,7 +117,8 @@ def wish(heartbeat: Heartbeat, broker: BrokerImage, everybody_knows: bool) -> Wi
     if broker.fenced:
         if heartbeat.want_shutdown:
             return Wish.SHUTDOWN
-        return Wish.UNFENCE if heartbeat.applied_offset >= broker.epoch and not heartbeat.want_fenced else Wish.STAY
+        may = not heartbeat.want_fenced and not broker.shutting_down  # who has said goodbye must register anew
+        return Wish.UNFENCE if may and heartbeat.applied_offset >= broker.epoch else Wish.STAY
     if heartbeat.want_shutdown:
         if not broker.shutting_down:
             return Wish.BEGIN_SHUTDOWN

@@ -1,0 +1,231 @@
+"""The controller under random commands: what must hold of partitions whatever happens; and what its decisions may cost."""
+
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from raftka.metadata.commands import (
+    AlterPartition,
+    BrokerLost,
+    Change,
+    Command,
+    CreateTopics,
+    DeleteTopics,
+    DoomedTopic,
+    Heartbeat,
+    NewTopic,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.metadata.settings import NodeSettings
+from raftka.wire.errors import Code, KafkaError
+
+SETTINGS = NodeSettings.from_properties(
+    {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://host:9092,CONTROLLER://host:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@host:9093",
+        "leader.imbalance.check.interval.seconds": "7",
+    }
+)
+BROKERS = range(1, 5)
+
+
+class World:
+    """A controller and what its brokers do. Brokers are numbers; a disk is a number that changes when it is lost."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now = 0.0
+        self.disks = dict.fromkeys(BROKERS, 0)
+        self.complete: dict[tuple[bytes, int], set[tuple[int, int]]] = {}  # (broker, disk) that have all that was acknowledged, by partition
+        self.controller = Controller(MetadataImage(), SETTINGS, self.now)
+        self.carry_out(self.controller.tick(self.context()))
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def context(self) -> Context:
+        return Context(self.now, 0, self.random, self.image.offset + 1)
+
+    def carry_out(self, outcome: Outcome) -> None:
+        before = self.image
+        if outcome.records:
+            self.controller.replay(before.offset + 1, outcome.records)
+        self.check(before, self.image)
+
+    def decide(self, command: Command) -> Any:
+        try:
+            outcome = self.controller.decide(command, self.context())
+        except KafkaError as error:
+            return error.code
+        self.carry_out(outcome)
+        return outcome.reply
+
+    def step(self) -> None:
+        random, broker_id = self.random, self.random.choice(BROKERS)
+        broker = self.image.brokers.get(broker_id)
+        epoch = broker.epoch if broker else -1
+        match random.randrange(14):
+            case 0 | 1 | 2 | 3:
+                self.decide(Heartbeat(broker_id, epoch, self.image.offset, random.random() < 0.05, random.random() < 0.05))
+            case 4:
+                self.decide(BrokerLost(broker_id, epoch))
+            case 5:
+                self.now += random.choice([0.1, 0.5, 1.0, 2.0, 5.0])
+                self.carry_out(self.controller.tick(self.context()))
+            case 6:
+                heard = {broker_id: self.now - 1.0} if random.random() < 0.5 else None
+                self.controller = Controller(MetadataImage.from_snapshot(self.image.to_snapshot()), SETTINGS, self.now, heard)
+            case 7:
+                configs = (("unclean.leader.election.enable", "true"),) if random.random() < 0.2 else ()
+                name = random.choice("abcd")
+                self.decide(CreateTopics((NewTopic(name, random.randint(1, 4), random.randint(1, 3), configs=configs),)))
+            case 8 if random.random() < 0.3:
+                self.decide(DeleteTopics((DoomedTopic(random.choice("abcd")),)))
+            case 9 if random.random() < 0.1:
+                self.decide(UnregisterBroker(broker_id))
+            case 10 | 11:
+                self.register(broker_id)
+            case 12 | 13 if self.image.topics:
+                self.alter()
+
+    def register(self, broker_id: int) -> None:
+        self.disks[broker_id] += self.random.random() < 0.2
+        directory = bytes([broker_id, self.disks[broker_id]]) + bytes(14)
+        incarnation = self.random.randbytes(16)
+        self.decide(RegisterBroker(broker_id, incarnation, directory, self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),)))
+
+    def alter(self) -> None:
+        """The leader asks for some other ISR, mostly one that is legal."""
+        topic = self.random.choice(list(self.image.topics.values()))
+        index = self.random.randrange(len(topic.partitions))
+        partition = topic.partitions[index]
+        others = [each for each in partition.replicas if each != partition.leader and self.random.random() < 0.6]
+        isr = tuple((each, self.image.brokers[each].epoch if each in self.image.brokers else 7) for each in (partition.leader, *others))
+        leader = self.image.brokers.get(partition.leader)
+        change = Change(topic.topic_id, index, partition.leader_epoch, partition.partition_epoch - self.random.randrange(2), isr)
+        if leader is not None:
+            self.decide(AlterPartition(leader.broker_id, leader.epoch, (change,)))
+
+    # what must hold
+
+    def check(self, before: MetadataImage, after: MetadataImage) -> None:
+        for topic_id, topic in after.topics.items():
+            unclean = after.config(2, topic.name).get("unclean.leader.election.enable") == "true"
+            for index, partition in enumerate(topic.partitions):
+                was = before.partition(topic_id, index)
+                self.check_state(after, partition)
+                if was is not None:
+                    self.check_change(was, partition)
+                self.check_complete(after, (topic_id, index), was, partition, unclean)
+
+    def check_state(self, image: MetadataImage, partition: PartitionImage) -> None:
+        assert set(partition.isr) <= set(partition.replicas)
+        if partition.leader == NO_LEADER:
+            heard = [each for each in partition.isr if image.alive(each) and self.controller.sessions.spoke(each, self.now)]
+            assert not heard, "somebody could lead"
+        else:
+            assert partition.leader in partition.isr
+            assert all(map(image.alive, partition.isr))
+
+    def check_change(self, was: PartitionImage, now: PartitionImage) -> None:
+        moved, changed = now.leader != was.leader, now != was
+        assert now.leader_epoch == was.leader_epoch + moved
+        assert now.partition_epoch == was.partition_epoch + changed
+
+    def check_complete(self, image: MetadataImage, key: tuple[bytes, int], was: PartitionImage | None, now: PartitionImage, unclean: bool) -> None:
+        """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this disk, or the leader took it in."""
+        members = {(each, image.brokers[each].directory_id[1]) for each in now.isr if each in image.brokers}
+        if was is None or now.leader == was.leader != NO_LEADER:
+            self.complete[key] = members  # created, or changed under one leader, who takes in only who has caught up
+        elif now.leader != NO_LEADER:
+            if (now.leader, image.brokers[now.leader].directory_id[1]) not in self.complete[key]:
+                assert unclean
+                self.complete[key] = members
+            self.complete[key] &= members
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_happens_whoever_leads_has_all_that_was_acknowledged(seed: int) -> None:
+    world = World(seed)
+    for _ in range(200):
+        world.step()
+
+
+def test_the_random_world_does_elect_and_lose() -> None:
+    """Else the test above would show nothing."""
+    seen = {"led": 0, "leaderless": 0, "several in isr": 0}
+    for seed in range(10):
+        world = World(seed)
+        for _ in range(200):
+            world.step()
+            for topic in world.image.topics.values():
+                for partition in topic.partitions:
+                    seen["led"] += partition.leader_epoch > 2
+                    seen["leaderless"] += partition.leader == NO_LEADER
+                    seen["several in isr"] += len(partition.isr) > 1
+
+    assert min(seen.values()) > 500
+
+
+# what it may cost
+
+
+def big_world(topics: int) -> World:
+    world = World(1)
+    world.random = Random(1)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+        world.decide(Heartbeat(broker_id, world.image.brokers[broker_id].epoch, world.image.offset))
+    for first in range(0, topics, 1000):
+        outcome = world.controller.decide(CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000))), world.context())
+        world.controller.replay(world.image.offset + 1, outcome.records)
+    return world
+
+
+def fastest(world: World, commands: list[Command]) -> float:
+    """Seconds of the fastest one: others had to share the processor."""
+    times = []
+    for command in commands:
+        began = perf_counter()
+        outcome = world.controller.decide(command, world.context())
+        if outcome.records:
+            world.controller.replay(world.image.offset + 1, outcome.records)
+        times.append(perf_counter() - began)
+    return min(times)
+
+
+def test_with_5000_topics_a_new_one_takes_a_millisecond_and_a_heartbeat_20_microseconds() -> None:
+    world = big_world(5000)
+    assert len(world.image.topics) == 5000
+
+    assert fastest(world, [CreateTopics((NewTopic(f"new{each}", 1, 3),)) for each in range(30)]) < 0.001
+    epoch = world.image.brokers[1].epoch
+    assert fastest(world, [Heartbeat(1, epoch, world.image.offset) for _ in range(100)]) < 0.00002
+
+
+def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from raftka import limits
+    from raftka.metadata import brokers, topics
+
+    monkeypatch.setattr(topics, "TOPICS", limits.Limit("topics", 1, "here"))
+    monkeypatch.setattr(topics, "PARTITIONS", limits.Limit("partitions", 3, "here"))
+    monkeypatch.setattr(brokers, "BROKERS", limits.Limit("brokers", 2, "here"))
+    world = World(1)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+        epoch = world.image.brokers[broker_id].epoch if broker_id in world.image.brokers else 0
+        world.decide(Heartbeat(broker_id, epoch, world.image.offset))
+
+    assert list(world.image.brokers) == [1, 2]
+    reply = world.decide(CreateTopics((NewTopic("a", 4, 1), NewTopic("b", 3, 1), NewTopic("c", 0 + 1, 1))))
+    assert [Code(each.error) for each in reply] == [Code.POLICY_VIOLATION, Code.NONE, Code.POLICY_VIOLATION]
+    assert ["partitions: 4 asked, 3 allowed" in reply[0].message, "topics: 2 asked, 1 allowed" in reply[2].message] == [True, True]
