@@ -1,0 +1,178 @@
+"""The controller on the node that leads the metadata quorum: decide, append, replay, hold every reply until what was replayed before it is committed.
+
+The machine runs ahead of what is committed; whenever this node's leadership begins or ends it is made anew from the committed image.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from raftka.limits import LimitExceeded
+from raftka.metadata.commands import BrokerLost, Command
+from raftka.metadata.controller import Context, Controller
+from raftka.metadata.raft_types import NotLeader
+from raftka.metadata.records import encode_batch
+from raftka.runtime.door import Transport
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+    from raftka.metadata.raft import RaftCore
+
+Done = Callable[[KafkaError | None, Any], None]
+LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
+
+
+class ControllerHost:
+    def __init__(self, node: "Node", core: "RaftCore", poke: Callable[[], None]) -> None:
+        self.node = node
+        self.core = core
+        self.clock = node.runtime.clock
+        self.machine: Controller | None = None
+        self._poke = poke
+        self._waiting: deque[tuple[int, Done, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._last_index = 0  # of what the machine has replayed
+        self._timer_at = inf
+        self.heard: dict[int, float] = {}  # when each voter last said anything
+
+    @property
+    def active(self) -> bool:
+        return self.machine is not None
+
+    def submit(self, command: Command, done: Done) -> None:
+        """`done` is called when the outcome is committed, or at once with what was refused. NOT_CONTROLLER: ask another node."""
+        machine = self.machine
+        if machine is None:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+            return
+        try:
+            outcome = machine.decide(command, self._context())
+            self._append(outcome.records)
+        except KafkaError as error:
+            done(error, None)
+        except NotLeader:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+        except LimitExceeded as error:
+            self.node.metrics.refused(error.limit)
+            done(KafkaError(Code.POLICY_VIOLATION, str(error)), None)
+        else:
+            self._waiting.append((self._last_index, done, outcome.reply))
+            self._release()
+            self._arm()
+
+    def _context(self) -> Context:
+        return Context(self.clock.now(), self.clock.wall_ms(), self.node.runtime.random("controller"), self.core.last_index + 1)
+
+    def _append(self, records: Any) -> None:
+        if not records:
+            return
+        assert self.machine is not None
+        decided_at = self.core.last_index + 1
+        index = self.core.propose(encode_batch(records, decided_at))
+        assert index == decided_at, "only the controller appends while it leads"
+        self.machine.replay(index, records)
+        self._last_index = index
+        self._poke()
+
+    # what the quorum tells
+
+    def advanced(self) -> None:
+        """Leadership or the commit index may have changed."""
+        if self.core.active and self.machine is None:
+            self._begin()
+        elif not self.core.active and self.machine is not None:
+            self._end()
+        self._release()
+
+    def _release(self) -> None:
+        commit = self.core.commit_index
+        while self._waiting and self._waiting[0][0] <= commit:
+            _, done, reply = self._waiting.popleft()
+            done(None, reply)
+
+    def _begin(self) -> None:
+        image = self.node.image
+        assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
+        self._last_index = image.offset
+        self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard)
+        self.node.events.info("controller_active", term=self.core.term, offset=image.offset)
+        self.node.metrics.count("raftka_controller_elections_total")
+        self._tick_now()
+        self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._look_for_silent)
+
+    def _end(self) -> None:
+        self.machine = None
+        self.node.events.info("controller_resigned", term=self.core.term)
+        waiting, self._waiting = self._waiting, deque()
+        for _, done, _ in waiting:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+
+    # time
+
+    def _arm(self) -> None:
+        if self.machine is None:
+            return
+        when = self.machine.deadline()
+        if when < self._timer_at:
+            self._timer_at = when
+            self.clock.call_at(when, self._tick_now)
+
+    def _tick_now(self) -> None:
+        self._timer_at = inf
+        if self.machine is not None and self.core.active:
+            try:
+                self._append(self.machine.tick(self._context()).records)
+            except (NotLeader, LimitExceeded):
+                self._timer_at = self.clock.now() + 0.05
+                self.clock.call_at(self._timer_at, self._tick_now)
+                return
+            self._arm()
+
+    # brokers that died
+
+    def _look_for_silent(self) -> None:
+        """Who died with the controller before has nobody left to notice it but us."""
+        if self.machine is not None:
+            for broker in self.node.image.brokers.values():
+                if broker.alive and broker.broker_id != self.node.node_id:
+                    self.connection_lost(broker.broker_id)
+
+    def connection_lost(self, broker_id: int) -> None:
+        """A broker's connection to us broke. When its port refuses as well the process is gone: no need to wait for its session's end."""
+        broker = self.node.image.brokers.get(broker_id)
+        if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
+            return
+        endpoint = broker.endpoint(self.node.settings.inter_broker_listener) or broker.endpoints[0]
+        command = BrokerLost(broker_id, broker.epoch)
+
+        def refused() -> None:
+            self.node.events.info("broker_process_gone", broker=broker_id)
+            self.submit(command, lambda error, reply: None)
+
+        self.node.runtime.network.connect(endpoint.host, endpoint.port, _Probe(refused))
+
+
+class _Probe:
+    """Connects, and is satisfied."""
+
+    def __init__(self, refused: Callable[[], None]) -> None:
+        self._refused = refused
+        self._opened = False
+
+    def opened(self, transport: Transport) -> None:
+        self._opened = True
+        transport.close("it lives")
+
+    def room(self) -> None:
+        return None
+
+    def receive(self, view: memoryview) -> None:
+        pass
+
+    def take_output(self) -> tuple[()]:
+        return ()
+
+    def closed(self, reason: str) -> None:
+        if not self._opened and "refused" in reason.lower():
+            self._refused()

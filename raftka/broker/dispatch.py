@@ -1,0 +1,216 @@
+"""From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond ApiVersions' special case, and no socket.
+
+A handler is a plain function that answers with a row, or hands back a Pending (parked produce, fetch). Handlers that must ask the
+controller are `async`; the connection holds behind them.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from raftka.broker.connection import HEAD, ServerConnection, Session, Slot
+from raftka.broker.events import Events
+from raftka.broker.metrics import Metrics
+from raftka.wire.errors import Code, KafkaError, ProtocolError
+from raftka.wire.frame import decode_request_header, encode_response
+from raftka.wire.schema import Api, Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+API_VERSIONS_KEY = 18
+FETCH_KEY = 1
+
+
+class Pending:
+    """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
+
+    __slots__ = ("request", "slot")
+
+    def __init__(self, request: "Request", hurry: Callable[[], None] | None = None) -> None:
+        self.request = request
+        self.slot: Slot | None = request.connection.slot(hurry)
+
+    def complete(self, row: Row) -> None:
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.complete(self.request.encode(row))
+
+    @property
+    def over(self) -> bool:
+        """Answered, or nobody is there any more to be answered."""
+        return self.slot is None or self.slot.connection.transport is None
+
+
+@dataclass(slots=True)
+class Request:
+    api: Api
+    version: int
+    correlation_id: int
+    body: Row
+    session: Session
+    connection: ServerConnection
+    frame: memoryview = field(repr=False)
+
+    def answer(self, **fields: Any) -> Row:
+        return self.api.response(**fields)
+
+    def encode(self, row: Row) -> list[Any]:
+        return encode_response(self.api, self.version, self.correlation_id, row)
+
+
+class Authorizer(Protocol):
+    def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool: ...
+
+
+class AllowAll:
+    """Until ACLs exist."""
+
+    def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool:
+        return True
+
+
+Answer = Row | Pending | None
+Handler = Callable[[Request, "Node"], Answer] | Callable[[Request, "Node"], Awaitable[Answer]]
+Refusal = Callable[[Request, Code], Row | None]
+Interceptor = Callable[[Request], Row | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    api: Api
+    handler: Handler
+    refused: Refusal
+    waits: bool  # async: asks the controller
+
+
+HANDLERS: dict[int, Registration] = {}
+
+
+def handles(api: Api, refused: Refusal | None = None) -> Callable[[Handler], Handler]:
+    """Register the handler of an API; ApiVersions announces exactly what is registered. `refused` makes the answer to a request that
+    failed as a whole; by default the top level `error_code` is set."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler))
+        return handler
+
+    return register
+
+
+def _refused(request: Request, code: Code) -> Row:
+    return request.answer(error_code=int(code))
+
+
+class Dispatcher:
+    def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
+        self.node = node
+        self.events = events
+        self.metrics = metrics
+        self.authorizer: Authorizer = AllowAll()
+        self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
+        self.connections: dict[ServerConnection, None] = {}
+
+    # the way of a request
+
+    def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
+        """One whole frame, without its size. Raises ProtocolError."""
+        key, version, correlation_id = HEAD.unpack_from(frame)
+        slots = connection.slots
+        if slots:
+            if key != FETCH_KEY:
+                connection.hurry()
+            connection.check_crowded()
+        if not self.interceptors:
+            plan = connection.plans.get(key)
+            if plan is not None and plan.version == version and plan.run(connection, frame, correlation_id):
+                return
+        registration = HANDLERS.get(key)
+        if registration is None or version not in registration.api.versions:
+            self._unsupported(connection, key, version, correlation_id)
+            return
+        request = self._decode(connection, registration.api, version, frame)
+        self._call(registration, request)
+
+    def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:
+        header, position = decode_request_header(frame, flexible=version in api.flexible)
+        session = connection.session
+        session.client_id = header.client_id
+        body, _ = api.decode_request(version, frame, position)
+        return Request(api, version, header.correlation_id, body, session, connection, frame)
+
+    def _call(self, registration: Registration, request: Request) -> None:
+        try:
+            row = self._intercepted(request)
+            if row is None:
+                if registration.waits:
+                    self._spawn(registration, request)
+                    return
+                answer = registration.handler(request, self.node)
+            else:
+                answer = row
+        except KafkaError as error:
+            answer = registration.refused(request, error.code)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            answer = self._broken(registration, request, error)
+        if isinstance(answer, Row):
+            request.connection.answer(request.encode(answer))
+
+    def _spawn(self, registration: Registration, request: Request) -> None:
+        request.connection.hold()
+        pending = Pending(request)
+        self.node.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
+
+    async def _wait(self, registration: Registration, request: Request, pending: Pending) -> None:
+        try:
+            handler: Any = registration.handler
+            answer = await handler(request, self.node)
+        except KafkaError as error:
+            answer = registration.refused(request, error.code)
+        except Exception as error:
+            answer = self._broken(registration, request, error)
+        if isinstance(answer, Row):
+            pending.complete(answer)
+        request.connection.release()
+
+    def _intercepted(self, request: Request) -> Row | None:
+        interceptor = self.interceptors.get(request.api.key)
+        return interceptor(request) if interceptor is not None else None
+
+    def _broken(self, registration: Registration, request: Request, error: Exception) -> Row | None:
+        """A bug of ours: this one request is answered with it, nobody else hears of it."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error(
+            "handler_failed", api=request.api.name, version=request.version, peer=request.session.peer, error=repr(error), where=_where(error)
+        )
+        return registration.refused(request, Code.UNKNOWN_SERVER_ERROR)
+
+    def _unsupported(self, connection: ServerConnection, key: int, version: int, correlation_id: int) -> None:
+        """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""
+        if key != API_VERSIONS_KEY:
+            raise ProtocolError(f"API key {key} version {version} is not supported")
+        api = HANDLERS[key].api
+        entry = api.response.api_keys(api_key=key, min_version=api.announced.low, max_version=api.announced.high)
+        row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
+        connection.answer(encode_response(api, 0, correlation_id, row))
+
+    # what connections report
+
+    def connection_closed(self, connection: ServerConnection, reason: str) -> None:
+        self.connections.pop(connection, None)
+        self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
+
+    def refused(self, connection: ServerConnection, reason: str) -> None:
+        self.metrics.count("raftka_protocol_errors_total")
+        self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+
+
+def _where(error: Exception) -> str:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""

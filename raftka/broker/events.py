@@ -1,0 +1,56 @@
+"""Structured log: one line an event, `key=value` on a terminal and JSON elsewhere. Knows no broker.
+
+Its own forty lines because structlog costs an idle node 7 MB and a start 0.1 s (docs/architecture.md).
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import IO, Any
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Events:
+    """`log.info("broker_fenced", broker=3)`; bound fields go with every line."""
+
+    __slots__ = ("_fields", "_level", "_stream", "_wall_ms")
+
+    def __init__(self, stream: IO[str] | None, wall_ms: Callable[[], int], level: str = "info", **fields: Any) -> None:
+        self._stream = stream
+        self._wall_ms = wall_ms
+        self._level = LEVELS[level]
+        self._fields = fields
+
+    def bind(self, **fields: Any) -> "Events":
+        bound = Events(self._stream, self._wall_ms, **(self._fields | fields))
+        bound._level = self._level
+        return bound
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self._write("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        if self._stream is None or LEVELS[level] < self._level:
+            return
+        moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+        line = {"time": moment, "level": level, "event": event} | self._fields | fields
+        try:
+            self._stream.write(_human(line) if self._stream.isatty() else json.dumps(line, default=str) + "\n")
+            self._stream.flush()
+        except OSError:
+            pass  # nobody reads the log any more; the node goes on
+
+
+def _human(line: dict[str, Any]) -> str:
+    head = f"{line.pop('time')[11:23]} {line.pop('level'):7} {line.pop('event')}"
+    return f"{head} {' '.join(f'{name}={value}' for name, value in line.items())}\n"

@@ -1,0 +1,24 @@
+"""InitProducerId: v0-5, for idempotent producers. Ids come in blocks from the controller, so most requests ask nobody.
+
+Transactional ids are refused until there is a transaction coordinator.
+"""
+
+from typing import TYPE_CHECKING
+
+from raftka.broker.dispatch import Request, handles
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+
+@handles(INIT_PRODUCER_ID, refused=lambda request, code: request.answer(error_code=int(code), producer_id=-1, producer_epoch=-1))
+async def init_producer_id(request: Request, node: "Node") -> Row:
+    transactional_id = request.body.transactional_id
+    if transactional_id is not None:
+        raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
+    if not node.dispatcher.authorizer.allowed(request.session, "IDEMPOTENT_WRITE", ("cluster", "kafka-cluster")):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    return request.answer(producer_id=await node.producer_ids.next(), producer_epoch=0)

@@ -1,0 +1,166 @@
+"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark.
+
+The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (produce_plan.py).
+"""
+
+from typing import TYPE_CHECKING
+
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.handlers.produce_plan import ZSTD, remember
+from raftka.broker.partition_host import PartitionHost
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.schema import ZERO_UUID, Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+ADMIN_CLIENT = "__admin_client"
+response = PRODUCE.response
+AFTER_CRC = frozenset({Code.INVALID_TIMESTAMP, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.UNKNOWN_SERVER_ERROR})
+NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
+
+
+def _refused(request: Request, code: Code) -> Row | None:
+    """The same error for every partition."""
+    if request.body.acks == 0:
+        request.connection.abort("a produce without acknowledgement failed")
+        return None
+    rows = []
+    for topic in request.body.topic_data:
+        partitions = [response.responses.partition_responses(index=p.index, error_code=int(code), base_offset=-1) for p in topic.partition_data]
+        rows.append(response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, partition_responses=partitions))
+    return request.answer(responses=rows)
+
+
+@handles(PRODUCE, refused=_refused)
+def produce(request: Request, node: "Node") -> Row | Pending | None:
+    body = request.body
+    run = _Produce(request, node)
+    if body.transactional_id is None and any(_transactional(p.records) for t in body.topic_data for p in t.partition_data):
+        return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for topic in body.topic_data:
+        for partition in topic.partition_data:
+            run.partition(topic, partition)
+    return run.answer()
+
+
+def _transactional(records: memoryview | None) -> bool:
+    return records is not None and len(records) >= BATCH_HEADER_BYTES and bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
+
+
+class _Produce:
+    """One request under way: an answer for each partition, some of which come later."""
+
+    def __init__(self, request: Request, node: "Node") -> None:
+        self.request = request
+        self.node = node
+        self.rows: dict[int, list[Row]] = {}  # by the topic's place in the request
+        self.failed = False
+        self.pending: Pending | None = None
+        self.waiting = 0  # partitions
+        self.now_ms = node.runtime.clock.wall_ms()
+        self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
+
+    def partition(self, topic: Row, partition: Row) -> None:
+        place = self.topics[id(topic)]
+        try:
+            row, host, offset = self._append(topic, partition)
+        except KafkaError as error:
+            self.failed = True
+            row = self._error(topic, partition, error)
+        else:
+            if self.request.body.acks == -1:
+                self.waiting += 1
+                host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+        self.rows.setdefault(place, []).append(row)
+
+    def _append(self, topic: Row, partition: Row) -> tuple[Row, PartitionHost, int]:
+        request, replicas = self.request, self.node.replicas
+        if request.version >= 13:
+            host = replicas.find_by_id(topic.topic_id, partition.index)
+        else:
+            host = replicas.find(topic.name, partition.index)
+        if not self.node.dispatcher.authorizer.allowed(request.session, "WRITE", ("topic", host.topic)):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        batch = self._checked(host, partition.records)
+        base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection)
+        if len(self.topics) == 1 and len(topic.partition_data) == 1:
+            remember(request, host, self.node)
+        row = response.responses.partition_responses(
+            index=partition.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=host.log.start_offset
+        )
+        return row, host, following
+
+    def _checked(self, host: PartitionHost, records: memoryview | None) -> memoryview:
+        request = self.request
+        if records is None or len(records) < BATCH_HEADER_BYTES:
+            raise KafkaError(Code.INVALID_RECORD)
+        if request.version < 7 and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
+            raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
+        if request.body.acks not in (-1, 0, 1):
+            raise KafkaError(Code.INVALID_REQUIRED_ACKS)
+        if host.topic in INTERNAL_TOPICS and request.session.client_id != ADMIN_CLIENT:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
+        if _transactional(records):  # no transaction can be under way: there is no coordinator yet
+            raise KafkaError(Code.INVALID_TXN_STATE)
+        return records
+
+    def _error(self, topic: Row, partition: Row, error: KafkaError) -> Row:
+        row = response.responses.partition_responses(index=partition.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
+        host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
+        if host is not None:
+            if error.code in AFTER_CRC:
+                row.log_start_offset = host.log.start_offset
+            if error.code in NOT_TOLD and self.request.version >= 10:
+                row.current_leader = response.responses.partition_responses.current_leader(
+                    leader_id=host.image.leader, leader_epoch=host.image.leader_epoch
+                )
+        return row
+
+    def partition_done(self) -> None:
+        self.waiting -= 1
+        if not self.waiting and self.pending is not None:
+            self.pending.complete(self._row())
+
+    def answer(self) -> Row | Pending | None:
+        if self.request.body.acks == 0:
+            if self.failed:  # there is no answer to put an error in
+                self.request.connection.abort("a produce without acknowledgement failed")
+            return None
+        if self.waiting:
+            self.pending = Pending(self.request)
+            return self.pending
+        return self._row()
+
+    def _row(self) -> Row:
+        topics = self.request.body.topic_data
+        rows = [
+            response.responses(name=topic.name, topic_id=topic.topic_id, partition_responses=self.rows.get(place, []))
+            for place, topic in enumerate(topics)
+        ]
+        return response(responses=rows, node_endpoints=self._endpoints(rows) if self.request.version >= 10 else [])
+
+    def _endpoints(self, rows: list[Row]) -> list[Row]:
+        """Where the leaders are that the errors name (KIP-951)."""
+        leaders = {p.current_leader.leader_id for topic in rows for p in topic.partition_responses if p.error_code and p.current_leader is not None}
+        return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+
+
+class _Wait:
+    """One partition of a request that waits for the high watermark."""
+
+    __slots__ = ("row", "run")
+
+    def __init__(self, run: _Produce, row: Row) -> None:
+        self.run = run
+        self.row = row
+
+    def committed(self, host: PartitionHost, code: Code) -> None:
+        row = self.row
+        if code is not Code.NONE:
+            row.error_code = int(code)
+            row.base_offset = row.log_append_time_ms = row.log_start_offset = -1
+        self.run.partition_done()

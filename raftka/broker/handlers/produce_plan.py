@@ -1,0 +1,169 @@
+"""The short way of a Produce: successive requests of a producer differ only in correlation id and records, so the rest is compared, not decoded.
+
+Made after a request with one partition was answered the long way; whatever looks different, or fails, goes the long way again. Holds for every
+version: where the records begin and how the answer is laid out is found by looking at a request and an encoded answer.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from raftka.broker.connection import ServerConnection, Slot
+from raftka.broker.partition_host import PartitionHost
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from raftka.broker.dispatch import Request
+    from raftka.broker.node import Node
+
+INT32 = Struct(">i")
+TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
+MARKS = (0x0123, 0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)  # error code, base offset, append time, log start
+ZSTD = 4
+HEAD_END = 8  # key, version, correlation id
+
+
+def remember(request: "Request", host: PartitionHost, node: "Node") -> None:
+    connection = request.connection
+    known = connection.plans.get(PRODUCE.key)
+    if isinstance(known, ProducePlan) and known.host is host and known.version == request.version:
+        return
+    plan = ProducePlan.of(request, host, node)
+    if plan is not None:
+        connection.plans[PRODUCE.key] = plan
+
+
+class ProducePlan:
+    __slots__ = ("acks", "answer", "clock", "end", "flexible", "host", "leader", "post", "pre", "prefix", "request", "tail", "timeout_s", "version")
+
+    def __init__(self, request: "Request", host: PartitionHost, node: "Node", prefix: bytes, flexible: bool) -> None:
+        self.request = request  # of its kind: for errors, which are encoded the long way
+        self.host = host
+        self.leader = host.leader
+        self.version = request.version
+        self.acks: int = request.body.acks
+        self.timeout_s = request.body.timeout_ms / 1000
+        self.clock = node.runtime.clock
+        self.prefix = prefix
+        self.end = HEAD_END + len(prefix)
+        self.flexible = flexible
+        self.tail = 3 if flexible else 0
+        self.pre, self.post, layout = self._layout(request, host)
+        self.answer = Struct(layout).pack
+
+    @classmethod
+    def of(cls, request: "Request", host: PartitionHost, node: "Node") -> "ProducePlan | None":
+        flexible = request.version in PRODUCE.flexible
+        records = request.body.topic_data[0].partition_data[0].records
+        tail = TAGS if flexible else b""
+        frame = request.frame
+        begin = len(frame) - len(tail) - len(records)
+        if frame[begin + len(records) :] != tail or frame[begin : begin + len(records)] != records:
+            return None  # tags behind the records, or bytes behind the request
+        size = _varint_size(len(records) + 1) if flexible else 4
+        prefix = bytes(frame[HEAD_END : begin - size])
+        request.frame = frame[:0]  # it lives as long as the plan
+        request.body.topic_data[0].partition_data[0].records = None
+        return cls(request, host, node, prefix, flexible)
+
+    @staticmethod
+    def _layout(request: "Request", host: PartitionHost) -> tuple[bytes, bytes, str]:
+        """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
+        error, base, time, start = MARKS
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=host.index, error_code=error, base_offset=base, log_append_time_ms=time, log_start_offset=start)
+        (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
+        assert isinstance(sample, bytes)
+        numbers = Struct(">hqq").pack(error, base, time)
+        at = sample.index(numbers)
+        behind = at + len(numbers)
+        has_start = request.version >= 5
+        if has_start:
+            behind += 8
+        pre, post = sample[8:at], sample[behind:]
+        layout = f">ii{len(pre)}shqq{'q' if has_start else ''}{len(post)}s"
+        return pre, post, layout
+
+    def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:
+        pre, post = self.pre, self.post
+        if self.version >= 5:
+            size = 30 + len(pre) + len(post)
+            return self.answer(size, correlation_id, pre, 0, base, time_ms, self.host.log.start_offset, post)
+        return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        end = self.end
+        if frame[HEAD_END:end] != self.prefix or self.host.leader is not self.leader:
+            return False
+        if self.flexible:
+            begin, size = _varint(frame, end)
+            size -= 1
+        else:
+            (size,) = INT32.unpack_from(frame, end)
+            begin = end + 4
+        stop = begin + size
+        if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
+            return False
+        attributes = frame[begin + ATTRIBUTES_POSITION + 1]
+        if attributes & TRANSACTIONAL or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
+            return False
+        return self._append(connection, frame[begin:stop], correlation_id)
+
+    def _append(self, connection: ServerConnection, batch: memoryview, correlation_id: int) -> bool:
+        host = self.host
+        try:
+            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection)
+        except KafkaError:
+            return False  # nothing was done: the long way finds the same error, and words for it
+        if self.acks == 1:
+            connection.answer((self.pack(correlation_id, base, time_ms),), 100)
+        elif self.acks == -1:
+            wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
+            host.wait_for(following, self.clock.now() + self.timeout_s, wait)
+        return True
+
+
+class _Wait:
+    """An acks=all answer of a plan that waits for the high watermark."""
+
+    __slots__ = ("base", "correlation_id", "plan", "slot", "time_ms")
+
+    def __init__(self, plan: ProducePlan, slot: Slot, correlation_id: int, base: int, time_ms: int) -> None:
+        self.plan = plan
+        self.slot = slot
+        self.correlation_id = correlation_id
+        self.base = base
+        self.time_ms = time_ms
+
+    def committed(self, host: PartitionHost, code: Code) -> None:
+        if code is Code.NONE:
+            self.slot.complete((self.plan.pack(self.correlation_id, self.base, self.time_ms),))
+            return
+        request = self.plan.request
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=host.index, error_code=int(code), base_offset=-1)
+        answer = PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])])
+        parts = request.encode(answer)
+        head = bytearray(parts[0])
+        INT32.pack_into(head, 4, self.correlation_id)
+        self.slot.complete((head, *parts[1:]))
+
+
+def _varint_size(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def _varint(view: memoryview, position: int) -> tuple[int, int]:
+    """(position behind it, value) of an unsigned varint; 0 bytes of value when it does not end."""
+    value = shift = 0
+    while shift < 35 and position < len(view):
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return position, value
+        shift += 7
+    return position, 0

@@ -1,0 +1,197 @@
+"""One node: puts the parts together, and hands each committed metadata entry to those whom it concerns. Decides nothing itself."""
+
+import sys
+from typing import IO, Any
+
+import trio
+
+import raftka.broker.handlers  # noqa: F401  # importing it registers them
+from raftka.broker.connection import ServerConnection
+from raftka.broker.controller_link import ControllerLink
+from raftka.broker.dispatch import Dispatcher
+from raftka.broker.events import Events
+from raftka.broker.frame_pool import FramePool
+from raftka.broker.metrics import Metrics
+from raftka.broker.producer_ids import ProducerIds
+from raftka.broker.quorum import Quorum
+from raftka.broker.replica_manager import ReplicaManager
+from raftka.limits import CONNECTIONS, IDLE_SECONDS, PARTIAL_FRAME_SECONDS
+from raftka.log.manager import LogManager
+from raftka.metadata.commands import CreateTopics
+from raftka.metadata.image import Delta, Endpoint, MetadataImage, PartitionImage
+from raftka.metadata.raft_types import Committed, Snapshot
+from raftka.metadata.settings import NodeSettings, TopicConfigs
+from raftka.runtime.door import Listener, Runtime
+from raftka.wire.schema import Row, Struct
+
+METADATA_DIRECTORY = "__raftka_metadata"
+SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
+LEAVE_S = 10.0  # what a controlled shutdown may take
+
+
+class Node:
+    def __init__(self, runtime: Runtime, settings: NodeSettings, log_to: IO[str] | None = sys.stderr) -> None:
+        self.runtime = runtime
+        self.settings = settings
+        self.node_id = settings.node_id
+        self.events = Events(log_to, runtime.clock.wall_ms, node=settings.node_id)
+        self.metrics = Metrics()
+        self.image = MetadataImage()
+        self.topic_configs = TopicConfigs(settings)
+        self.incarnation_id = runtime.random("ids").randbytes(16)
+        self.directory_id = bytes(16)
+        self.cluster_id: str | None = None  # as meta.properties has it
+        self.dispatcher = Dispatcher(self, self.events, self.metrics)
+        self.pool = FramePool(runtime.clock.at_turn_end)
+        self.quorum = Quorum(self)
+        self.link = ControllerLink(self)
+        self.producer_ids = ProducerIds(self)
+        self.replicas: ReplicaManager
+        self.logs: LogManager
+        self.listeners: dict[str, Listener] = {}
+        self.parked = 0
+        self.ready = trio.Event()  # registered, unfenced, serving
+        self._published = False  # the partitions follow the image; not before it has our own registration: what came before is history
+        self._creating: set[str] = set()
+        self._sweeping = False
+
+    # starting and stopping
+
+    def start(self) -> None:
+        """Open the directories, listen, join the quorum. Raises OSError and ValueError with a sentence that says what is wrong."""
+        for name in self.settings.unused:
+            self.events.warning("setting_not_used", name=name)
+        files, random = self.runtime.files, self.runtime.random("ids")
+        self.logs = LogManager.open(files, self.settings.log_dirs, self.node_id, random, self.runtime.clock.wall_ms())
+        self.directory_id, self.cluster_id = self.logs.directory_id, self.logs.cluster_id
+        self.metadata_directory = f"{self.settings['metadata.log.dir'] or self.settings.log_dirs[0]}/{METADATA_DIRECTORY}"
+        self.replicas = ReplicaManager(self, self.logs)
+        for endpoint in self.settings.listeners:
+            accept = self._acceptor(endpoint.listener)
+            self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
+        self.quorum.start()
+        if self.settings.is_broker:
+            self.link.start()
+        self.events.info("started", roles=sorted(self.settings.roles), broker_port=self.broker_port, controller_port=self.controller_port)
+
+    async def shutdown(self) -> None:
+        """Controlled: leaderships move first; then everything is written and closed cleanly."""
+        self.events.info("stopping")
+        if self.settings.is_broker and self.link.broker_epoch >= 0 and len(self.image.brokers) > 1:
+            await self.link.leave(LEAVE_S)
+        await self.quorum.hand_over()
+        for listener in self.listeners.values():
+            listener.close()
+        self.quorum.stop()
+        self.replicas.close()
+        self.events.info("stopped")
+
+    @property
+    def broker_port(self) -> int | None:
+        return next((listener.port for listener in self.listeners.values()), None)
+
+    @property
+    def controller_port(self) -> int | None:
+        return self.quorum.listener.port if self.quorum.listener is not None else None
+
+    def advertised_endpoints(self) -> list[Endpoint]:
+        """Port 0 stands for the one that the listener has got."""
+        return [
+            each._replace(port=each.port or self.listeners[each.listener].port) if each.listener in self.listeners else each
+            for each in self.settings.advertised_listeners
+        ]
+
+    # connections
+
+    def _acceptor(self, listener: str) -> Any:
+        def accept() -> ServerConnection | None:
+            connections = self.dispatcher.connections
+            if len(connections) >= CONNECTIONS.value:
+                self.metrics.refused(CONNECTIONS)
+                self.events.warning("connection_refused", reason=f"there are {len(connections)} connections")
+                return None
+            connection = ServerConnection(self.dispatcher, self.pool, listener)
+            connections[connection] = None
+            if not self._sweeping:
+                self._sweeping = True
+                self.runtime.clock.call_at(self.runtime.clock.now() + SWEEP_S, self._sweep)
+            return connection
+
+        return accept
+
+    def _sweep(self) -> None:
+        """Close who has been silent for too long; runs only while there are connections."""
+        for connection in tuple(self.dispatcher.connections):
+            connection.silent_s = 0.0 if connection.active else connection.silent_s + SWEEP_S
+            connection.active = False
+            if connection.silent_s >= (PARTIAL_FRAME_SECONDS.value if connection.partial else IDLE_SECONDS.value):
+                self.metrics.refused(PARTIAL_FRAME_SECONDS if connection.partial else IDLE_SECONDS)
+                connection.abort("idle")
+        self._sweeping = bool(self.dispatcher.connections)
+        if self._sweeping:
+            self.runtime.clock.call_at(self.runtime.clock.now() + SWEEP_S, self._sweep)
+
+    # the metadata
+
+    def apply(self, found: list[Committed] | Snapshot) -> None:
+        """Committed entries, or a snapshot in place of those that are gone."""
+        if isinstance(found, Snapshot):
+            self.image = MetadataImage.from_snapshot(found.state)
+            self._publish(Delta(reloaded=True, cluster_formed=True))
+            return
+        for entry in found:
+            self.image, delta = self.image.apply_entry(entry.index, entry.data)
+            self._publish(delta)
+
+    def _publish(self, delta: Delta) -> None:
+        if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
+            self._formed(self.image.cluster_id)
+        if not self._published:
+            if self.link.broker_epoch < 0 or self.image.offset < self.link.broker_epoch:
+                return
+            self._published = True
+            delta = Delta(reloaded=True)
+        self.replicas.on_image(self.image, delta)
+        if (delta.brokers_changed or delta.reloaded) and self.settings.is_broker:
+            if self.image.alive(self.node_id):
+                self.ready.set()
+            self.link.beat()
+
+    def caught_up(self) -> None:
+        """The registration was answered; the image may have had it already."""
+        if not self._published:
+            self._publish(Delta())
+
+    def _formed(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.logs.set_cluster_id(cluster_id)
+        if self.quorum.core is not None:
+            self.quorum.core.identify(cluster_id)
+
+    # what handlers ask
+
+    def controller_for_clients(self) -> int:
+        """Whom clients may send admin requests to: the active controller if it is a broker, else any broker, which passes them on."""
+        leader = self.quorum.leader
+        if leader is not None and self.image.alive(leader):
+            return leader
+        return next(iter(self.image.alive_brokers()), -1)
+
+    def partition_image(self, topic_id: bytes, partition: int) -> PartitionImage | None:
+        return self.image.partition(topic_id, partition)
+
+    def endpoints_of(self, brokers: set[int], listener: str, row: Struct) -> list[Row]:
+        rows = []
+        for broker_id in sorted(brokers):
+            broker = self.image.brokers.get(broker_id)
+            endpoint = broker.endpoint(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                rows.append(row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack))
+        return rows
+
+    def create_automatically(self, command: CreateTopics) -> None:
+        """Nobody waits for it; asked for again while it is under way it is not asked twice."""
+        (topic,) = command.topics
+        if topic.name not in self._creating:
+            self._creating.add(topic.name)
+            self.link.call(command, lambda error, reply: self._creating.discard(topic.name))

@@ -1,0 +1,197 @@
+"""One replica on this broker: its log joined with its role. Carries out what the pure replication state asks for. Knows no request format.
+
+Answers wait here: produces for the high watermark, fetches for more to read.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from raftka.log.log import Log
+from raftka.metadata.image import PartitionImage, TopicImage
+from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
+from raftka.runtime.door import File
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.replica_manager import ReplicaManager
+
+
+class Waiter(Protocol):
+    """A produce that waits for the high watermark."""
+
+    def committed(self, host: "PartitionHost", code: Code) -> None: ...
+
+
+class PartitionHost:
+    __slots__ = (
+        "awaiting",
+        "fetches",
+        "flushing",
+        "follower_state",
+        "image",
+        "index",
+        "leader",
+        "log",
+        "manager",
+        "name",
+        "on_flushed",
+        "staged_by",
+        "topic",
+        "topic_id",
+        "touched",
+        "written",
+    )
+
+    def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, high_watermark: int) -> None:
+        self.manager = manager
+        self.topic = topic.name
+        self.topic_id = topic.topic_id
+        self.index = index
+        self.name = f"{topic.name}-{index}"
+        self.image: PartitionImage = topic.partitions[index]
+        self.log = log
+        self.leader: LeaderState | None = None
+        self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
+        self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who)
+        self.fetches: dict[Any, None] = {}  # parked fetches that look at this partition
+        self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
+        self.touched = False
+        self.flushing = False
+        self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
+
+    # reading
+
+    @property
+    def high_watermark(self) -> int:
+        return self.leader.high_watermark if self.leader is not None else self.follower_state.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.image.leader_epoch
+
+    def leading(self) -> LeaderState:
+        """Raises NOT_LEADER_OR_FOLLOWER (KAFKA_STORAGE_ERROR when the log has failed)."""
+        leader = self.leader
+        if leader is None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR if self.log.failed is not None else Code.NOT_LEADER_OR_FOLLOWER)
+        return leader
+
+    def check_epoch(self, epoch: int) -> None:
+        """KIP-320: -1 is not checked."""
+        if epoch >= 0 and epoch != self.image.leader_epoch:
+            raise KafkaError(Code.FENCED_LEADER_EPOCH if epoch < self.image.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+    # writing
+
+    def append(self, batch: memoryview, acks: int, now_ms: int, connection: Any) -> tuple[int, int, int, bool]:
+        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code."""
+        leader = self.leading()
+        if acks == -1 and leader.under_min_isr:
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        result = self.log.append_as_leader(batch, leader.leader_epoch, now_ms)
+        if not result[3]:
+            leader.appended(result[1])
+            self.staged_by.append(connection)
+            if not self.touched:
+                self.touched = True
+                self.manager.touch(self)
+        return result
+
+    def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
+        """Tell `waiter` when everything below `offset` is committed."""
+        assert self.leader is not None
+        if offset <= self.leader.high_watermark:
+            waiter.committed(self, Code.NONE)
+        else:
+            self.awaiting.append((offset, deadline, waiter))
+            self.manager.watch(self, deadline)
+
+    def write(self) -> None:
+        """At the end of a turn: what was appended goes to the file, and to the disk as soon as the flush before it is done."""
+        self.touched = False
+        try:
+            self.log.write_staged()
+        except OSError as error:
+            for connection in self.staged_by:
+                connection.abort("the log could not be written")
+            self.staged_by.clear()
+            self.manager.log_failed(self, error)
+            return
+        self.staged_by.clear()
+        self.flush()
+        self.wake(followers=True)
+
+    def flush(self) -> None:
+        if self.flushing or self.log.failed is not None:
+            return
+        files, offset = self.log.begin_flush()
+        if not files:
+            if offset > self.log.flushed_offset:
+                self._flushed(offset)
+            return
+        self.flushing = True
+        self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
+
+    def _flush_done(self, files: list[File], offset: int, error: OSError | None) -> None:
+        self.flushing = False
+        if error is not None:  # what is on the disk is not known any more, and asking again would be told a lie: stop
+            self.manager.fail(error)
+            return
+        self._flushed(offset)
+        if self.log.flushed_offset < self.log.end_offset:
+            self.flush()
+
+    def _flushed(self, offset: int) -> None:
+        self.log.flushed(offset)
+        if self.leader is not None:
+            self.apply(self.leader.flushed(self.log.flushed_offset))
+        if self.on_flushed is not None:
+            self.on_flushed(self.log.flushed_offset)
+
+    # effects
+
+    def apply(self, effects: tuple[Any, ...]) -> None:
+        for effect in effects:
+            if effect.__class__ is AdvanceHighWatermark:
+                self.committed(effect.offset)
+            elif effect.__class__ is AlterIsr:
+                self.manager.alter_isr(self, effect)
+
+    def committed(self, offset: int) -> None:
+        awaiting = self.awaiting
+        leader = self.leader
+        while awaiting and awaiting[0][0] <= offset:
+            code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if leader is not None and leader.under_min_isr else Code.NONE
+            awaiting.popleft()[2].committed(self, code)
+        self.manager.high_watermark_changed(self)
+        self.wake(followers=False)
+
+    def wake(self, *, followers: bool) -> None:
+        """Parked fetches look again: those of followers when the log has grown, those of consumers when more is committed."""
+        if self.fetches:
+            for fetch in tuple(self.fetches):
+                if fetch.is_follower == followers:
+                    fetch.look()
+
+    def wake_all(self) -> None:
+        for fetch in tuple(self.fetches):
+            fetch.look()
+
+    def give_up(self, code: Code) -> None:
+        """No longer the leader: nobody will tell who waits here."""
+        awaiting, self.awaiting = self.awaiting, deque()
+        for _, _, waiter in awaiting:
+            waiter.committed(self, code)
+        self.wake_all()
+
+    def expire(self, now: float) -> float | None:
+        """Answers to produces that have waited too long; the next deadline, None if nobody waits."""
+        kept: deque[tuple[int, float, Waiter]] = deque()
+        for entry in self.awaiting:
+            if entry[1] <= now:
+                entry[2].committed(self, Code.REQUEST_TIMED_OUT)
+            else:
+                kept.append(entry)
+        self.awaiting = kept
+        return min((deadline for _, deadline, _ in kept), default=None)

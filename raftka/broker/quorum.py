@@ -1,0 +1,342 @@
+"""Drives RaftCore and connects the nodes: steps it, flushes its journal before anything leaves, ships, and feeds committed entries to the image.
+
+Every node dials every controller; what voters say to each other, calls to the controller and the observers' stream share that connection.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from raftka.broker.controller_host import ControllerHost
+from raftka.broker.peer import Hello, Kind, Peer
+from raftka.limits import CONTROLLER_CONNECTIONS
+from raftka.metadata.commands import Command, from_wire, to_wire
+from raftka.metadata.journal import Journal
+from raftka.metadata.raft import RaftCore
+from raftka.metadata.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
+from raftka.runtime.door import Listener
+from raftka.wire.errors import Code, KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+RECONNECT_S = (0.02, 0.5)
+HELLO_S = 10.0
+HAND_OVER_S = 2.0
+PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
+
+
+class Link:
+    """Our connection to one controller."""
+
+    def __init__(self, voter: int, host: str, port: int) -> None:
+        self.voter = voter
+        self.host = host
+        self.port = port
+        self.peer: Peer | None = None
+        self.up = False
+        self.failures = 0
+        self.calls: dict[int, Callable[[KafkaError | None, Any], None]] = {}
+
+
+class Quorum:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.clock = node.runtime.clock
+        self.links = {v.node_id: Link(*v) for v in node.settings.voters if v.node_id != node.node_id}
+        self.core: RaftCore | None = None
+        self.host: ControllerHost | None = None
+        self.inbound: dict[Peer, None] = {}
+        self.listener: Listener | None = None
+        self._leader: int | None = None  # as a controller told us, when we are none
+        self._observing: Link | None = None
+        self._snapshot = bytearray()
+        self._syncing = False
+        self._poked = False
+        self._step_at = inf
+        self._next_call = 0
+        self._handing_over: trio.Event | None = None
+
+    # starting
+
+    def start(self) -> None:
+        settings = self.node.settings
+        if settings.controller_listener is not None:
+            journal = Journal.open(self.node.runtime.files, self.node.metadata_directory, self.node.node_id)
+            voters = [voter.node_id for voter in settings.voters]
+            config = RaftConfig(
+                election_timeout=settings.seconds("controller.quorum.election.timeout.ms"),
+                heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),
+            )
+            self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
+            self.host = ControllerHost(self.node, self.core, self.poke)
+            endpoint = settings.controller_listener
+            self.listener = self.node.runtime.network.listen(endpoint.host, endpoint.port, self._accept)
+            self.feed_image()
+        for link in self.links.values():
+            self._dial(link)
+        self.poke()
+
+    # the engine
+
+    def poke(self) -> None:
+        """Something came, or was proposed: step at the end of this turn."""
+        if not self._poked and self.core is not None:
+            self._poked = True
+            self.clock.at_turn_end(self._step)
+
+    def _step(self) -> None:
+        self._poked = False
+        core = self.core
+        if core is None or self._syncing:
+            return  # the end of the flush steps again
+        core.step(self.clock.now())
+        if core.unsynced:
+            self._syncing = True
+            self.node.runtime.files.flush(core.take_sync(), self._synced)
+        else:
+            self._ship()
+
+    def _synced(self, error: OSError | None) -> None:
+        if error is not None:  # what the disk has is not known any more
+            self.node.events.error("metadata_flush_failed", error=str(error))
+            self.node.runtime.fail(error)
+            return
+        assert self.core is not None
+        self._syncing = False
+        self.core.synced()
+        self._ship()
+        self.poke()
+
+    def _ship(self) -> None:
+        core, host = self.core, self.host
+        assert core is not None
+        assert host is not None
+        for voter, message in core.take_outbox():
+            link = self.links[voter]
+            if link.up and link.peer is not None:
+                link.peer.send(Kind.RAFT, message)
+        self.feed_image()
+        host.advanced()
+        for peer in self.inbound:
+            if peer.observed is not None:
+                self._feed(peer)
+        self._tell_leader()
+        if self._handing_over is not None and core.state != "leader":
+            self._handing_over.set()
+        if core.wants_snapshot and self.node.image.offset:
+            core.snapshot(self.node.image.offset, self.node.image.to_snapshot())
+        self._arm(core.next_deadline())
+
+    def _arm(self, when: float) -> None:
+        if when < self._step_at or self._step_at <= self.clock.now():
+            self._step_at = when
+            if when < inf:
+                self.clock.call_at(when, self._due)
+
+    def _due(self) -> None:
+        self._step_at = inf
+        self.poke()
+
+    def feed_image(self) -> None:
+        """Whatever is committed and not yet in our image."""
+        core = self.core
+        assert core is not None
+        while True:
+            found = core.observe(self.node.image.offset + 1)
+            if not found:
+                return
+            self.node.apply(found)
+
+    # who leads
+
+    @property
+    def leader(self) -> int | None:
+        return self.core.leader if self.core is not None else self._leader
+
+    def _tell_leader(self) -> None:
+        assert self.core is not None
+        if self.core.leader != self._leader:
+            self._leader = self.core.leader
+            for peer in self.inbound:
+                if peer.observed is not None:
+                    peer.send(Kind.LEADER, self._leader)
+
+    def ask_controller(self, command: Command, done: Callable[[KafkaError | None, Any], None]) -> bool:
+        """False: nobody to ask right now."""
+        if self.host is not None and self.host.active:
+            self.host.submit(command, done)
+            return True
+        leader = self.leader
+        link = self.links.get(leader) if leader is not None else None
+        if link is None or not link.up:
+            if self.core is not None:
+                return False  # we will hear of the election ourselves
+            link = next((each for each in self.links.values() if each.up), None)
+        if link is None or link.peer is None:
+            return False
+        self._next_call += 1
+        link.calls[self._next_call] = done
+        link.peer.send(Kind.CALL, self._next_call, *to_wire(command))
+        return True
+
+    # our connections to controllers
+
+    def _dial(self, link: Link) -> None:
+        link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True)
+        self.node.runtime.network.connect(link.host, link.port, link.peer)
+
+    def _hello(self) -> Hello:
+        settings = self.node.settings
+        return Hello(self.node.image.cluster_id or self.node.cluster_id, self.node.node_id, settings.is_broker, settings.is_controller)
+
+    def _greeted(self, peer: Peer) -> None:
+        link = self.links.get(peer.node_id)
+        if link is None or link.peer is not peer:
+            raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
+        link.up = True
+        link.failures = 0
+        if self.core is not None:
+            self.core.peer_up(link.voter)
+            self.poke()
+        elif self._observing is None:
+            self._observe(link)
+
+    def _observe(self, link: Link) -> None:
+        self._observing = link
+        assert link.peer is not None
+        link.peer.send(Kind.OBSERVE, self.node.image.offset + 1)
+
+    def _lost(self, link: Link, reason: str) -> None:
+        was_up, link.up, link.peer = link.up, False, None
+        if was_up or "refused:" in reason:
+            self.node.events.info("controller_connection_lost", controller=link.voter, reason=reason)
+        first, most = RECONNECT_S
+        wait = min(most, first * 2.0 ** min(link.failures, 10))
+        link.failures += 1
+        self.clock.call_at(self.clock.now() + wait, lambda: self._dial(link))
+        calls, link.calls = link.calls, {}
+        for done in calls.values():
+            done(KafkaError(Code.NETWORK_EXCEPTION), None)
+        if was_up and self.core is not None:
+            self.core.peer_lost(link.voter)
+            self.poke()
+        if self._observing is link:
+            self._observing = None
+            other = next((each for each in self.links.values() if each.up), None)
+            if other is not None:
+                self._observe(other)
+
+    def _answered(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+        """What comes on a connection that we made."""
+        link = self.links[peer.node_id]
+        if kind is Kind.REPLY:
+            call, code, message, value = fields
+            done = link.calls.pop(call, None)
+            if done is not None:
+                done(KafkaError(Code(code), message) if code else None, value)
+        elif kind is Kind.LEADER:
+            self._leader = fields[0]
+        elif kind is Kind.ENTRIES and self.core is None:
+            self.node.apply([Committed(*entry) for entry in fields[0]])
+        elif kind is Kind.SNAPSHOT and self.core is None:
+            self._piece(*fields)
+        else:
+            raise ProtocolError(f"{kind.name} where it has no meaning")
+
+    def _piece(self, index: int, term: int, size: int, position: int, piece: bytes) -> None:
+        if position != len(self._snapshot):
+            self._snapshot.clear()
+            raise ProtocolError("a piece of a snapshot is missing")
+        self._snapshot += piece
+        if len(self._snapshot) == size:
+            state, self._snapshot = bytes(self._snapshot), bytearray()
+            self.node.apply(Snapshot(index, term, state))
+
+    # connections to us
+
+    def _accept(self) -> Peer | None:
+        if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
+            self.node.metrics.refused(CONTROLLER_CONNECTIONS)
+            return None
+        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False)
+        self.inbound[peer] = None
+        self.clock.call_at(self.clock.now() + HELLO_S, lambda: peer.close("no greeting came") if peer.hello is None else None)
+        return peer
+
+    def _welcomed(self, peer: Peer) -> None:
+        if peer.node_id == self.node.node_id:
+            raise ProtocolError(f"two nodes with node.id {peer.node_id}")
+
+    def _asked(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+        """What comes on a connection that another node made."""
+        core, host = self.core, self.host
+        assert core is not None
+        assert host is not None
+        if kind is Kind.RAFT and peer.node_id in self.links:
+            try:
+                core.receive(peer.node_id, fields[0])
+                host.heard[peer.node_id] = self.clock.now()
+            except (MalformedMessage, WrongCluster) as error:
+                raise ProtocolError(str(error)) from error
+            self.poke()
+        elif kind is Kind.CALL:
+            self._call(peer, *fields)
+        elif kind is Kind.OBSERVE:
+            peer.observed = int(fields[0])
+            peer.on_drained = self._feed
+            peer.send(Kind.LEADER, core.leader)
+            self._feed(peer)
+        else:
+            raise ProtocolError(f"{kind.name} where it has no meaning")
+
+    def _call(self, peer: Peer, call: int, name: str, values: list[Any]) -> None:
+        assert self.host is not None
+        command = from_wire(name, values)
+
+        def done(error: KafkaError | None, reply: Any) -> None:
+            peer.send(Kind.REPLY, call, int(error.code) if error is not None else 0, error.message if error is not None else None, reply)
+
+        self.host.submit(command, done)
+
+    def _feed(self, peer: Peer) -> None:
+        """Send an observer what it does not have, as fast as it takes it."""
+        assert self.core is not None
+        while peer.observed is not None and not peer.crowded:
+            found = self.core.observe(peer.observed)
+            if not found:
+                return
+            if isinstance(found, Snapshot):
+                for position in range(0, len(found.state) or 1, PIECE_BYTES):
+                    piece = found.state[position : position + PIECE_BYTES]
+                    peer.send(Kind.SNAPSHOT, found.index, found.term, len(found.state), position, piece)
+                peer.observed = found.index + 1
+            else:
+                peer.send(Kind.ENTRIES, [[entry.index, entry.term, entry.data] for entry in found])
+                peer.observed = found[-1].index + 1
+
+    def _gone(self, peer: Peer, reason: str) -> None:
+        self.inbound.pop(peer, None)
+        if peer.hello is None or "refused:" in reason:
+            self.node.metrics.count("raftka_controller_refusals_total")
+            self.node.events.warning("controller_connection_refused", reason=reason)
+        elif peer.hello.broker and self.host is not None:
+            self.host.connection_lost(peer.node_id)
+
+    async def hand_over(self) -> None:
+        """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
+        core = self.core
+        other = next((link.voter for link in self.links.values() if link.up), None)
+        if core is None or other is None or core.state != "leader":
+            return
+        core.transfer(other)
+        self.poke()
+        self._handing_over = trio.Event()
+        with trio.move_on_after(HAND_OVER_S):
+            await self._handing_over.wait()
+
+    def stop(self) -> None:
+        if self.listener is not None:
+            self.listener.close()

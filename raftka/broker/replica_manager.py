@@ -1,0 +1,301 @@
+"""The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica_fetcher import ReplicaFetchers
+from raftka.log.manager import LogManager
+from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
+from raftka.metadata.image import TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
+from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
+from raftka.runtime.door import File
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
+CHECKPOINT_EVERY_S = 5.0
+
+
+class ReplicaManager:
+    def __init__(self, node: "Node", logs: LogManager) -> None:
+        self.node = node
+        self.me = node.node_id
+        self.clock = node.runtime.clock
+        self.logs = logs
+        self.hosts: dict[tuple[str, int], PartitionHost] = {}
+        self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
+        self.fetchers = ReplicaFetchers(node)
+        self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
+        self._touched: list[PartitionHost] = []
+        self._watched: dict[PartitionHost, float] = {}
+        self._expiring = False
+        self._checkpoint_due = False
+        self._shrinking = False
+
+    # finding
+
+    def find(self, topic: str, partition: int) -> PartitionHost:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is elsewhere."""
+        host = self.hosts.get((topic, partition))
+        if host is None:
+            known = self.node.image.topic_named(topic)
+            raise self._absent(known, partition, Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return host
+
+    def find_by_id(self, topic_id: bytes, partition: int) -> PartitionHost:
+        """Raises UNKNOWN_TOPIC_ID, or as `find`."""
+        host = self.by_id.get((topic_id, partition))
+        if host is None:
+            raise self._absent(self.node.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
+        return host
+
+    @staticmethod
+    def _absent(topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
+        if topic is None:
+            return KafkaError(unknown)
+        if not 0 <= partition < len(topic.partitions):
+            return KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+
+    # the turn
+
+    def touch(self, host: PartitionHost) -> None:
+        if not self._touched:
+            self.clock.at_turn_end(self._write)
+        self._touched.append(host)
+
+    def _write(self) -> None:
+        touched, self._touched = self._touched, []
+        for host in touched:
+            host.write()
+
+    def flush(self, files: list[File], done: Callable[[OSError | None], None]) -> None:
+        self.node.runtime.files.flush(files, done)
+
+    def fail(self, error: OSError) -> None:
+        self.node.events.error("flush_failed", error=str(error))
+        self.node.runtime.fail(error)
+
+    def log_failed(self, host: PartitionHost, error: OSError) -> None:
+        """The disk is full or broken: this replica serves no more, and leaves its leadership to others when the controller hears of it."""
+        self.node.events.error("log_failed", partition=host.name, error=str(error))
+        self.node.metrics.count("raftka_log_failures_total")
+        host.leader = None
+        host.give_up(Code.KAFKA_STORAGE_ERROR)
+
+    # deadlines
+
+    def watch(self, host: PartitionHost, deadline: float) -> None:
+        known = self._watched.get(host)
+        if known is None or deadline < known:
+            self._watched[host] = deadline
+        if not self._expiring:
+            self._expiring = True
+            self.clock.call_at(self.clock.now() + EXPIRE_EVERY_S, self._expire)
+
+    def _expire(self) -> None:
+        """Runs only while somebody waits: an idle broker has no timer."""
+        now = self.clock.now()
+        for host in [host for host, deadline in self._watched.items() if deadline <= now or not host.awaiting]:
+            following = host.expire(now)
+            if following is None:
+                del self._watched[host]
+            else:
+                self._watched[host] = following
+        self._expiring = bool(self._watched)
+        if self._expiring:
+            self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
+
+    def high_watermark_changed(self, host: PartitionHost) -> None:
+        if not self._checkpoint_due:
+            self._checkpoint_due = True
+            self.clock.call_at(self.clock.now() + CHECKPOINT_EVERY_S, self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        self._checkpoint_due = False
+        self.logs.write_checkpoints(self._high_watermarks(), self._checkpointed)
+
+    def _checkpointed(self, error: OSError | None) -> None:
+        if error is not None:
+            self.node.events.error("checkpoint_failed", error=str(error))
+
+    def _high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {key: host.high_watermark for key, host in self.hosts.items()}
+
+    # ISR
+
+    def alter_isr(self, host: PartitionHost, effect: AlterIsr) -> None:
+        change = Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr)
+        command = AlterPartition(self.me, self.node.link.broker_epoch, (change,))
+        self.node.events.info("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
+        self.node.link.call(command, lambda error, reply: self._altered(host, effect, error, reply))
+
+    def _altered(self, host: PartitionHost, effect: AlterIsr, error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
+        leader = host.leader
+        if leader is None or self.hosts.get((host.topic, host.index)) is not host:
+            return
+        answer: Altered | Code
+        if error is not None or not reply:
+            answer = error.code if error is not None else Code.UNKNOWN_SERVER_ERROR
+        elif reply[0].error:
+            answer = Code(reply[0].error)
+        else:
+            answer = Altered(reply[0].isr, reply[0].partition_epoch)
+        host.apply(leader.alter_answered(effect, answer, self.clock.now()))
+        self._shrink_later(leader.deadline())
+
+    def _shrink_later(self, when: float) -> None:
+        if not self._shrinking and when < inf:
+            self._shrinking = True
+            self.clock.call_at(max(when, self.clock.now() + 0.05), self._shrink)
+
+    def _shrink(self) -> None:
+        self._shrinking = False
+        now = self.clock.now()
+        earliest = inf
+        for host in self.hosts.values():
+            if host.leader is not None:
+                if host.leader.deadline() <= now:
+                    host.apply(host.leader.tick(now))
+                earliest = min(earliest, host.leader.deadline())
+        self._shrink_later(earliest)
+
+    def note_lag(self, leader: LeaderState) -> None:
+        """After appends: somebody may fall behind from now on."""
+        if not self._shrinking:
+            self._shrink_later(leader.deadline())
+
+    # the image
+
+    def on_image(self, image: MetadataImage, delta: Delta) -> None:
+        live_changed = bool(delta.brokers_changed) or delta.reloaded
+        if live_changed:
+            self.live = {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive}
+        for topic_id in delta.topics_deleted:
+            self._delete_topic(topic_id)
+        if delta.reloaded:
+            for host in [host for host in self.hosts.values() if host.topic_id not in image.topics]:
+                self._remove(host)
+            changed = [(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))]
+        else:
+            changed = delta.partitions_changed
+        for topic_id, index in changed:
+            self._on_partition(image, image.topics[topic_id], index)
+        if live_changed:
+            self._on_brokers(image)
+        for kind, name in delta.configs_changed:
+            if kind == TOPIC:
+                self._on_config(image, name)
+        self.fetchers.pump()
+
+    def _on_partition(self, image: MetadataImage, topic: TopicImage, index: int) -> None:
+        partition = topic.partitions[index]
+        host = self.hosts.get((topic.name, index))
+        if host is not None and host.topic_id != topic.topic_id:
+            self._remove(host)
+            host = None
+        if self.me not in partition.replicas:
+            if host is not None:
+                self._remove(host)
+            return
+        if host is None:
+            host = self._open(topic, index)
+        before, host.image = host.image, partition
+        if partition.leader == self.me:
+            self._lead(host, partition)
+        else:
+            self._follow(host, before, partition)
+
+    def _open(self, topic: TopicImage, index: int) -> PartitionHost:
+        config = self.node.topic_configs.of(self.node.image, topic.name).log
+        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
+        host = PartitionHost(self, topic, index, log, self.logs.high_watermarks.get((topic.name, index), 0))
+        host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
+        self.hosts[topic.name, index] = host
+        self.by_id[topic.topic_id, index] = host
+        return host
+
+    def _lead(self, host: PartitionHost, partition: PartitionImage) -> None:
+        leader = host.leader
+        now = self.clock.now()
+        min_isr = self.node.topic_configs.of(self.node.image, host.topic).min_insync_replicas
+        if leader is None or leader.leader_epoch != partition.leader_epoch:
+            if host.log.failed is not None:
+                return
+            self.fetchers.remove(host)
+            if leader is not None:
+                host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
+            host.log.assign_epoch(partition.leader_epoch)
+            host.leader = leader = LeaderState(
+                self.me,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                partition.replicas,
+                partition.isr,
+                host.log.end_offset,
+                host.log.flushed_offset,
+                host.follower_state.high_watermark if leader is None else leader.high_watermark,
+                now,
+                self.node.settings.seconds("replica.lag.time.max.ms"),
+                min_isr,
+                self.live,
+            )
+            host.flush()  # what an earlier role left
+            host.wake_all()
+            self.high_watermark_changed(host)
+            self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
+        else:
+            host.apply(leader.on_image(partition, self.live, now, min_isr))
+        self._shrink_later(leader.deadline())
+
+    def _follow(self, host: PartitionHost, before: PartitionImage, partition: PartitionImage) -> None:
+        if host.leader is not None:
+            high_watermark = host.leader.high_watermark
+            host.leader = None
+            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, high_watermark)
+            host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
+        elif (before.leader, before.leader_epoch) == (partition.leader, partition.leader_epoch):
+            return
+        else:
+            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, host.follower_state.high_watermark)
+            host.wake_all()
+        self.fetchers.remove(host)
+        if partition.leader >= 0:
+            self.fetchers.add(host, partition.leader)
+
+    def _on_brokers(self, image: MetadataImage) -> None:
+        now = self.clock.now()
+        for host in self.hosts.values():
+            if host.leader is not None:
+                host.apply(host.leader.on_image(host.image, self.live, now))
+        self.fetchers.on_brokers(image)
+
+    def _on_config(self, image: MetadataImage, topic: str) -> None:
+        config = self.node.topic_configs.of(image, topic)
+        for host in self.hosts.values():
+            if host.topic == topic:
+                host.log.configure(config.log)
+                if host.leader is not None:
+                    host.apply(host.leader.on_image(host.image, self.live, self.clock.now(), config.min_insync_replicas))
+
+    def _delete_topic(self, topic_id: bytes) -> None:
+        for host in [host for host in self.hosts.values() if host.topic_id == topic_id]:
+            self._remove(host)
+
+    def _remove(self, host: PartitionHost) -> None:
+        self.fetchers.remove(host)
+        self.hosts.pop((host.topic, host.index), None)
+        self.by_id.pop((host.topic_id, host.index), None)
+        host.leader = None
+        self._watched.pop(host, None)
+        host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        self.logs.remove(host.topic, host.index)
+
+    def close(self) -> None:
+        """Clean shutdown: everything written, indexes and checkpoints too."""
+        self._write()
+        self.logs.close(self._high_watermarks(), self.node.link.broker_epoch)

@@ -1,0 +1,205 @@
+"""A client connection without a socket: however the bytes come, frames come whole, answers leave in order, and nobody's word is believed."""
+
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+import pytest
+
+from raftka.broker.connection import ServerConnection, Slot
+from raftka.broker.frame_pool import FramePool
+from raftka.broker.metrics import Metrics
+from raftka.limits import OUTPUT_BYTES, REQUEST_BYTES, REQUESTS_IN_HAND
+
+
+class Line:
+    """The transport and the dispatcher of one connection: keeps what it is told."""
+
+    peer = "127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.frames: list[bytes] = []
+        self.slots: list[Slot] = []
+        self.refusals: list[str] = []
+        self.close_reason: str | None = None
+        self.reading = True
+        self.turn: list[Callable[[], None]] = []
+        self.act: Callable[[bytes], None] = lambda frame: None
+        self.pool = FramePool(self.turn.append)
+        dispatcher: Any = self
+        self.connection = ServerConnection(dispatcher, self.pool, "PLAINTEXT")
+        self.connection.opened(self)
+
+    # transport
+    def wake(self) -> None: ...
+
+    def close(self, reason: str) -> None:
+        self.close_reason = reason
+
+    def hold_reading(self, held: bool) -> None:
+        self.reading = not held
+
+    # dispatcher
+    def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
+        self.frames.append(bytes(frame))
+        self.act(bytes(frame))
+
+    def refused(self, connection: ServerConnection, reason: str) -> None:
+        self.refusals.append(reason)
+
+    def connection_closed(self, connection: ServerConnection, reason: str) -> None: ...
+
+    def end_turn(self) -> None:
+        for action in self.turn:
+            action()
+        self.turn.clear()
+
+    def feed(self, data: bytes, step: int, direct: bool = False) -> None:
+        """In pieces of `step` bytes; `direct`: into the connection's own buffer where it offers one."""
+        position = 0
+        while position < len(data):
+            room = self.connection.room() if direct else None
+            if room is not None:
+                count = min(len(room), step, len(data) - position)
+                room[:count] = data[position : position + count]
+                self.connection.receive(room[:count])
+            else:
+                count = min(step, len(data) - position)
+                self.connection.receive(memoryview(bytearray(data[position : position + count])))
+            position += count
+            self.end_turn()
+
+
+def frame(body: bytes) -> bytes:
+    return pack(">i", len(body)) + body
+
+
+FRAMES = [bytes([i]) * size for i, size in enumerate((8, 9, 70_000, 8, 300_000, 12))]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 4096, 100_000, 1_000_000])
+@pytest.mark.parametrize("direct", [False, True])
+def test_frames_come_whole_however_the_bytes_come(step: int, direct: bool) -> None:
+    line = Line()
+    frames = FRAMES if step > 100 else [f[:40] for f in FRAMES]
+
+    line.feed(b"".join(map(frame, frames)), step, direct)
+
+    assert line.frames == frames
+    assert line.pool.taken_bytes == 0
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 0, 7, REQUEST_BYTES.value + 1, 2**31 - 1])
+@pytest.mark.parametrize("step", [1, 100])
+def test_a_size_that_can_not_be_closes_the_connection(size: int, step: int) -> None:
+    line = Line()
+
+    line.feed(pack(">i", size) + bytes(20), step)
+
+    assert line.frames == []
+    assert len(line.refusals) >= 1
+    assert line.close_reason == line.refusals[0]
+
+
+@pytest.mark.parametrize(("start", "name"), [(b"GET / HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")])
+def test_strangers_are_named_in_the_log(start: bytes, name: str) -> None:
+    line = Line()
+
+    line.feed(start, 100)
+
+    assert name in line.refusals[0]
+
+
+def test_memory_grows_with_what_comes_and_not_with_what_is_announced() -> None:
+    line = Line()
+
+    line.feed(pack(">i", REQUEST_BYTES.value) + bytes(10), 100)
+
+    assert line.connection.partial
+    assert line.pool.taken_bytes < 100
+
+
+def test_nothing_behind_a_holding_request_is_decoded() -> None:
+    line = Line()
+    line.act = lambda data: line.connection.hold() if data[0] == 1 else None
+
+    line.feed(b"".join(map(frame, FRAMES)), 100_000)
+    assert line.frames == FRAMES[:2]
+    assert not line.reading
+
+    line.connection.release()
+    assert line.frames == FRAMES
+    assert line.reading
+
+
+def test_answers_leave_in_the_order_of_their_requests() -> None:
+    line = Line()
+    line.act = lambda data: line.slots.append(line.connection.slot())
+    line.feed(b"".join(map(frame, FRAMES)), 1_000_000)
+
+    line.connection.answer([b"last"])
+    line.slots[1].complete([b"1"])
+    assert line.connection.take_output() == []
+    line.slots[0].complete([b"0a", b"0b"])
+    assert line.connection.take_output() == [b"0a", b"0b", b"1"]
+    for slot in line.slots[2:]:
+        slot.complete([b"x"])
+    assert line.connection.take_output() == [b"x", b"x", b"x", b"x", b"last"]
+
+
+def test_too_many_requests_in_hand_wait_in_the_kernel() -> None:
+    line = Line()
+
+    def park(data: bytes) -> None:
+        line.connection.check_crowded()
+        line.slots.append(line.connection.slot())
+
+    line.act = park
+    line.feed(frame(bytes(8)) * (REQUESTS_IN_HAND.value + 50), 1_000_000)
+
+    assert len(line.frames) <= REQUESTS_IN_HAND.value + 1
+    assert not line.reading
+    assert line.metrics.counters == {REQUESTS_IN_HAND.metric: 1}
+    while line.slots:
+        line.slots.pop(0).complete([b"done"])
+    assert len(line.frames) == REQUESTS_IN_HAND.value + 50
+    assert line.reading
+
+
+def test_who_does_not_read_is_not_read_from() -> None:
+    line = Line()
+
+    def answer(data: bytes) -> None:
+        line.connection.answer([bytes(100_000)], 100_000)
+
+    line.act = answer
+    line.feed(frame(bytes(8)) * 200, 1_000_000)
+
+    assert len(line.frames) <= OUTPUT_BYTES.value // 100_000 + 2
+    assert not line.reading
+    assert line.metrics.counters == {OUTPUT_BYTES.metric: 1}
+    while not line.reading:
+        assert line.connection.take_output()
+    assert len(line.frames) == 200
+
+
+def test_who_has_said_all_still_gets_the_answers() -> None:
+    line = Line()
+    line.act = lambda data: line.slots.append(line.connection.slot())
+    line.feed(frame(bytes(8)), 100)
+
+    line.connection.receive(memoryview(b""))
+    assert line.close_reason is None
+    line.slots[0].complete([b"answer"])
+    assert line.connection.take_output() == [b"answer"]
+    assert line.close_reason is not None
+
+
+def test_half_a_frame_and_the_end_closes() -> None:
+    line = Line()
+    line.feed(frame(bytes(100))[:50], 100)
+
+    line.connection.receive(memoryview(b""))
+
+    assert line.close_reason is not None

@@ -1,0 +1,73 @@
+"""The three-node cluster in the simulation: unmodified nodes, acks=all through wire/client.py, a leader that loses power, all read back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raftka.runtime.simulated import World
+from tests.simulation.cluster import Cluster
+
+ROOT = Path(__file__).parent.parent.parent
+TOPIC = "trucks_gps"
+
+
+def run(seed: int, batches: int = 12, extra_delay_s: float = 0.0) -> tuple[str, list[bytes], list[bytes]]:
+    """(trace hash, acknowledged, read). The leader loses power in the middle, and comes back."""
+    with World(seed) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        if extra_delay_s:
+            world.network.delay("n1", "n2", 0.0002 + extra_delay_s, 0.001 + extra_delay_s)
+        client = cluster.client()
+        cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
+        producer_id = cluster.do(client, client.producer_id)
+        acknowledged: list[bytes] = []
+
+        async def produce() -> None:
+            for number in range(batches):
+                values = [b"%d-%d" % (number, i) for i in range(3)]
+                await client.produce(TOPIC, 0, values, producer_id, len(acknowledged))
+                acknowledged.extend(values)
+
+        client.runtime.spawn(produce, "produce")
+        assert world.run(lambda: len(acknowledged) >= 3 * batches // 2, at_most_s=30)
+        leader = cluster.leader_of(TOPIC, 0)
+        assert leader is not None
+        cluster.kill(leader, power_loss=True)
+        world.run(world.now + world.random("test").uniform(0.0, 3.0))
+        cluster.start(leader)
+        assert world.run(lambda: len(acknowledged) == 3 * batches, at_most_s=60), "produces did not go on"
+        reader = cluster.client("reader")
+        read = cluster.do(reader, lambda: reader.read_all(TOPIC, 0))
+        assert not world.failures
+        return world.trace_hash, acknowledged, read
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_acknowledged_is_read_back_once_and_in_order(seed: int) -> None:
+    _, acknowledged, read = run(seed)
+
+    assert read == acknowledged
+
+
+def test_every_seed_is_another_run_and_the_same_each_time() -> None:
+    hashes = [run(seed, batches=4)[0] for seed in range(20)]
+
+    assert len(set(hashes)) == 20
+    assert hashes[:5] == [run(seed, batches=4)[0] for seed in range(5)]
+
+
+def test_a_millisecond_makes_another_run() -> None:
+    assert run(7, batches=4)[0] != run(7, batches=4, extra_delay_s=0.001)[0]
+
+
+def test_the_hash_seed_of_the_process_does_not_matter() -> None:
+    script = "from tests.simulation.test_cluster import run; print(*[run(seed, batches=4)[0] for seed in range(3)])"
+
+    def hashes(hash_seed: str) -> str:
+        environment = {"PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"}
+        return subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert hashes("1") == hashes("2") == " ".join(run(seed, batches=4)[0] for seed in range(3)) + "\n"
