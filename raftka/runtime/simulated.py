@@ -30,6 +30,7 @@ from raftka.runtime.simulated_tasks import NodeStopped, Tasks
 
 TURN_S = (20e-6, 80e-6)  # what a turn takes a node
 OFFLOAD_S = (50e-6, 0.002)  # when work off the loop is done
+STANDSTILL = 100_000  # events at one time
 POISON = b"\xdd" * 65536  # what a received view holds after its turn
 TRACE = Struct("<dcHqq")  # time, kind, node, two numbers
 
@@ -139,10 +140,14 @@ class World:
         return until() or self._run(self.now + at_most_s, until)
 
     def _run(self, end: float, until: Callable[[], bool] | None) -> bool:
-        heap = self._heap
+        heap, still = self._heap, 0
         with self._guarded():
             while heap and heap[0][0] <= end:
-                self.now, _, action, a, b = heappop(heap)
+                when, _, action, a, b = heappop(heap)
+                if when > self.now:
+                    self.now, still = when, 0
+                elif (still := still + 1) > STANDSTILL:
+                    raise RuntimeError(f"{STANDSTILL} events at {when}: someone asks again and again for what is due already")
                 action(a, b)
                 if self._broken is not None:
                     raise self._broken

@@ -79,7 +79,6 @@ class Inode:
             if half:
                 self.content.extend(bytes(max(0, position - len(self.content))))  # the write had left a hole
                 self.content[position : position + len(half)] = bytes(len(half)) if zeros else half
-        self.synced += len(self.changes)
         self.changes.clear()
         for start, end in sorted(self.lost, reverse=True):
             if end >= len(self.content):

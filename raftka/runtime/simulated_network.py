@@ -89,7 +89,7 @@ class Pipe:
         world.push(arrival, self._arrive, piece)
 
     def _arrive(self, piece: bytes | None, _: object) -> None:
-        if self.link.cut or self.waiting or not self.target.node.machine.powered:
+        if self.link.cut or not self.target.node.machine.powered:
             self._wait(piece)
             return
         target = self.target

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
@@ -93,6 +94,16 @@ def test_a_seed_gives_the_same_run_in_another_process_with_another_hash_seed() -
 
 def test_one_delay_changed_by_a_millisecond_is_another_run() -> None:
     assert life(7) != life(7, late_s=0.001)
+
+
+def test_the_same_events_at_another_time_are_another_run() -> None:
+    def run(when: float) -> str:
+        world = World(1)
+        world.node("a").clock.call_at(when, lambda: None)
+        world.run(2.0)
+        return world.trace_hash
+
+    assert run(1.0) == run(1.0) != run(1.001)
 
 
 def test_echoes_come_back_whole_through_cuts_and_heals() -> None:
@@ -205,6 +216,36 @@ def test_clocks_of_nodes_differ_and_the_wall_clock_jumps() -> None:
     assert node.clock.now() == 1234.5678 + 1.05 * 11.0
 
 
+def test_no_timer_is_early_by_its_own_clock() -> None:
+    world = World(1)
+    dice = world.random("test")
+    for number in range(20):
+        machine = world.machine(f"n{number}")
+        machine.clock_offset_s, machine.clock_rate = dice.choice([0.0, 1.0, 1e6]) * dice.random(), dice.uniform(0.9, 1.1)
+        node = world.node(machine.name)
+        for _ in range(100):
+            when = node.clock.now() + dice.random()
+            node.clock.call_at(when, partial(not_before, node, when))
+    world.run(2.0)
+
+
+def not_before(node: Node, when: float) -> None:
+    assert node.clock.now() >= when
+
+
+def test_a_timer_waits_on_when_its_clock_is_set_back() -> None:
+    world = World(1)
+    node = world.node("a")
+    rung: list[float] = []
+    node.clock.call_at(1.0, lambda: rung.append(world.now))
+    world.machine("a").clock_offset_s = -2.0
+    world.run(2.9)
+    assert rung == []
+
+    world.run(4.0)
+    assert rung == [3.0]
+
+
 def test_offload_reports_results_and_exceptions() -> None:
     world = World(1)
     node = world.node("a")
@@ -251,6 +292,17 @@ def test_an_exception_in_a_callback_ends_the_world_loudly() -> None:
     world.node("a").clock.call_at(1.0, broken)
 
     with pytest.raises(ValueError, match="x"):
+        world.run(2.0)
+
+
+def test_a_world_that_does_not_get_on_says_so() -> None:
+    world = World(1)
+
+    def again() -> None:
+        world.at(world.now, again)
+
+    world.at(1.0, again)
+    with pytest.raises(RuntimeError, match="again and again"):
         world.run(2.0)
 
 

@@ -159,10 +159,16 @@ def test_power_that_goes_during_a_flush_leaves_it_undone() -> None:
     done: list[OSError | None] = []
     node.files.flush([file], done.append)
     world.kill("a", power_loss=True)
-    world.node("a")
+    node = world.node("a")
+    file = node.files.open("log")
+    file.append([b"new"])
+    world.disk("a").failing_syncs = 1
     world.run(1.0)
+    assert (content(world, "log"), done) == (b"new", [])
+    assert world.disk("a").failing_syncs == 1  # that flush never ended, not even with an error
 
-    assert (content(world, "log"), done) == (b"", [])
+    world.kill("a", power_loss=True)
+    assert content(world, "log") == b""
 
 
 def test_names_are_durable_after_sync_directory_only() -> None:
@@ -241,10 +247,11 @@ def test_syncs_in_place_fail_too_and_take_time() -> None:
 
     world.disk("a").sync_s = (0.5, 0.5)
     times: list[float] = []
-    node.clock.call_at(1.0, file.sync)
-    node.clock.call_at(1.1, lambda: times.append(world.now))
-    world.run(3.0)
-    assert 1.5 < times[0] < 1.6  # the node did nothing else meanwhile
+    for when, act in ((1.0, file.sync), (3.0, lambda: node.files.sync_directory(".")), (5.0, lambda: node.files.replace("x", b""))):
+        node.clock.call_at(when, act)
+        node.clock.call_at(when + 0.1, lambda: times.append(world.now))
+    world.run(9.0)
+    assert times == pytest.approx([1.5, 3.5, 6.0], abs=0.01)  # the node did nothing else meanwhile; replace syncs twice
 
 
 def test_a_slow_disk_flushes_late() -> None:
