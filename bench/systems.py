@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from bench.load import CACHE, SOURCES, BenchFailed, compiled
 from raftka.cluster.ask import ask_any, call
@@ -118,7 +119,7 @@ class System(ABC):
         self.ports.release()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def __enter__(self) -> "System":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -195,8 +195,8 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None
         ("out of order per key" if hashes else "out of order per truck", f"{verdict.out_of_order:,}"),
         ("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"),
     ]
-    if verdict.refused:
-        rows.append(("given up by the client", f"{verdict.refused:,}"))
+    if verdict.given_up:
+        rows.append(("never acknowledged", f"{verdict.given_up:,}"))
     if hashes:
         rows += [("sha256 of what was sent", verdict.sent_hash), ("sha256 of what was read", verdict.read_hash)]
     print()

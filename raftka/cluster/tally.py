@@ -26,7 +26,7 @@ class KeyTally:
 class Verdict:
     sent: int
     acknowledged: int
-    refused: int  # the client gave up on them and said so: not lost, but not delivered either
+    given_up: int  # sent and never acknowledged: not lost, but not delivered either
     read: int
     lost: int  # acknowledged and never read
     duplicated: int
@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        return not (self.lost or self.duplicated or self.out_of_order or self.refused) and self.sent_hash == self.read_hash
+        return not (self.lost or self.duplicated or self.out_of_order or self.given_up) and self.sent_hash == self.read_hash
 
 
 class Tally:
@@ -44,7 +44,6 @@ class Tally:
         self.keys = {key: KeyTally() for key in keys}
         self.acknowledged_of: dict[int, int] = {}  # by partition
         self.read_of: dict[int, int] = {}
-        self.refused = 0
 
     def send(self, key: bytes, value: bytes) -> int:
         """The number that the record must carry."""
@@ -59,9 +58,6 @@ class Tally:
         tally.partition = partition
         tally.acknowledged[number] = 1
         self.acknowledged_of[partition] = self.acknowledged_of.get(partition, 0) + 1
-
-    def refuse(self) -> None:
-        self.refused += 1
 
     def read(self, key: bytes, number: int, value: bytes, partition: int) -> None:
         tally = self.keys[key]
@@ -90,10 +86,11 @@ class Tally:
 
     def verdict(self) -> Verdict:
         tallies = self.keys.values()
+        sent = sum(len(t.acknowledged) for t in tallies)
         return Verdict(
-            sent=sum(len(t.acknowledged) for t in tallies),
+            sent=sent,
             acknowledged=self.acknowledged,
-            refused=self.refused,
+            given_up=sent - self.acknowledged,
             read=sum(len(t.times_read) - t.times_read.count(0) for t in tallies),
             lost=sum(1 for t in tallies for acked, read in zip(t.acknowledged, t.times_read, strict=True) if acked and not read),
             duplicated=sum(sum(t.times_read) - (len(t.times_read) - t.times_read.count(0)) for t in tallies),

@@ -7,15 +7,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError
 
 from raftka.cluster.tally import Tally
 
 IN_FLIGHT = 20_000  # records sent and not yet acknowledged: the client itself has no bound
-GIVE_UP_MS = 120_000
+GIVE_UP_MS = 60_000
 QUIET_SECONDS = 30.0  # so long may the end of a partition take to arrive
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broken connection is what this is about
@@ -44,23 +46,21 @@ class Sender:
         number = self._tally.send(key, value)
         future = self._producer.send(self._topic, key=key, value=value, headers=[("n", b"%d" % number)])
         future.add_callback(partial(self._acknowledged, key, number))
-        future.add_errback(self._refused)
+        future.add_errback(lambda error: self._slots.release())
 
     def finish(self) -> None:
         """Until every record is acknowledged or given up."""
-        self._producer.flush(timeout=GIVE_UP_MS / 1000)
+        with suppress(KafkaTimeoutError):
+            self._producer.flush(timeout=GIVE_UP_MS / 1000)
 
     def close(self) -> None:
-        self._producer.close(timeout=0)
+        with suppress(KafkaTimeoutError):
+            self._producer.close(timeout=0)
 
     def _acknowledged(self, key: bytes, number: int, metadata: Any) -> None:
         self._tally.acknowledge(key, number, metadata.partition)
         self._slots.release()
         self.on_acknowledged(key, number)
-
-    def _refused(self, error: BaseException) -> None:
-        self._tally.refuse()
-        self._slots.release()
 
 
 class Reader(threading.Thread):

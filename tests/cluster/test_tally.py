@@ -36,7 +36,9 @@ def test_acknowledged_and_not_read_is_lost() -> None:
 
 
 def test_not_acknowledged_and_not_read_is_not_lost() -> None:
-    assert tallied([r for r in ALL if r[1] < 2], acknowledged=2).lost == 0
+    verdict = tallied([r for r in ALL if r[1] < 2], acknowledged=2)
+
+    assert (verdict.lost, verdict.given_up, verdict.good) == (0, 2, False)
 
 
 def test_read_twice_is_duplicated() -> None:

@@ -1,0 +1,135 @@
+"""`./run soak`: the long runs. Each ends with the figure that must be 0, and exit code 1 when it is not.
+
+calm [--minutes 10]     load on all cores: no broker may be fenced, no election may happen
+kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing acknowledged may be lost
+file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines, in order per key
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench.load import load
+from bench.probe import until_acknowledged
+from bench.rows import THREE_NODES
+from bench.systems import Raftka
+from raftka.cluster import demo
+from raftka.cluster.ask import ask_any
+from raftka.cluster.tally import Tally
+from raftka.cluster.traffic import Reader, Sender
+
+TOPIC, PARTITIONS = "soak", 6
+EVENTS = ("broker_fenced", "controller_active", "isr_change_asked", "broker_process_gone")
+LIVE_SECONDS = (0.2, 2.0)  # of all three, between two kills
+
+
+def calm(minutes: float) -> bool:
+    """All cores busy; the metadata quorum and the sessions must not notice."""
+    with Raftka(3, THREE_NODES) as system:
+        system.start()
+        system.wait_ready()
+        targets = system.create_topic(TOPIC, PARTITIONS)
+        before, epochs = _events(system), _epochs(system)
+        ends, rates = time.monotonic() + 60 * minutes, []
+        while time.monotonic() < ends:
+            rates.append(load("produce -b 100000 -s 1000 -c 6 -d 5 -a -1", targets, system.pids, TOPIC, 10)["MBps"])
+            print(f"{(ends - time.monotonic()) / 60:5.1f} minutes left  {rates[-1]:6.1f} MB/s", flush=True)
+        new = Counter({name: count - before[name] for name, count in _events(system).items()})
+        elected = sum(_epochs(system)) - sum(epochs)
+    print(
+        f"fenced {new['broker_fenced']}  controllers elected {new['controller_active']}  leaders elected {elected}  ISR changes {new['isr_change_asked']}"
+    )
+    return not (new["broker_fenced"] or new["controller_active"] or elected)
+
+
+def _events(system: Raftka) -> Counter[str]:
+    text = "".join(node.plan.log_file.read_text() for node in system.processes.nodes.values())
+    return Counter({name: text.count(f'"{name}"') for name in EVENTS})
+
+
+def _epochs(system: Raftka) -> list[int]:
+    return [p.leader_epoch for p in ask_any(system.addresses, [TOPIC]).of(TOPIC)]
+
+
+def kill_all(rounds: int, seed: int) -> bool:
+    """The load never stops; each round ends when records are acknowledged again."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    keys = [b"key-%02d" % i for i in range(40)]
+    with Raftka(3) as system:
+        system.start()
+        system.wait_ready()
+        system.create_topic(TOPIC, PARTITIONS, {"min.insync.replicas": "2"})
+        tally, servers = Tally(keys), system.processes.bootstrap_servers
+        sender, reader = Sender(servers, TOPIC, tally), Reader(servers, TOPIC, PARTITIONS, tally)
+        stopped = threading.Event()
+        sending = threading.Thread(target=_send, args=(sender, keys, stopped), daemon=True)
+        reader.start()
+        sending.start()
+        for done in range(rounds):
+            stopped.wait(chance.uniform(*LIVE_SECONDS))
+            for node_id in (1, 2, 3):
+                system.signal(node_id, signal.SIGKILL)
+            for node_id in (1, 2, 3):
+                system.kill(node_id)
+            system.start()
+            seconds = until_acknowledged(system.addresses, TOPIC)
+            print(f"round {done + 1:4}  acknowledged {tally.acknowledged:9,}  read {tally.read_count:9,}  back after {seconds:.2f} s", flush=True)
+        stopped.set()
+        sending.join()
+        sender.finish()
+        reader.finish()
+        sender.close()
+    verdict = tally.verdict()
+    demo.report(verdict, (), hashes=False)
+    return not (verdict.lost or verdict.duplicated or verdict.out_of_order)
+
+
+def _send(sender: Sender, keys: list[bytes], stopped: threading.Event) -> None:
+    while not stopped.wait(0.01):
+        for key in keys:
+            sender.send(key, b"x" * 200)
+
+
+def file(mib: int, seed: int) -> bool:
+    """The demo's own way of sending a file, with one that is made here."""
+    with tempfile.TemporaryDirectory(prefix="raftka-soak-") as folder:
+        path = Path(folder) / "lines"
+        chance = random.Random(seed)
+        with path.open("wb") as out:
+            while out.tell() < mib * 2**20:
+                out.writelines(chance.randbytes(chance.randrange(40)).hex().encode() + b"\n" for _ in range(10_000))
+        return demo.play(demo.Lines(path), Path(folder) / "cluster", hashes=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./run soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("calm").add_argument("--minutes", type=float, default=10)
+    kills = commands.add_parser("kill-all")
+    kills.add_argument("--rounds", type=int, default=200)
+    lines = commands.add_parser("file")
+    lines.add_argument("--mib", type=int, default=1024)
+    for command in (kills, lines):
+        command.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    match options.command:
+        case "calm":
+            good = calm(options.minutes)
+        case "kill-all":
+            good = kill_all(options.rounds, options.seed)
+        case _:
+            good = file(options.mib, options.seed)
+    print("good" if good else "FAILED")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
