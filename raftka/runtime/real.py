@@ -173,7 +173,7 @@ class RealRuntime:
                 return
             try:
                 turns = 0
-                while turns < TURNS_IN_A_ROW and network.turn():
+                while turns < TURNS_IN_A_ROW and not self._stopped and network.turn():
                     turns += 1
             except Exception as error:  # handlers answer for their own errors; this is a core part
                 self.fail(error)

@@ -11,6 +11,7 @@ from raftka.broker.handlers import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
     produce,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "init_producer_id",
     "list_offsets",
     "metadata",
+    "offset_for_leader_epoch",
     "produce",
 ]
