@@ -185,7 +185,9 @@ def test_unknown_tags_are_skipped(tags: bytes) -> None:
 def test_unknown_tags_between_known_ones_are_skipped() -> None:
     state = b"\x0d" + (7).to_bytes(4, "big") + (9).to_bytes(8, "big") + b"\0"
     body = bytes(8) + b"\x7f\xff\xff\xff" + b"\0" + bytes(8) + b"\1\1\1"
-    row = request(FETCH, 15, body + b"\3" + b"\x63\2??" + b"\1" + state + b"\x05\1?")
+    data = body + b"\3" + b"\x63\2??" + b"\1" + state + b"\x05\1?"
+    row, end = FETCH.decode_request(15, memoryview(data))
+    assert end == len(data)
     assert (row.replica_state.replica_id, row.replica_state.replica_epoch) == (7, 9)
 
 

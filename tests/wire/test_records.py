@@ -180,6 +180,19 @@ def test_records_that_are_none(body: bytes, count: int) -> None:
         list(records_of(batch_with(body, count)))
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (sized(b"\0\0\0\x20abc\1\0"), "a field of 16 bytes with 5 to come"),
+        (b"\x20\0\0\0\1\1\0", "a record of 16 bytes with 6 to come"),
+        (b"\0\0\0\0\1\1\0", "a record of 0 bytes"),
+    ],
+)
+def test_sizes_are_refused_before_anything_is_taken(body: bytes, says: str) -> None:
+    with pytest.raises(ProtocolError, match=says):
+        list(records_of(batch_with(body)))
+
+
 def test_the_headers_of_a_record_are_limited() -> None:
     count = HEADERS_OF_RECORD.value
 
