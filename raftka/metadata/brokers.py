@@ -30,7 +30,7 @@ class Sessions:
         self._applied[broker_id] = applied_offset
 
     def forget(self, broker_id: int) -> None:
-        self._ends.pop(broker_id, None)
+        """Its process has ended: another one that registers in its place need not wait."""
         self._applied.pop(broker_id, None)
 
     def ends(self, broker_id: int) -> float:

@@ -127,7 +127,7 @@ class Controller:
                 case BrokerRegistered(broker_id):
                     self._shutdown_at.pop(broker_id, None)
                 case BrokerFenced(broker_id) | BrokerUnregistered(broker_id):
-                    self.sessions.forget(broker_id)  # a process that takes its place need not wait
+                    self.sessions.forget(broker_id)
 
     def deadline(self) -> float:
         """When tick() wants to run; inf: never."""

@@ -64,12 +64,12 @@ def when_back(image: MetadataImage, back: int, alive: Alive, unclean: Unclean) -
 
 
 def to_preferred(image: MetadataImage, most: int) -> list[Record]:
-    """Give up to `most` partitions back to their first replica where that is in the ISR and alive."""
+    """Give up to `most` partitions back to their first replica where that is in the ISR (and so alive, as there is a leader)."""
     records: list[Record] = []
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             first = partition.replicas[0]
-            if partition.leader in (first, NO_LEADER) or first not in partition.isr or not image.alive(first):
+            if partition.leader in (first, NO_LEADER) or first not in partition.isr:
                 continue
             if len(records) == most:
                 return records

@@ -186,8 +186,7 @@ def big_world(topics: int) -> World:
         world.register(broker_id)
         world.decide(Heartbeat(broker_id, world.image.brokers[broker_id].epoch, world.image.offset))
     for first in range(0, topics, 1000):
-        outcome = world.controller.decide(CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000))), world.context())
-        world.controller.replay(world.image.offset + 1, outcome.records)
+        world.decide(CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000))))
     return world
 
 
@@ -210,6 +209,32 @@ def test_with_5000_topics_a_new_one_takes_a_millisecond_and_a_heartbeat_20_micro
     assert fastest(world, [CreateTopics((NewTopic(f"new{each}", 1, 3),)) for each in range(30)]) < 0.001
     epoch = world.image.brokers[1].epoch
     assert fastest(world, [Heartbeat(1, epoch, world.image.offset) for _ in range(100)]) < 0.00002
+
+
+def test_leadership_goes_back_a_thousand_partitions_at_a_time() -> None:
+    world = big_world(4000)
+    world.decide(BrokerLost(1, world.image.brokers[1].epoch))
+    world.register(1)
+    epochs = {each.broker_id: each.epoch for each in world.image.brokers.values()}
+    world.decide(Heartbeat(1, epochs[1], world.image.offset))
+    led = [(topic.topic_id, topic.partitions[0]) for topic in world.image.topics.values()]
+    for broker_id in (2, 3):
+        isr = tuple((each, epochs[each]) for each in (1, 2, 3))
+        mine = tuple(Change(topic_id, 0, each.leader_epoch, each.partition_epoch, isr) for topic_id, each in led if each.leader == broker_id)
+        world.decide(AlterPartition(broker_id, epochs[broker_id], mine))
+
+    world.now = 7.0
+    for broker_id in (1, 2, 3):
+        world.decide(Heartbeat(broker_id, epochs[broker_id], world.image.offset))
+    first = world.controller.tick(world.context())
+    world.carry_out(first)
+    world.now = 14.0
+    for broker_id in (1, 2, 3):
+        world.decide(Heartbeat(broker_id, epochs[broker_id], world.image.offset))
+    second = world.controller.tick(world.context())
+
+    preferred = sum(topic.partitions[0].replicas[0] == 1 for topic in world.image.topics.values())
+    assert (len(first.records), len(second.records)) == (1000, preferred - 1000)
 
 
 def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
