@@ -42,10 +42,9 @@ def calm(minutes: float) -> bool:
             print(f"{(ends - time.monotonic()) / 60:5.1f} minutes left  {rates[-1]:6.1f} MB/s", flush=True)
         new = Counter({name: count - before[name] for name, count in _events(system).items()})
         elected = sum(_epochs(system)) - sum(epochs)
-    print(
-        f"fenced {new['broker_fenced']}  controllers elected {new['controller_active']}  leaders elected {elected}  ISR changes {new['isr_change_asked']}"
-    )
-    return not (new["broker_fenced"] or new["controller_active"] or elected)
+    figures = {"brokers fenced": new["broker_fenced"], "controllers elected": new["controller_active"], "leaders elected": elected}
+    print("  ".join(f"{name} {count}" for name, count in figures.items()), f" ISR changes {new['isr_change_asked']}")
+    return not any(figures.values())
 
 
 def _events(system: Raftka) -> Counter[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.load import CACHE, SOURCES, BenchFailed, compiled
-from raftka.cluster.ask import ask_any, call
+from raftka.cluster.ask import PartitionView, ask_any, call
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
@@ -104,15 +104,20 @@ class System(ABC):
     def wait_for_topic(self, topic: str, partitions: int) -> list[str]:
         """Until every broker knows every leader, and every replica is in sync."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            views = [ask_any([address], [topic]) for address in self.addresses]
-            known = [[p for p in view.of(topic) if p.leader >= 0 and len(p.isr) == self.size] for view in views]
-            if all(len(found) == partitions for found in known):
-                hosts = [views[0].leader_address(topic, p) for p in range(partitions)]
-                return [f"{host}:{port}/{p}" for p, (host, port) in enumerate(hosts)]
+        while not all(len(self._healthy(address, topic)) == partitions for address in self.addresses):
             if time.monotonic() > deadline:
                 raise BenchFailed(f"{self.name}: {topic} is not served by all")
             time.sleep(0.02)
+        view = ask_any(self.addresses, [topic])
+        hosts = [view.leader_address(topic, p) for p in range(partitions)]
+        return [f"{host}:{port}/{p}" for p, (host, port) in enumerate(hosts)]
+
+    def _healthy(self, address: tuple[str, int], topic: str) -> list[PartitionView]:
+        try:
+            view = ask_any([address], [topic])
+        except OSError:
+            return []
+        return [p for p in view.of(topic) if p.leader in view.brokers and len(p.isr) == self.size]
 
     def stop(self) -> None:
         """Everything is killed and removed."""
