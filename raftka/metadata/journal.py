@@ -97,6 +97,11 @@ class Journal:
     def last(self) -> Entry:
         return self.entries[-1]
 
+    @property
+    def snapshot_index(self) -> int:
+        """0: there is none."""
+        return self.snapshot.index if self.snapshot is not None else 0
+
     def term_at(self, index: int) -> int | None:
         """The term of the entry at `index`, the base's too; None if it is not here."""
         at = index - self.entries[0].index

@@ -106,7 +106,8 @@ class RaftCore:
     @property
     def wants_snapshot(self) -> bool:
         """The journal has grown by `snapshot_every_bytes`: call `snapshot` when the state machine's state is at hand."""
-        return self._wanted_snapshot is None and self.journal.written_bytes >= self._config.snapshot_every_bytes
+        grown = self.journal.written_bytes >= self._config.snapshot_every_bytes
+        return grown and self._wanted_snapshot is None and self._commit_index > self.journal.snapshot_index
 
     # what comes in
 
@@ -169,7 +170,16 @@ class RaftCore:
 
     def identify(self, cluster_id: str) -> None:
         """The cluster's id, as its first record says: from now on voters of another one are refused. Raises WrongDirectory."""
-        self.journal.set_cluster_id(cluster_id)
+        if self.journal.cluster_id != cluster_id:
+            self.journal.set_cluster_id(cluster_id)
+            self._untouched = False
+            self._voter.membership.announce()
+
+    def stop(self) -> None:
+        """Nothing more comes or goes; who waits for a read learns that it was not answered."""
+        self._voter.lost_leadership()
+        self._give_answers()
+        self.journal.close()
 
     # time
 
@@ -201,8 +211,9 @@ class RaftCore:
         if self._wanted_snapshot is None:
             return
         (index, state), self._wanted_snapshot = self._wanted_snapshot, None
-        if self.journal.snapshot is None or index > self.journal.snapshot.index:
+        if index > self.journal.snapshot_index:
             self.journal.compact(index, state, keep_from=self._keep_from(index))
+        self.journal.written_bytes = 0
 
     def _keep_from(self, index: int) -> int:
         """Some entries stay, so that who is a little late needs no snapshot; in all at most a quarter of what leads to the next one."""
@@ -235,8 +246,13 @@ class RaftCore:
         self._commit_index = voter.commit_index
         self._outbox += voter.outbox
         voter.outbox = []
-        while voter.answers:
-            done, index = voter.answers.pop(0)
+        self._give_answers()
+
+    def _give_answers(self) -> None:
+        """Each once, also if one of those who are called raises."""
+        answers = self._voter.answers
+        while answers:
+            done, index = answers.pop(0)
             done(index)
 
     # what goes out

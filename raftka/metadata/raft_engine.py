@@ -76,6 +76,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.send_now = False  # a round of append_entries need not wait for the heartbeat
         self.sequence = 0  # of the last round; echoed in every answer
         self._sent: dict[int, list[tuple[int, int]]] = {}  # voter -> (last index, bytes) of what it has not acknowledged
+        self._again_since: dict[int, int] = {}  # voter -> the round in which it was sent again what it had missed
         self._attempts = 0  # elections begun since a leader was heard
         self._heard = NEVER  # when the present leader was heard last
         self._prevotes: set[int] = set()
@@ -110,8 +111,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLog = LogOfSyncObj(journal)
         self._SyncObj__needLoadDumpFile = False
         self._SyncObj__raftCurrentTerm, self._SyncObj__votedForNodeId = journal.term, journal.vote
-        known = journal.snapshot.index if journal.snapshot is not None else 0
-        self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = known
+        self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = journal.snapshot_index
         self.election_at = election_at
 
     def _use_clock(self) -> None:
@@ -264,7 +264,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.election_at = min(self.election_at, self.now + self.config.quick * (0.4 + 1.6 * self.random.random()))
 
     def _state_changed(self, old: int, new: int) -> None:
-        self._sent = {}
+        self._sent, self._again_since = {}, {}
         if new == LEADER:
             self._voted_for_me, self._attempts = set(), 0
         if old == LEADER:
@@ -274,23 +274,18 @@ class Engine(SyncObj):  # type: ignore[misc]
     # the log
 
     def _SyncObj__getEntries(self, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
-        """At most one batch; where SyncObj wants all that follows an entry, it only asks whether something does."""
+        """At most one batch. Where SyncObj wants all that follows an entry, it is to drop it: it sees only what the leader has otherwise."""
         entries = self.journal.entries
         if fromIDx is None or fromIDx < entries[0].index:
             return []
         at = fromIDx - entries[0].index
         if maxSizeBytes is None:
-            return entries[at : at + (count or 2)]
+            return entries[at : at + (count or 1 + (self._conflict is not None))]
         end, size = at, 0
         while end < len(entries) and size < self.config.batch_bytes:
             size += len(entries[end].command)
             end += 1
         return entries[at:end]
-
-    def _SyncObj__deleteEntriesFrom(self, fromIDx: int) -> None:
-        """SyncObj would drop everything behind the last entry it was told of; only what the leader has otherwise goes."""
-        if fromIDx == self._conflict:
-            self.journal.cut(fromIDx)
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """What is committed is handed out by RaftCore. True: tell the followers at once."""
@@ -356,12 +351,17 @@ class Engine(SyncObj):  # type: ignore[misc]
         """Everything up to `index` has arrived there."""
         if sent := self._sent.get(node.id):
             self._sent[node.id] = [item for item in sent if item[0] > index]
-        self.send_now |= self.next_index[node] <= self.journal.last.index
+        self.send_now |= self.next_index[node] <= self.journal.last.index and not self._window_full(node)
 
     def send_again_from(self, node: Node, index: int) -> None:
+        """Something was lost on the way. Answers to what was sent before say so once each; only the first one counts."""
+        self._again_since[node.id] = self.sequence + 1
         self.next_index[node] = index
         self._sent.pop(node.id, None)
         self.send_now = True
+
+    def is_stale(self, node: Node, sequence: int) -> bool:
+        return sequence < self._again_since.get(node.id, 0)
 
     def send(self, node: Node, message: Message) -> None:
         self.outbox.append((node.id, message))

@@ -68,6 +68,11 @@ class Membership:
         self._nonces.pop(peer, None)
         self._reports.pop(peer, None)
 
+    def announce(self) -> None:
+        """Something that others should know has changed."""
+        for peer in sorted(self._up):
+            self._hello(peer, ask=False)
+
     def heard(self, peer: int, hello: Message) -> bool:
         """Take a report. True: the peer is newly introduced."""
         new = self._nonces.get(peer) != hello["nonce"]
@@ -112,8 +117,7 @@ class Membership:
 
     def _become(self, standing: Standing) -> None:
         self._journal.set_standing(standing)
-        for peer in sorted(self._up):
-            self._hello(peer, ask=False)
+        self.announce()
 
     def _hello(self, peer: int, ask: bool) -> None:
         journal = self._journal

@@ -33,9 +33,9 @@ REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the 
 
 
 def check_message(message: Any) -> None:
-    """Raises MalformedMessage."""
+    """Raises MalformedMessage. A field too much is a newer version's, and no harm."""
     shape = SHAPES.get(str(message.get("type"))) if isinstance(message, dict) else None
-    if shape is None or len(message) != len(shape) + 1:
+    if shape is None:
         raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
     for name, kind in shape.items():
         value = message.get(name)

@@ -76,8 +76,6 @@ class Voter(Engine):
         self.membership.step(self.now)
         self._try_transfer()
         self._onTick()
-        if self.state == LEADER and self.send_now:
-            self._SyncObj__sendAppendEntries()
         self._confirm()
 
     def deadline(self) -> float:
@@ -236,14 +234,15 @@ class Voter(Engine):
         if not self._of_this_term(node, message) or not 0 < index <= self.journal.last.index + 1:
             return
         if not self._counts(node, message):
-            if message["reset"]:
+            if message["reset"] and not self.is_stale(node, message["seq"]):
                 self.send_again_from(node, index)
             elif message["success"]:
                 self.next_index[node] = max(self.next_index[node], index)
                 self.acknowledged(node, index - 1)
             return
         if message["reset"]:
-            self.send_again_from(node, max(index, self.match_index[node] + 1))
+            if not self.is_stale(node, message["seq"]):
+                self.send_again_from(node, max(index, self.match_index[node] + 1))
             message = message | {"reset": False}
         sent_up_to = self.next_index[node]
         self.stock_receive(node, message)

@@ -35,6 +35,9 @@ class Node:
         self.rate, self.offset = 1.0, 0.0  # of its clock
         self.applied: list[Committed | Snapshot] = []
         self.on_applied: Callable[[Node, Committed | Snapshot], None] = lambda node, item: None
+        self.state_at: Callable[[int], bytes] | None = None  # the state machine's state, where it makes snapshots
+        self.on_stepped: Callable[[Node], None] = lambda node: None
+        self.on_start: Callable[[Node], None] = lambda node: None
         self._turn_at = FOREVER
 
     def now(self) -> float:
@@ -48,6 +51,7 @@ class Node:
         journal = Journal.open(self.disk, "raft", self.id)  # type: ignore[arg-type]
         self.core = RaftCore(self.id, self.cluster.voters, journal, random, self.now(), self.cluster.config)
         self._turn_at = FOREVER
+        self.on_start(self)
         self.wake()
 
     def stop(self, *, power: bool = False) -> None:
@@ -74,6 +78,7 @@ class Node:
         if self.paused or self.core.journal.syncing:
             return  # resume and synced make a turn
         self.core.step(self.now())
+        self.on_stepped(self)
         if self.core.unsynced:
             files = self.core.take_sync()
             self.cluster.after(self.cluster.disk_delay(self.id), self._flushed, (self.life, files))
@@ -98,6 +103,8 @@ class Node:
             for item in [items] if isinstance(items, Snapshot) else items:
                 self.applied.append(item)
                 self.on_applied(self, item)
+        if self.state_at is not None and self.core.wants_snapshot and self.applied:
+            self.core.snapshot(self.applied[-1].index, self.state_at(self.applied[-1].index))
         self._turn(max(self.cluster.now, (self.core.next_deadline() - self.offset) / self.rate + 1e-6))
 
     def resume(self) -> None:
@@ -183,6 +190,10 @@ class Cluster:
         if net.fifo:
             arrives = self._last[sender, receiver] = max(arrives, self._last.get((sender, receiver), 0.0))
         self.at(arrives, self._arrive, (sender, receiver, self.nodes[sender].life, self.nodes[receiver].life, message))
+
+    def arrive_again(self, sender: int, receiver: int, message: Message) -> None:
+        """A duplicate, or one that comes late."""
+        self._arrive(sender, receiver, self.nodes[sender].life, self.nodes[receiver].life, message)
 
     def _arrive(self, sender: int, receiver: int, sent_in: int, for_life: int, message: Message) -> None:
         node = self.nodes[receiver]

@@ -1,0 +1,286 @@
+"""Random faults against the metadata quorum: `python -m tests.metadata.raft.fuzz --seeds A-B [--jobs N]`.
+
+Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without loss of power, of one or of all, lost disks, pauses,
+one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte. Exit 1 with the first violations, if there are any.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing import Pool
+from random import Random
+from typing import Any
+
+import msgpack
+import pysyncobj.syncobj
+
+from raftka.metadata.raft import MalformedMessage, NotLeader, ProposalsFull, RaftConfig, SafetyViolated
+from tests.metadata.raft.cluster import Cluster, Node
+from tests.metadata.raft.disk import MemoryFiles
+from tests.metadata.raft.oracle import Oracle, Violation
+
+SECONDS = 20.0
+PROPOSALS = 100
+FAULTS = ("crash", "power", "power_all", "pause", "one_way", "isolate", "split", "loss", "slow", "transfer", "slow_disk", "wipe", "silent")
+
+
+class Run:
+    def __init__(self, seed: int) -> None:
+        self.seed, self.random = seed, Random(f"fuzz/{seed}")
+        random = self.random
+        config = RaftConfig(
+            batch_bytes=random.choice((100, 2000, 100_000)),
+            window_bytes=random.choice((200, 4000, 400_000)),
+            chunk_bytes=random.choice((100, 300, 5000)),
+            snapshot_every_bytes=random.choice((1000, 3000, 20_000)),
+            retain_entries=random.choice((0, 3, 30)),
+        )
+        self.cluster = Cluster(random.choice((3, 3, 3, 5)), seed, config, start=False)
+        self.oracle = Oracle(self.cluster)
+        self.accepted, self.faults, self.began = 0, [], 0
+        self.loss, self.slow_net, self.slow_disk = 0.0, 1.0, 1.0
+        self._weather()
+
+    def _weather(self) -> None:
+        """What holds for the whole run: the network's and the disks' usual delays, the clocks."""
+        random, cluster = self.random, self.cluster
+        base, jitter = random.choice(((0.0005, 0.001), (0.002, 0.02), (0.02, 0.02), (0.001, 0.15)))
+        disk = random.choice((0.0005, 0.003, 0.03))
+        duplicates = random.choice((0.0, 0.0, 0.03))
+        self.usual_loss = self.loss = random.choice((0.0, 0.0, 0.02))
+        cluster.net.fifo = random.random() < 0.75
+        cluster.net.delay = lambda a, b: (base + jitter * cluster.random.random()) * self.slow_net
+        cluster.net.drop = lambda a, b, message: self._dropped(a, b, message, duplicates)
+        cluster.net.wire = (lambda message: msgpack.unpackb(msgpack.packb(message))) if self.seed % 8 == 0 else lambda message: message
+        cluster.disk_delay = lambda node: disk * (0.5 + cluster.random.random()) * self.slow_disk
+        for node in cluster.nodes.values():
+            node.rate, node.offset = random.uniform(0.95, 1.05), random.uniform(0, 1000)
+            node.on_start = self.oracle.started
+
+    def _dropped(self, a: int, b: int, message: Any, duplicates: float) -> bool:
+        random = self.cluster.random
+        if duplicates and random.random() < duplicates:
+            self.cluster.after(random.random() * 0.3, self.cluster.arrive_again, (a, b, message))
+        return bool(self.loss and random.random() < self.loss)
+
+    def play(self) -> None:
+        cluster = self.cluster
+        for voter in cluster.voters:
+            cluster.after(self.random.random() * 0.05, cluster.start, (voter,))
+        for number in range(PROPOSALS):
+            cluster.at(self.random.uniform(0.5, SECONDS), self._propose, (number,))
+        for when in sorted(self.random.uniform(0.3, SECONDS) for _ in range(30)):
+            cluster.at(when, self._read)
+        for when in sorted(self.random.uniform(1.0, SECONDS - 1) for _ in range(20)):
+            cluster.at(when, self.oracle.logs_match)
+        self._plan_faults()
+        cluster.run(SECONDS)
+        self._heal()
+
+    def _plan_faults(self) -> None:
+        count = self.random.randrange(5, 10)
+        kinds = ["crash", self.random.choice(("power", "power_all"))] + [self.random.choice(FAULTS) for _ in range(count - 2)]
+        for kind in kinds:
+            self.cluster.at(self.random.uniform(0.1, SECONDS - 2), self._fault, (kind,))
+
+    # what clients do
+
+    def _propose(self, number: int) -> None:
+        leaders = [node for node in self.cluster.nodes.values() if node.alive and not node.paused and node.core.active]
+        if not leaders:
+            self.cluster.after(0.2, self._propose, (number,))
+            return
+        node = self.random.choice(leaders)
+        try:
+            node.core.propose(b"%d/" % number + b"x" * self.random.choice((1, 30, 150)))
+        except (NotLeader, ProposalsFull):
+            self.cluster.after(0.05, self._propose, (number,))
+            return
+        self.accepted += 1
+        node.wake()
+
+    def _read(self) -> None:
+        leaders = [node for node in self.cluster.nodes.values() if node.alive and not node.paused and node.core.state == "leader"]
+        for node in leaders:
+            self.oracle.read(node)
+
+    # what goes wrong
+
+    def _fault(self, kind: str) -> None:
+        self.faults.append((round(self.cluster.now, 3), kind))
+        getattr(self, f"_{kind}")()
+
+    def _someone(self) -> Node | None:
+        """Rather the leader than another."""
+        living = [node for node in self.cluster.nodes.values() if node.alive]
+        leaders = [node for node in living if node.core.state == "leader"]
+        return self.random.choice(leaders if leaders and self.random.random() < 0.5 else living) if living else None
+
+    def _later(self, low: float, high: float) -> float:
+        return self.random.uniform(low, high)
+
+    def _down(self, node: Node | None, *, power: bool, silent: bool = False) -> None:
+        if node is not None:
+            self.cluster.crash(node.id, power=power, silent=silent)
+            self.cluster.after(self._later(0.01, 4.0), self._up, (node,))
+
+    def _up(self, node: Node) -> None:
+        if not node.alive:
+            self.cluster.start(node.id)
+
+    def _crash(self) -> None:
+        self._down(self._someone(), power=False)
+
+    def _silent(self) -> None:
+        self._down(self._someone(), power=True, silent=True)
+
+    def _power(self) -> None:
+        self._down(self._someone(), power=True)
+
+    def _power_all(self) -> None:
+        for node in self.cluster.nodes.values():
+            self._down(node if node.alive else None, power=True)
+
+    def _wipe(self) -> None:
+        """A disk is lost, never a second one before the first is made good."""
+        node = self._someone()
+        if node is not None and all(other.alive and other.core.formed for other in self.cluster.nodes.values()):
+            self._down(node, power=True)
+            node.disk = MemoryFiles()
+
+    def _pause(self) -> None:
+        if (node := self._someone()) is not None:
+            node.paused = True
+            self.cluster.after(self._later(0.05, 4.0), self._resume, (node, node.life))
+
+    def _resume(self, node: Node, life: int) -> None:
+        if node.life == life and node.paused:
+            node.resume()
+
+    def _cut(self, links: Iterator[tuple[int, int]]) -> None:
+        cut = set(links) - self.cluster.net.cut
+        self.cluster.net.cut |= cut
+        self.cluster.after(self._later(0.1, 5.0), self._mend, (cut,))
+
+    def _mend(self, cut: set[tuple[int, int]]) -> None:
+        self.cluster.net.cut -= cut
+
+    def _one_way(self) -> None:
+        a, b = self.random.sample(self.cluster.voters, 2)
+        self._cut(iter([(a, b)]))
+
+    def _isolate(self) -> None:
+        if (node := self._someone()) is not None:
+            self._cut(link for other in self.cluster.voters for link in ((node.id, other), (other, node.id)))
+
+    def _split(self) -> None:
+        side = set(self.random.sample(self.cluster.voters, self.random.randrange(1, len(self.cluster.voters))))
+        self._cut((a, b) for a in self.cluster.voters for b in self.cluster.voters if (a in side) != (b in side))
+
+    def _loss(self) -> None:
+        self.loss = self.random.uniform(0.05, 0.4)
+        self.cluster.after(self._later(0.5, 4), setattr, (self, "loss", self.usual_loss))
+
+    def _slow(self) -> None:
+        self.slow_net = self.random.choice((5.0, 30.0))
+        self.cluster.after(self._later(0.5, 4), setattr, (self, "slow_net", 1.0))
+
+    def _slow_disk(self) -> None:
+        self.slow_disk = self.random.choice((10.0, 100.0))
+        self.cluster.after(self._later(0.5, 4), setattr, (self, "slow_disk", 1.0))
+
+    def _transfer(self) -> None:
+        for node in self.cluster.nodes.values():
+            if node.leads and not node.paused:
+                node.core.transfer(self.random.choice(self.cluster.voters))
+                node.wake()
+
+    # the end
+
+    def _heal(self) -> None:
+        """All faults end. Then a leader comes, takes proposals, and everyone catches up with it."""
+        cluster = self.cluster
+        cluster.net.cut.clear()
+        self.loss = self.usual_loss = 0.0
+        self.slow_net = self.slow_disk = 1.0
+        for node in cluster.nodes.values():
+            if not node.alive:
+                cluster.start(node.id)
+            elif node.paused:
+                node.resume()
+        self.oracle.check(cluster.run(15, lambda: self.accepted >= PROPOSALS), f"only {self.accepted} proposals were taken, 15 s after all healed")
+        self.oracle.check(cluster.run(15, self._all_equal), f"{self.oracle.applied} of {self.oracle.highest} are applied 15 s after all healed")
+        self.oracle.logs_match()
+        self.oracle.nothing_lost()
+
+    def _all_equal(self) -> bool:
+        leader = self.cluster.leader
+        return leader is not None and all(self.oracle.applied[voter] == leader.core.last_index for voter in self.cluster.voters)
+
+
+def run_seed(seed: int) -> Run:
+    """Raises Violation."""
+    run = Run(seed)
+    try:
+        run.play()
+    except (SafetyViolated, MalformedMessage) as error:
+        raise Violation(f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}") from error
+    except Violation:
+        raise
+    except Exception as error:
+        raise Violation(f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}") from error
+    return run
+
+
+def _outcome(seed: int) -> tuple[int, str | None, int, int, int]:
+    try:
+        run = run_seed(seed)
+    except Violation as violation:
+        return seed, str(violation), 0, 0, 0
+    return seed, None, run.accepted, len(run.faults), run.oracle.reads
+
+
+def lines_of_syncobj(seed: int) -> tuple[int, int]:
+    """How many lines of pysyncobj's syncobj.py one seed executes (without those that define), and how many the file has."""
+    path, seen = pysyncobj.syncobj.__file__, set()
+
+    def local(frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            seen.add(frame.f_lineno)
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == path else None)
+    try:
+        run_seed(seed)
+    finally:
+        sys.settrace(before)
+    with open(path) as source:
+        return len(seen), sum(1 for _ in source)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0-99", help="A-B, both included")
+    parser.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
+    first, last = (int(part) for part in arguments.seeds.split("-"))
+    began, violations, proposals, faults, reads = time.monotonic(), [], 0, 0, 0
+    with Pool(arguments.jobs) as pool:
+        for seed, violation, accepted, struck, answered in pool.imap_unordered(_outcome, range(first, last + 1), chunksize=4):
+            proposals, faults, reads = proposals + accepted, faults + struck, reads + answered
+            if violation is not None:
+                violations.append(seed)
+                print(violation, flush=True)
+    seconds = time.monotonic() - began
+    executed, whole = lines_of_syncobj(first)
+    print(
+        f"{last - first + 1} seeds, {proposals} proposals, {faults} faults, {reads} reads, {seconds:.0f} s: {len(violations)} violations {violations[:20]}"
+    )
+    print(f"lines of pysyncobj's syncobj.py that seed {first} executed: {executed} of {whole}")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

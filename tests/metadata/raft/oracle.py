@@ -1,0 +1,105 @@
+"""What must hold in every run of the quorum, whatever fails: Raft's own promises and linearizable reads. Watches a Cluster, changes nothing."""
+
+from zlib import crc32
+
+from raftka.metadata.raft import Committed, Snapshot
+from raftka.metadata.raft_types import Entry
+from tests.metadata.raft.cluster import Cluster, Node
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+def link(before: int, index: int, term: int, data: bytes) -> int:
+    return crc32(data, crc32(b"%d/%d" % (index, term), before))
+
+
+class Oracle:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.committed: dict[int, Committed] = {}  # the first word of any node
+        self.chain: dict[int, int] = {0: 0}  # index -> checksum over all entries up to there: a state machine's state
+        self.leaders: dict[int, int] = {}  # term -> who led it
+        self.complete_in: set[int] = set()  # terms whose leader was checked
+        self.applied: dict[int, int] = {}  # node -> last index in its present life
+        self.highest = 0  # index, as anyone has seen it
+        self.reads = self.snapshots = 0
+        for node in cluster.nodes.values():
+            node.on_applied = self.applies
+            node.on_stepped = self.stepped
+            node.state_at = self.state_at
+
+    def check(self, right: bool, what: str) -> None:
+        if not right:
+            raise Violation(f"seed {self.cluster.seed}, at {self.cluster.now:.4f}: {what}")
+
+    def started(self, node: Node) -> None:
+        self.applied[node.id] = 0
+
+    def stepped(self, node: Node) -> None:
+        """Election safety: at most one leader in a term. Leader completeness: it has all that was committed before."""
+        if node.core.state != "leader":
+            return
+        term = node.core.term
+        if self.leaders.setdefault(term, node.id) != node.id:
+            self.check(False, f"{self.leaders[term]} and {node.id} lead term {term}")
+        if term not in self.complete_in:
+            self.complete_in.add(term)
+            self._complete(node)
+
+    def _complete(self, node: Node) -> None:
+        journal = node.core.journal
+        for index in range(journal.base.index + 1, self.highest + 1):
+            entry = self.committed[index]
+            self.check(entry.term > node.core.term or journal.term_at(index) == entry.term, f"leader {node.id} lacks committed entry {index}")
+
+    def applies(self, node: Node, item: Committed | Snapshot) -> None:
+        """State machine safety: one entry for each index, each in its turn, on every node."""
+        last = self.applied[node.id]
+        self.applied[node.id] = item.index
+        if isinstance(item, Snapshot):
+            self.snapshots += 1
+            self.check(item.index > last, f"{node.id} falls back from {last} to a snapshot at {item.index}")
+            self.check(item.state.split()[0] == b"%d" % self.chain[item.index], f"{node.id} got a snapshot with another history at {item.index}")
+            return
+        self.check(item.index == last + 1, f"{node.id} applies {item.index} after {last}")
+        if item.index not in self.committed:
+            self.committed[item.index] = item
+            self.chain[item.index] = link(self.chain[item.index - 1], item.index, item.term, item.data)
+            self.highest = max(self.highest, item.index)
+        self.check(self.committed[item.index] == item, f"{node.id} applies another entry at {item.index}")
+
+    def state_at(self, index: int) -> bytes:
+        return b"%d " % self.chain[index] + b"s" * 700  # some chunks long
+
+    def read(self, node: Node) -> None:
+        """Linearizable: whatever anyone had seen committed when the read began is part of its answer."""
+        seen = self.highest
+
+        def done(index: int | None) -> None:
+            self.reads += index is not None
+            self.check(index is None or index >= seen, f"{node.id} answered a read with {index}, {seen} was committed before")
+
+        node.core.read_index(done)
+        node.wake()
+
+    def logs_match(self) -> None:
+        """Log matching: the same index and term means the same entry, and the same before it."""
+        logs = [node.core.journal for node in self.cluster.nodes.values() if node.core is not None]
+        for a in range(len(logs)):
+            for b in range(a):
+                self._pair_matches(logs[a].entries, logs[b].entries)
+
+    def _pair_matches(self, one: list[Entry], other: list[Entry]) -> None:
+        first = max(one[0].index, other[0].index)
+        pairs = list(zip(one[first - one[0].index :], other[first - other[0].index :], strict=False))
+        agreed = False
+        for mine, theirs in reversed(pairs[1:]):
+            agreed = agreed or mine.term == theirs.term
+            self.check(not agreed or mine == theirs, f"logs agree behind {mine.index} but not there")
+
+    def nothing_lost(self) -> None:
+        """At the end, when all is healed: every node has applied everything that anyone ever saw committed."""
+        for node in self.cluster.nodes.values():
+            self.check(self.applied[node.id] >= self.highest, f"{node.id} has applied {self.applied[node.id]} of {self.highest}")
