@@ -60,10 +60,15 @@ class View(threading.Thread):
             show()
 
     def _look(self) -> None:
-        try:
-            self._cluster = ask_any(self._addresses, [self._topic], ASK_SECONDS)
-        except OSError:
-            self._cluster = None
+        """Ask until one knows the topic: who has just come back may not."""
+        for address in self._addresses:
+            try:
+                cluster = ask_any([address], [self._topic], ASK_SECONDS)
+            except OSError:
+                continue
+            if cluster.of(self._topic):
+                self._cluster = cluster
+                return
 
     def _rates(self) -> tuple[int, int]:
         """Records acknowledged and read since the last time."""
