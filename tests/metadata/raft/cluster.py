@@ -37,6 +37,7 @@ class Node:
         self.on_applied: Callable[[Node, Committed | Snapshot], None] = lambda node, item: None
         self.state_at: Callable[[int], bytes] | None = None  # the state machine's state, where it makes snapshots
         self.on_stepped: Callable[[Node], None] = lambda node: None
+        self.on_disk_error: Callable[[Node], None] | None = None
         self.on_start: Callable[[Node], None] = lambda node: None
         self._turn_at = FOREVER
 
@@ -77,10 +78,16 @@ class Node:
         self._turn_at = FOREVER
         if self.paused or self.core.journal.syncing:
             return  # resume and synced make a turn
-        self.core.step(self.now())
-        self.on_stepped(self)
-        if self.core.unsynced:
-            files = self.core.take_sync()
+        try:
+            self.core.step(self.now())
+            self.on_stepped(self)
+            files = self.core.take_sync() if self.core.unsynced else None
+        except OSError:
+            if self.on_disk_error is None:
+                raise
+            self.on_disk_error(self)
+            return
+        if files is not None:
             self.cluster.after(self.cluster.disk_delay(self.id), self._flushed, (self.life, files))
         else:
             self._give_out()
@@ -91,8 +98,14 @@ class Node:
         if self.paused:  # the process notices when it runs again
             self.cluster.after(0.01, self._flushed, (life, files))
             return
-        for file in files:
-            file.sync()
+        try:
+            for file in files:
+                file.sync()
+        except OSError:
+            if self.on_disk_error is None:
+                raise
+            self.on_disk_error(self)
+            return
         self.core.synced()
         self._give_out()
 

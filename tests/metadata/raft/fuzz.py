@@ -1,7 +1,8 @@
 """Random faults against the metadata quorum: `python -m tests.metadata.raft.fuzz --seeds A-B [--jobs N]`.
 
-Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without loss of power, of one or of all, lost disks, pauses,
-one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte. Exit 1 with the first violations, if there are any.
+Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without loss of power, of one or of all, between any two
+calls of the disk; lost disks, pauses, one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte. Exit 1 if a
+promise was broken.
 """
 
 import argparse
@@ -22,7 +23,22 @@ from tests.metadata.raft.oracle import Oracle, Violation
 
 SECONDS = 20.0
 PROPOSALS = 100
-FAULTS = ("crash", "power", "power_all", "pause", "one_way", "isolate", "split", "loss", "slow", "transfer", "slow_disk", "wipe", "silent")
+FAULTS = (
+    "crash",
+    "power",
+    "power_all",
+    "pause",
+    "one_way",
+    "isolate",
+    "split",
+    "loss",
+    "slow",
+    "transfer",
+    "slow_disk",
+    "wipe",
+    "silent",
+    "disk_dies",
+)
 
 
 class Run:
@@ -38,7 +54,8 @@ class Run:
         )
         self.cluster = Cluster(random.choice((3, 3, 3, 5)), seed, config, start=False)
         self.oracle = Oracle(self.cluster)
-        self.accepted, self.faults, self.began = 0, [], 0
+        self.accepted = 0
+        self.faults: list[tuple[float, str]] = []
         self.loss, self.slow_net, self.slow_disk = 0.0, 1.0, 1.0
         self._weather()
 
@@ -57,6 +74,7 @@ class Run:
         for node in cluster.nodes.values():
             node.rate, node.offset = random.uniform(0.95, 1.05), random.uniform(0, 1000)
             node.on_start = self.oracle.started
+            node.on_disk_error = self._disk_error
 
     def _dropped(self, a: int, b: int, message: Any, duplicates: float) -> bool:
         random = self.cluster.random
@@ -127,6 +145,7 @@ class Run:
 
     def _up(self, node: Node) -> None:
         if not node.alive:
+            node.disk.fail_at = None
             self.cluster.start(node.id)
 
     def _crash(self) -> None:
@@ -141,6 +160,14 @@ class Run:
     def _power_all(self) -> None:
         for node in self.cluster.nodes.values():
             self._down(node if node.alive else None, power=True)
+
+    def _disk_dies(self) -> None:
+        """At one of its next calls, wherever that is: in the middle of a snapshot, of a journal that is replaced."""
+        if (node := self._someone()) is not None:
+            node.disk.fail_at = len(node.disk.calls) + self.random.randrange(8)
+
+    def _disk_error(self, node: Node) -> None:
+        self._down(node, power=True)
 
     def _wipe(self) -> None:
         """A disk is lost, never a second one before the first is made good."""
@@ -205,6 +232,7 @@ class Run:
         self.loss = self.usual_loss = 0.0
         self.slow_net = self.slow_disk = 1.0
         for node in cluster.nodes.values():
+            node.disk.fail_at = None
             if not node.alive:
                 cluster.start(node.id)
             elif node.paused:
@@ -275,9 +303,8 @@ def main() -> int:
                 print(violation, flush=True)
     seconds = time.monotonic() - began
     executed, whole = lines_of_syncobj(first)
-    print(
-        f"{last - first + 1} seeds, {proposals} proposals, {faults} faults, {reads} reads, {seconds:.0f} s: {len(violations)} violations {violations[:20]}"
-    )
+    print(f"{last - first + 1} seeds in {seconds:.0f} s: {proposals} proposals, {faults} faults, {reads} reads")
+    print(f"{len(violations)} violations {sorted(violations)[:20] or ''}")
     print(f"lines of pysyncobj's syncobj.py that seed {first} executed: {executed} of {whole}")
     return 1 if violations else 0
 
