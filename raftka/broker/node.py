@@ -71,6 +71,7 @@ class Node:
             self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
         self.quorum.start()
         if self.settings.is_broker:
+            self.replicas.start()
             self.link.start()
         self.events.info("started", roles=sorted(self.settings.roles), broker_port=self.broker_port, controller_port=self.controller_port)
 

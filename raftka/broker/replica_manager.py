@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
+RETENTION_FIRST_S = 30.0  # as Kafka after its start
 
 
 class ReplicaManager:
@@ -35,6 +36,22 @@ class ReplicaManager:
         self._expiring = False
         self._checkpoint_due = False
         self._shrinking = False
+
+    def start(self) -> None:
+        self._retain_later(RETENTION_FIRST_S)
+
+    def _retain_later(self, at_most_s: float = inf) -> None:
+        interval = self.node.settings.seconds("log.retention.check.interval.ms")
+        self.clock.call_at(self.clock.now() + min(interval, at_most_s), self._retain)
+
+    def _retain(self) -> None:
+        self._retain_later()
+        try:
+            deleted = self.logs.delete_old_segments(self.clock.wall_ms(), self._high_watermarks())
+        except OSError as error:
+            self.node.events.error("retention_failed", error=str(error))
+        else:
+            self.node.metrics.count("raftka_segments_deleted_total", deleted)
 
     # finding
 
