@@ -127,8 +127,7 @@ class PartitionHost:
             return
         files, offset = self.log.begin_flush()
         if not files:
-            if offset > self.log.flushed_offset:
-                self._flushed(offset)
+            self._flushed(offset)
             return
         self.flushing = True
         self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
