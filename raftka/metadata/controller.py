@@ -126,8 +126,6 @@ class Controller:
                     self._shutdown_at[broker_id] = offset
                 case BrokerRegistered(broker_id):
                     self._shutdown_at.pop(broker_id, None)
-                case BrokerFenced(broker_id) | BrokerUnregistered(broker_id):
-                    self.sessions.forget(broker_id)
 
     def deadline(self) -> float:
         """When tick() wants to run; inf: never."""

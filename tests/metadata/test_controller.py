@@ -3,6 +3,7 @@
 from random import Random
 from time import perf_counter
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 
@@ -22,6 +23,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.settings import NodeSettings
+from raftka.metadata.topics import new_topic_id
 from raftka.wire.errors import Code, KafkaError
 
 SETTINGS = NodeSettings.from_properties(
@@ -235,6 +237,13 @@ def test_leadership_goes_back_a_thousand_partitions_at_a_time() -> None:
 
     preferred = sum(topic.partitions[0].replicas[0] == 1 for topic in world.image.topics.values())
     assert (len(first.records), len(second.records)) == (1000, preferred - 1000)
+
+
+def test_a_topic_id_is_a_random_uuid_of_version_4() -> None:
+    ids = [UUID(bytes=new_topic_id(Random(seed))) for seed in range(50)]
+
+    assert {(each.version, each.variant) for each in ids} == {(4, RFC_4122)}
+    assert len(set(ids)) == 50
 
 
 def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
