@@ -9,7 +9,7 @@ MIB = 1024 * 1024
 ONE_NODE: Mapping[str, str] = {
     "log.segment.bytes": str(64 * MIB),
     "log.retention.bytes": str(64 * MIB),
-    "log.retention.check.interval.ms": "1000",
+    "log.retention.check.interval.ms": "50",
     "log.segment.delete.delay.ms": "0",
     "raftka.log.flush": "os",
 }

@@ -51,7 +51,19 @@ class ReplicaManager:
         except OSError as error:
             self.node.events.error("retention_failed", error=str(error))
         else:
-            self.node.metrics.count("raftka_segments_deleted_total", deleted)
+            if deleted:
+                self.node.metrics.count("raftka_segments_deleted_total", deleted)
+                self._close_later()
+
+    def _close_later(self) -> None:
+        """The names are gone; answers under way may read the files a while longer, then their blocks are free."""
+        retired = [file for log in self.logs.logs.values() for file in log.take_retired()]
+
+        def close() -> None:
+            for file in retired:
+                file.close()
+
+        self.clock.call_at(self.clock.now() + self.node.settings.seconds("log.segment.delete.delay.ms"), close)
 
     # finding
 

@@ -286,6 +286,8 @@ class Storage:
             last = self.segments[-1]
             found = last.locate(offset, last.size)
             end = last.truncate(found[0] if found else last.size, offset)
+            if self._sync:
+                last.file.sync()  # else pages of the old tail could come back among those that are written over it
             self.end_offset = self.written_offset = min(end, offset)
         self._flushes.truncated(self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
@@ -309,6 +311,12 @@ class Storage:
         self.segments.remove(segment)
         self._flushes.forget(segment.file)
         self._retired.append(segment.file)
+
+    def take_retired(self) -> list[File]:
+        """Files whose segments are gone, for who knows until when an answer may still read from them; their blocks are free when they are closed."""
+        retired = self._retired_before + self._retired
+        self._retired_before, self._retired = [], []
+        return retired
 
     def _close_retired(self) -> None:
         """Files of segments that were gone already when this was called before: nothing reads from them any more."""
