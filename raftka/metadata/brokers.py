@@ -22,7 +22,8 @@ class Sessions:
         self.timeout = timeout
         self.leading_since = now
         self._grace = timeout / 4
-        self._ends = {broker_id: max(when + timeout, now + self._grace) for broker_id, when in heard.items()}
+        # Only the leader before us must have been heard regularly; what is older than a session says nothing about a follower.
+        self._ends = {broker_id: max(when + timeout, now + timeout / 2) for broker_id, when in heard.items() if when + timeout > now}
         self._applied: dict[int, int] = {}  # by those who spoke to this controller: how far they are in the metadata log
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:

@@ -72,9 +72,9 @@ class Outcome:
 
 class Controller:
     def __init__(self, image: MetadataImage, settings: NodeSettings, now: float, heard: Mapping[int, float] | None = None) -> None:
-        """`image`: all that is committed. `heard`: when the leader before this one was last heard, so that its silence counts from then on.
+        """`image`: all that is committed. `heard`: when other nodes were last heard by Raft.
 
-        Of nobody else: followers do not talk to each other, their silence means nothing.
+        So the session of the leader before this one, whose silence led to the election, does not begin anew.
         """
         self.image = image
         self.settings = settings

@@ -7,7 +7,7 @@ DIFFERENCES. Knows no node.
 from typing import NamedTuple
 
 from raftka.metadata.settings_topic import TOPIC_SETTINGS
-from raftka.metadata.settings_values import Check, Setting, Type, at_least, between, one_of, some_of
+from raftka.metadata.settings_values import Check, Setting, Type, at_least, one_of, some_of
 
 KAFKA = """
 add.partitions.to.txn.retry.backoff.max.ms int 100
@@ -381,6 +381,7 @@ DIFFERENCES = (
     Difference("broker.heartbeat.interval.ms", "2000", "400", "five to a session, so that four may be late on a machine under full load"),
 )
 
+# Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
     "advertised.listeners": (None, "What clients are told to connect to; listeners when it is not set."),
     "auto.create.topics.enable": (None, "A Metadata request for a missing topic creates it."),
@@ -389,7 +390,6 @@ USED: dict[str, tuple[Check | None, str]] = {
     "broker.id": (None, "Older name of node.id."),
     "broker.rack": (None, "Where the broker stands; replicas are spread over racks."),
     "broker.session.timeout.ms": (at_least(1), "Silence after which the controller fences a broker."),
-    "connections.max.idle.ms": (at_least(1), "A connection that is silent for so long is closed."),
     "controller.listener.names": (None, "Which of the listeners are the controller's."),
     "controller.quorum.election.timeout.ms": (
         at_least(10),
@@ -398,7 +398,6 @@ USED: dict[str, tuple[Check | None, str]] = {
     "controller.quorum.voters": (None, "All controllers: id@host:port,id@host:port,..."),
     "default.replication.factor": (at_least(1), "Replicas of a topic whose creator does not say."),
     "delete.topic.enable": (None, "Whether topics can be deleted."),
-    "fetch.max.bytes": (at_least(1024), "Most bytes of one Fetch answer."),
     "inter.broker.listener.name": (None, "The listener that the brokers use among themselves; the first one when it is not set."),
     "leader.imbalance.check.interval.seconds": (at_least(1), "Time between two looks for partitions not led by their first replica."),
     "listener.security.protocol.map": (None, "Security protocol of each listener: PLAINTEXT."),
@@ -409,6 +408,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.retention.hours": (None, "log.retention.ms in hours."),
     "log.retention.minutes": (None, "log.retention.ms in minutes."),
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
+    "log.segment.delete.delay.ms": (at_least(0), "From a segment's removal to that of its file."),
     "node.id": (at_least(0), "The node's number, unique in the cluster."),
     "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
@@ -418,16 +418,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
     ),
     "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
-    "raftka.validation": (one_of("header", "records"), "How far a produced batch is checked: its header and CRC, or each record."),
-    "replica.fetch.backoff.ms": (at_least(0), "A follower's pause after a failed fetch."),
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
-    "replica.fetch.min.bytes": (at_least(0), "Fewest bytes a follower's fetch waits for."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),
-    "replica.high.watermark.checkpoint.interval.ms": (at_least(1), "Time between two writings of the high watermarks."),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
-    "request.timeout.ms": (at_least(1), "How long a node waits for another's answer."),
-    "socket.request.max.bytes": (between(1, 1 << 30), "Largest request."),
 }
 
 _DEFAULTS = {difference.name: difference.raftka for difference in DIFFERENCES}

@@ -10,6 +10,16 @@ DAY_MS = 86_400_000
 FOREVER = (1 << 63) - 1
 
 
+# Taken and shown, but nothing here acts on them yet; a test compares this with the source.
+_UNUSED = """
+compression.gzip.level compression.lz4.level compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+follower.replication.throttled.replicas leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
+min.cleanable.dirty.ratio min.compaction.lag.ms preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
+segment.jitter.ms
+"""
+UNUSED = frozenset(_UNUSED.split())
+
+
 def _throttled(value: tuple[str, ...]) -> str | None:
     if value == ("*",) or all(re.fullmatch(r"\d+:\d+", each) for each in value):
         return None
@@ -20,9 +30,9 @@ def _off(reason: str) -> Check:
     return lambda value: reason if value else None
 
 
-def _topic(name: str, kind: Type, default: object, check: Check | None, synonyms: str, doc: str, *, used: bool = True) -> Setting:
+def _topic(name: str, kind: Type, default: object, check: Check | None, synonyms: str, doc: str) -> Setting:
     text = str(default).lower() if isinstance(default, bool) else str(default)
-    return Setting(name, kind, text, check, tuple(synonyms.split()), doc, dynamic=True, used=used)
+    return Setting(name, kind, text, check, tuple(synonyms.split()), doc, dynamic=True, used=name not in UNUSED)
 
 
 _TABLE = (
@@ -46,18 +56,14 @@ _TABLE = (
     ),
     _topic("compression.zstd.level", INT, 3, between(-131072, 22), "compression.zstd.level", "Level when the broker compresses with zstd."),
     _topic("delete.retention.ms", LONG, DAY_MS, at_least(0), "log.cleaner.delete.retention.ms", "How long a tombstone outlives its compaction."),
-    _topic(
-        "file.delete.delay.ms", LONG, 60_000, at_least(0), "log.segment.delete.delay.ms", "From a segment's removal to that of its file.", used=False
-    ),
-    _topic(
-        "flush.messages", LONG, FOREVER, at_least(1), "log.flush.interval.messages", "Records between two flushes; see raftka.log.flush.", used=False
-    ),
-    _topic("flush.ms", LONG, FOREVER, at_least(0), "log.flush.interval.ms log.flush.scheduler.interval.ms", "Time between two flushes.", used=False),
-    _topic("follower.replication.throttled.replicas", LIST, "", _throttled, "", "Followers whose replication is throttled.", used=False),
+    _topic("file.delete.delay.ms", LONG, 60_000, at_least(0), "log.segment.delete.delay.ms", "From a segment's removal to that of its file."),
+    _topic("flush.messages", LONG, FOREVER, at_least(1), "log.flush.interval.messages", "Records between two flushes; see raftka.log.flush."),
+    _topic("flush.ms", LONG, FOREVER, at_least(0), "log.flush.interval.ms log.flush.scheduler.interval.ms", "Time between two flushes."),
+    _topic("follower.replication.throttled.replicas", LIST, "", _throttled, "", "Followers whose replication is throttled."),
     _topic("index.interval.bytes", INT, 4096, at_least(0), "log.index.interval.bytes", "Bytes of log for one entry of the offset index."),
-    _topic("leader.replication.throttled.replicas", LIST, "", _throttled, "", "Leaders whose replication is throttled.", used=False),
-    _topic("local.retention.bytes", LONG, -2, at_least(-2), "log.local.retention.bytes", "Size kept locally with tiered storage.", used=False),
-    _topic("local.retention.ms", LONG, -2, at_least(-2), "log.local.retention.ms", "Time kept locally with tiered storage.", used=False),
+    _topic("leader.replication.throttled.replicas", LIST, "", _throttled, "", "Leaders whose replication is throttled."),
+    _topic("local.retention.bytes", LONG, -2, at_least(-2), "log.local.retention.bytes", "Size kept locally with tiered storage."),
+    _topic("local.retention.ms", LONG, -2, at_least(-2), "log.local.retention.ms", "Time kept locally with tiered storage."),
     _topic("max.compaction.lag.ms", LONG, FOREVER, at_least(1), "log.cleaner.max.compaction.lag.ms", "Age at which a record must become compacted."),
     _topic("max.message.bytes", INT, MIB + 12, at_least(0), "message.max.bytes", "Largest record batch, after compression."),
     _topic("message.timestamp.after.max.ms", LONG, 3_600_000, at_least(0), "log.message.timestamp.after.max.ms", "How far ahead a timestamp may be."),
@@ -82,9 +88,9 @@ _TABLE = (
         "min.compaction.lag.ms", LONG, 0, at_least(0), "log.cleaner.min.compaction.lag.ms", "Age below which a record is left alone by the cleaner."
     ),
     _topic("min.insync.replicas", INT, 1, at_least(1), "min.insync.replicas", "Replicas that must have a record before acks=all is answered."),
-    _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve the file of a new segment.", used=False),
-    _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage.", used=False),
-    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete what is tiered when tiering ends.", used=False),
+    _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve the file of a new segment."),
+    _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage."),
+    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete what is tiered when tiering ends."),
     _topic(
         "remote.storage.enable",
         BOOLEAN,
@@ -104,7 +110,7 @@ _TABLE = (
     ),
     _topic("segment.bytes", INT, 1024 * MIB, at_least(MIB), "log.segment.bytes", "Size at which a new segment begins."),
     _topic("segment.index.bytes", INT, 10 * MIB, at_least(4), "log.index.size.max.bytes", "Largest index of a segment."),
-    _topic("segment.jitter.ms", LONG, 0, at_least(0), "log.roll.jitter.ms log.roll.jitter.hours", "Random part of segment.ms.", used=False),
+    _topic("segment.jitter.ms", LONG, 0, at_least(0), "log.roll.jitter.ms log.roll.jitter.hours", "Random part of segment.ms."),
     _topic("segment.ms", LONG, 7 * DAY_MS, at_least(1), "log.roll.ms log.roll.hours", "Age at which a new segment begins."),
     _topic(
         "unclean.leader.election.enable", BOOLEAN, False, None, "unclean.leader.election.enable", "May a replica lead that can have lost records?"

@@ -1,9 +1,12 @@
 """Settings: a node's file, every way to get it wrong, a topic's values and where they come from."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+import raftka
 from raftka.metadata.describe import ConfigRow, Synonym, describe_all_brokers, describe_broker, describe_topic, describe_topic_with
 from raftka.metadata.image import BROKER, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
@@ -149,6 +152,17 @@ def test_every_default_is_valid_and_every_used_name_exists() -> None:
         setting.parse(setting.default)
     assert USED.keys() <= BROKER_SETTINGS.keys()
     assert all(setting.doc for setting in TOPIC_SETTINGS.values())
+
+
+def test_used_is_what_something_reads() -> None:
+    """Else a user is told that a name does nothing, or is not told."""
+    tables = ("settings_broker.py", "settings_topic.py")
+    source = "".join(path.read_text() for path in Path(raftka.__file__).parent.rglob("*.py") if path.name not in tables)
+    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z.]+)"', source))
+    by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
+
+    assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics
+    assert {name for name, setting in TOPIC_SETTINGS.items() if setting.used} == read & TOPIC_SETTINGS.keys()
 
 
 def test_each_difference_is_what_holds_and_has_its_reason() -> None:
