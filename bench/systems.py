@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.load import CACHE, SOURCES, BenchFailed, compiled
-from raftka.cluster.ask import PartitionView, ask_any, call
+from raftka.cluster.ask import PartitionView, ask_any, call, wait_for_brokers
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
@@ -78,18 +78,8 @@ class System(ABC):
 
     def wait_ready(self) -> None:
         """Every broker lists every broker."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        for address in self.addresses:
-            while len(self._brokers(address)) < self.size:
-                if time.monotonic() > deadline:
-                    raise BenchFailed(f"{self.name} did not start; its logs are in {self.folder}")
-                time.sleep(0.01)
-
-    def _brokers(self, address: tuple[str, int]) -> Mapping[int, object]:
-        try:
-            return ask_any([address], [], 1.0).brokers
-        except OSError:
-            return {}
+        if not wait_for_brokers(self.addresses, self.size, time.monotonic() + PATIENCE_SECONDS):
+            raise BenchFailed(f"{self.name} did not start; its logs are in {self.folder}")
 
     def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
         """Replicated to all nodes; returns the leaders' addresses as the load generator takes them."""

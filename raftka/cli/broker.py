@@ -34,7 +34,7 @@ def start(file: str) -> int:
     try:
         pid_file.write()
         trio.run(_serve, settings)
-    except* (OSError, NodeFailed) as group:
+    except* (OSError, ValueError, NodeFailed) as group:
         failure = _first(group)
     finally:
         pid_file.remove()

@@ -1,6 +1,7 @@
 """One request to one broker over a blocking socket, above all: who leads what. For views and probes, where a client would be too much."""
 
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from raftka.wire.rows import Row
 from raftka.wire.schema import Api
 
 TIMEOUT_SECONDS = 2.0
+PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,23 @@ def ask_any(addresses: Sequence[tuple[str, int]], topics: Sequence[str] | None =
         except OSError as error:
             failure = error
     raise failure
+
+
+def wait_for_brokers(addresses: Sequence[tuple[str, int]], count: int, deadline: float) -> bool:
+    """Until each of them lists so many brokers as alive; False when that was not so at `deadline` (of time.monotonic)."""
+    for address in addresses:
+        while _brokers_listed_by(address) < count:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(PAUSE_SECONDS)
+    return True
+
+
+def _brokers_listed_by(address: tuple[str, int]) -> int:
+    try:
+        return len(ask(address, []).brokers)
+    except OSError:
+        return 0
 
 
 def _exactly(sock: socket.socket, size: int) -> bytes:

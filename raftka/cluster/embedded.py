@@ -20,6 +20,7 @@ from raftka.runtime.real import NodeFailed, RealRuntime, open_runtime
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
+PAUSE_SECONDS = 0.005
 
 
 class Killed(Exception):
@@ -47,19 +48,24 @@ class EmbeddedNode:
         """One life. `started` when its listeners are bound; an error before that goes to who started it."""
         self._shutdown, self._settled, self._ended, self.failure = trio.Event(), trio.Event(), trio.Event(), None
         try:
-            async with _unwrapped(), open_runtime() as self._runtime:
-                self.node = node = Node(self._runtime, self.settings)
-                node.start()
-                self._runtime.spawn(self._watch_ready, "ready")
-                task_status.started()
-                await self._shutdown.wait()
-                await node.shutdown()
+            with self.plan.log_file.open("a", encoding="utf-8") as log:
+                async with _unwrapped(), open_runtime() as self._runtime:
+                    self.node = node = Node(self._runtime, self.settings, log)
+                    node.start()
+                    self._runtime.spawn(self._watch_ready, "ready")
+                    task_status.started()
+                    await self._shutdown.wait()
+                    await node.shutdown()
         except NodeFailed as failed:
             self.failure = failed.__cause__
         finally:
             self.node = self._runtime = None
             self._settled.set()
             self._ended.set()
+
+    def knows(self, node_id: int) -> bool:
+        """Whether clients of this node are told of that one."""
+        return self.node is None or node_id in self.node.image.alive_brokers()
 
     async def _watch_ready(self) -> None:
         assert self.node is not None
@@ -120,11 +126,13 @@ class Cluster:
         await self.wait_ready()
 
     async def wait_ready(self) -> None:
-        """Until every living node is unfenced; raises what one died of, and TooSlowError."""
+        """Until every living node is unfenced and all know it; raises what one died of, and TooSlowError."""
         with trio.fail_after(READY_SECONDS):
-            for node in self.nodes.values():
-                if node.alive:
-                    await node.wait_ready()
+            living = [node for node in self.nodes.values() if node.alive]
+            for node in living:
+                await node.wait_ready()
+            while not all(node.knows(other.plan.node_id) for node in living for other in living):  # noqa: ASYNC110  # images tell nobody
+                await trio.sleep(PAUSE_SECONDS)
 
     async def close(self, *, kill: bool) -> None:
         async with trio.open_nursery() as nursery:

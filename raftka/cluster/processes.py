@@ -1,4 +1,4 @@
-"""A cluster as processes: started, watched, killed, started again. Sends no request to them; that they are ready they tell (notices.py).
+"""A cluster as processes: started, watched, killed, started again. That they are ready they tell (notices.py).
 
 One thread uses it. `poll` waits for what happens; nothing is asked again and again.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from raftka.cluster.ask import wait_for_brokers
 from raftka.cluster.notices import VARIABLE, Notices
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
@@ -132,7 +133,7 @@ class Processes:
         self._reap(self.nodes[node_id])
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> bool:
-        """Until every node that runs is unfenced; False when something else asked for attention. Raises ClusterFailed."""
+        """Until every node that runs is unfenced and all know it; False when something else asked for attention. Raises ClusterFailed."""
         deadline = time.monotonic() + timeout
         while waiting := [node for node in self.nodes.values() if node.alive and not node.ready]:
             remaining = deadline - time.monotonic()
@@ -145,6 +146,9 @@ class Processes:
                 if event.kind == "ended":
                     node = self.nodes[event.node_id]
                     raise ClusterFailed(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
+        alive = [address for node, address in zip(self.nodes.values(), self.addresses, strict=True) if node.alive]
+        if not wait_for_brokers(alive, len(alive), deadline):  # a node knows of itself before the others know of it
+            raise ClusterFailed(f"after {timeout:g} s not every broker knows all the others")
         return True
 
     def poll(self, timeout: float | None = None) -> Iterator[Event]:

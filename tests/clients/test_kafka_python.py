@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from raftka.cluster.processes import Processes
@@ -22,6 +23,8 @@ def read_all(bootstrap_servers: str) -> Iterator[tuple[bytes, bytes]]:
         consumer.close()
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.usefixtures("forgotten_sockets")
 def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) -> None:
     create_topic(three_processes)
     producer = KafkaProducer(bootstrap_servers=three_processes.bootstrap_servers, acks="all", enable_idempotence=True, linger_ms=2)
@@ -37,7 +40,7 @@ def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) ->
             producer.send(TOPIC, key=key, value=value).add_callback(lambda _: slots.release()).add_errback(refuse)
         producer.flush(timeout=120)
     finally:
-        producer.close(timeout=0)
+        producer.close(timeout=30)
 
     assert refused == []
     sequences = by_key(read_all(three_processes.bootstrap_servers))
