@@ -235,6 +235,7 @@ def test_what_holds_for_a_topic_follows_every_change() -> None:
     assert configs.of(dynamic, "t").min_insync_replicas == 2
     assert configs.of(dynamic, "t").unclean_leader_election
     assert configs.of(none, "t").min_insync_replicas == 1
+    assert configs.of(image(ConfigSet(BROKER, "1", "min.insync.replicas", "3")), "t").min_insync_replicas == 3
 
 
 @pytest.mark.parametrize("value", ["*", "0:1,1:2", ""])
