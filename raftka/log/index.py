@@ -24,8 +24,8 @@ class OffsetIndex:
         self.offsets = array("I")  # relative to the base offset, last offset of the batch
         self.positions = array("I")
         for offset, position in _sane(OFFSET_ENTRY, data):
-            if self.offsets and (offset <= self.offsets[-1] or position <= self.positions[-1]):
-                break  # not ours: a tail of zeros, or of a disk that lied
+            if position <= (self.positions[-1] if self.positions else 0) or (self.offsets and offset <= self.offsets[-1]):
+                break  # not ours: zeros (a running Kafka reserves them), or a disk that lied
             self.offsets.append(offset)
             self.positions.append(position)
         self.written = len(self.offsets)  # entries the file has
@@ -65,7 +65,7 @@ class TimeIndex:
         self.timestamps = array("q")
         self.offsets = array("I")
         for timestamp, offset in _sane(TIME_ENTRY, data):
-            if self.offsets and (timestamp <= self.timestamps[-1] or offset < self.offsets[-1]):
+            if timestamp == offset == 0 or (self.offsets and (timestamp <= self.timestamps[-1] or offset < self.offsets[-1])):
                 break
             self.timestamps.append(timestamp)
             self.offsets.append(offset)

@@ -300,7 +300,7 @@ class Log(Storage):
     # checkpoints and the end
 
     def begin_checkpoint(self) -> tuple[list[File], Callable[[], int]]:
-        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, which returns the point.
+        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, for the point.
 
         The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
         OSError, and then the log has failed.

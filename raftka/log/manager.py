@@ -136,7 +136,7 @@ class LogManager:
         return {key: offset for home in self.directories for key, offset in home.offsets[HIGH_WATERMARKS].items()}
 
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = _nobody) -> None:
-        """Write down how far everything is on disk, so that the next start reads less. Waits for the disk off the loop; after an error the node must stop."""
+        """Write down how far everything is on disk: the next start reads less. Waits for the disk off the loop; after an error the node must stop."""
         if self._checkpointing:
             done(None)  # the next one tells it
             return

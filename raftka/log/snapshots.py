@@ -39,10 +39,10 @@ class Snapshots:
         state.changed = False
         return file
 
-    def load(self, up_to: int, now_ms: int) -> tuple[int, ProducerState] | None:
-        """The newest whole snapshot at or before `up_to`; damaged ones on the way are removed."""
+    def load(self, since: int, up_to: int, now_ms: int) -> tuple[int, ProducerState] | None:
+        """The newest whole snapshot in [since, up_to]; damaged ones on the way are removed."""
         for offset in reversed(self.offsets.copy()):
-            if offset <= up_to:
+            if since <= offset <= up_to:
                 state = ProducerState.from_snapshot(self._files.read(self._path(offset)), now_ms)
                 if state is not None:
                     return offset, state
@@ -69,8 +69,11 @@ class Snapshots:
 
 
 def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int) -> ProducerState:
-    """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and every batch behind it."""
-    start, state = snapshots.load(trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
+    """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and every batch behind it.
+
+    A snapshot from before the first segment would tell a producer's past without what was deleted since: better none, which refuses nothing.
+    """
+    start, state = snapshots.load(segments[0].base_offset, trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
     if state.producers:
         state.remember_older(_idempotent(segments, _some_way_back(segments, start), start))
     for producer_id, epoch, sequence, count, base, timestamp in _idempotent(segments, start):

@@ -277,18 +277,19 @@ class Storage:
     def _cut_from(self, offset: int) -> int:
         """Batches that reach `offset` or beyond go; returns the new end offset, which is `offset` where a batch begins there. Raises OSError."""
         self.write_staged()
+        doomed = [segment for segment in self.segments[1:] if segment.base_offset >= offset]
+        last = self.segments[-1 - len(doomed)]
         with self._failing():
-            self._lower_recovery_point(offset)
-            doomed = [segment for segment in self.segments[1:] if segment.base_offset >= offset]
+            found = last.locate(offset, last.size)
+            self._lower_recovery_point(min(offset, found[1]) if found else offset)
             for segment in reversed(doomed):
                 self._drop(segment)
             self._sync_names()  # else a crash could bring back what was removed, behind what is appended next
-            last = self.segments[-1]
-            found = last.locate(offset, last.size)
             end = last.truncate(found[0] if found else last.size, offset)
             if self._sync:
                 last.file.sync()  # else pages of the old tail could come back among those that are written over it
             self.end_offset = self.written_offset = min(end, offset)
+            self._lower_recovery_point(self.end_offset)  # it is lower when a cleaner has left a gap here
         self._flushes.truncated(self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
         self._begin_segment(last)

@@ -1,0 +1,82 @@
+"""What most tests of the log begin with: a log on a disk in memory, batches, and what is in it."""
+
+from random import Random
+from typing import Any
+
+from raftka.log.config import LogConfig
+from raftka.log.log import Log
+from raftka.runtime.door import FileSpan
+from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
+from tests.log.files import MemoryFiles
+
+NOW = 1_700_000_000_000
+DIRECTORY = "d/t-0"
+
+
+def disk() -> MemoryFiles:
+    files = MemoryFiles()
+    files.make_directory(DIRECTORY)
+    return files
+
+
+def open_log(files: MemoryFiles | None = None, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0, **config: Any) -> Log:
+    return Log.open(
+        files or disk(), DIRECTORY, LogConfig(**config), NOW, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
+    )
+
+
+def batch(
+    count: int = 1, *, producer: int = -1, epoch: int = 0, sequence: int = 0, timestamp: int = NOW, size: int = 10, seed: int = 0, **more: Any
+) -> memoryview:
+    """`count` records of `size` random bytes, a millisecond apart."""
+    random = Random(seed)
+    records: list[NewRecord] = [(b"k", random.randbytes(size), [], timestamp + at) for at in range(count)]
+    if producer >= 0:
+        more |= {"producer_id": producer, "producer_epoch": epoch, "base_sequence": sequence}
+    return memoryview(build_batch(records, **more))
+
+
+def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> int:
+    """As leader, written and flushed; returns the end offset."""
+    for each in batches:
+        log.append_as_leader(each, epoch, now)
+    log.write_staged()
+    flush(log)
+    return log.end_offset
+
+
+def flush(log: Log) -> None:
+    files, offset = log.begin_flush()
+    for file in files:
+        file.sync()
+    log.flushed(offset)
+
+
+def checkpoint(log: Log) -> int:
+    files, settle = log.begin_checkpoint()
+    for file in files:
+        file.sync()
+    return settle()
+
+
+def content(spans: list[FileSpan]) -> bytes:
+    return b"".join(span.file.read(span.position, span.size) for span in spans)
+
+
+def read_all(log: Log, offset: int | None = None) -> list[BatchHeader]:
+    """The headers of every batch from `offset` to the end, read as a client would."""
+    offset = log.start_offset if offset is None else offset
+    found: list[BatchHeader] = []
+    while offset < log.end_offset:
+        spans, size = log.read(offset, 1 << 20, log.end_offset)
+        data = content(spans)
+        assert len(data) == size > 0
+        headers = [header for header, _ in iterate(memoryview(data))]
+        assert sum(header.size_bytes for header in headers) == size, "not whole batches"
+        found += headers
+        offset = headers[-1].last_offset + 1
+    return found
+
+
+def offsets(log: Log) -> list[tuple[int, int]]:
+    return [(header.base_offset, header.last_offset) for header in read_all(log)]

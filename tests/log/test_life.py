@@ -1,0 +1,175 @@
+"""A log over time: when segments roll, when they are deleted, what a full disk does to it."""
+
+import errno
+
+import pytest
+
+from raftka.wire.errors import Code, KafkaError
+from tests.log.given import DIRECTORY, NOW, append, batch, content, disk, flush, offsets, open_log
+
+HOUR = 3_600_000
+SIZE = len(batch(1, size=100))
+
+
+def bases(log) -> list[int]:  # type: ignore[no-untyped-def]
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_a_segment_rolls_before_it_would_be_too_large() -> None:
+    log = open_log(segment_bytes=2 * SIZE)
+
+    append(log, *(batch(1, size=100) for _ in range(5)))
+
+    assert bases(log) == [0, 2, 4]
+    assert offsets(log) == [(at, at) for at in range(5)]
+
+
+def test_a_segment_rolls_by_the_time_of_its_records() -> None:
+    log = open_log(segment_ms=1000)
+
+    append(
+        log, batch(1), batch(1, timestamp=NOW + 1000), batch(1, timestamp=NOW + 1001), batch(1, timestamp=NOW - HOUR), batch(1, timestamp=NOW + 1002)
+    )
+
+    assert bases(log) == [0, 2]
+    assert not log.roll_if_needed(NOW + HOUR)
+
+
+def test_a_segment_without_timestamps_rolls_by_its_age() -> None:
+    log = open_log(segment_ms=1000)
+    append(log, batch(1, timestamp=-1000), batch(1, timestamp=NOW))
+
+    assert not log.roll_if_needed(NOW + 1000)
+    assert log.roll_if_needed(NOW + 1001)
+    assert not log.roll_if_needed(NOW + 1002), "it is empty"
+    assert bases(log) == [0, 2]
+
+
+def test_a_segment_rolls_when_its_index_is_full() -> None:
+    log = open_log(segment_index_bytes=12 * 70, index_interval_bytes=1)
+
+    for at in range(300):
+        append(log, batch(1, timestamp=NOW + at))
+
+    assert len(log.segments) == 3
+    assert all(len(segment.time_index) <= 70 + 64 for segment in log.segments), "it is looked at when entries are written, 64 at a time"
+
+
+def test_a_segment_rolls_before_offsets_outgrow_its_index() -> None:
+    log = open_log(cleanup_policy="compact")
+    far = batch(1, base_offset=(1 << 31) + 5, leader_epoch=0)
+
+    append(log, batch(1))
+    log.append_as_follower(far, 0)
+    log.write_staged()
+
+    assert bases(log) == [0, 1]
+    assert log.end_offset == (1 << 31) + 6
+
+
+def three_hours(**config: int):  # type: ignore[no-untyped-def]
+    log = open_log(segment_bytes=2 * SIZE, **config)  # type: ignore[arg-type]
+    for hour in range(3):
+        append(log, *(batch(1, size=100, timestamp=NOW + hour * HOUR) for _ in range(2)), now=NOW + 3 * HOUR, epoch=hour)
+    return log
+
+
+def test_retention_by_time() -> None:
+    log = three_hours(retention_ms=HOUR)
+
+    assert log.delete_old_segments(NOW + HOUR, up_to=6) == 0
+    assert log.delete_old_segments(NOW + HOUR + 1, up_to=6) == 1
+    assert (log.start_offset, bases(log), log.epochs.entries()) == (2, [2, 4], [(1, 2), (2, 4)])
+    assert log.delete_old_segments(NOW + 9 * HOUR, up_to=5) == 1, "the last one reaches beyond the high watermark"
+    assert log.delete_old_segments(NOW + 9 * HOUR, up_to=6) == 1
+    assert (log.start_offset, log.end_offset, bases(log)) == (6, 6, [6])
+    assert append(log, batch(1), now=NOW + 9 * HOUR, epoch=3) == 7
+    with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
+        log.read(5, 100, 7)
+
+
+def test_a_timestamp_in_the_future_keeps_its_segment_and_those_behind_it() -> None:
+    log = open_log(segment_bytes=SIZE, retention_ms=1000)
+    append(log, *(batch(1, size=100, timestamp=timestamp) for timestamp in (NOW - HOUR, NOW + HOUR, NOW - HOUR)))
+
+    assert log.delete_old_segments(NOW, up_to=3) == 1
+
+
+def test_retention_by_size() -> None:
+    log = three_hours(retention_ms=-1, retention_bytes=3 * SIZE)
+
+    assert log.delete_old_segments(NOW, up_to=6) == 1
+    assert log.size_bytes == 4 * SIZE, "a segment goes only when enough is left without it"
+
+
+def test_retention_by_start_offset_also_of_compacted_topics() -> None:
+    log = three_hours(retention_ms=-1, cleanup_policy="compact")  # type: ignore[arg-type]
+    log.set_start_offset(3)
+
+    assert log.delete_old_segments(NOW, up_to=6) == 1
+    assert (bases(log), log.start_offset) == ([2, 4], 3)
+    assert log.epochs.entries() == [(1, 3), (2, 4)]
+
+
+def test_a_deleted_segments_file_can_be_read_by_who_still_has_it() -> None:
+    files = disk()
+    log = open_log(files, segment_bytes=SIZE, retention_ms=1)
+    append(log, batch(1, size=100), batch(1, size=100))
+    spans, _ = log.read(0, 1000, 2)
+
+    log.delete_old_segments(NOW + HOUR, up_to=1)
+
+    assert not files.exists(f"{DIRECTORY}/{0:020d}.log")
+    assert len(content(spans)) == SIZE
+
+
+@pytest.mark.parametrize("room", [0, 10, SIZE - 1, SIZE + 20])
+def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) -> None:
+    files = disk()
+    log = open_log(files)
+    append(log, batch(1, producer=7))
+    files.room = room
+    for sequence in 1, 2:
+        log.append_as_leader(batch(1, size=100, producer=7, sequence=sequence), 0, NOW)
+
+    with pytest.raises(OSError, match="no space") as failure:
+        log.write_staged()
+
+    assert failure.value.errno == errno.ENOSPC
+    assert log.failed is failure.value
+    assert (log.end_offset, log.written_offset, offsets(log)) == (1, 1, [(0, 0)])
+    for write in lambda: log.append_as_leader(batch(1), 0, NOW), lambda: log.append_as_follower(batch(1, base_offset=1, leader_epoch=0), 0):
+        with pytest.raises(KafkaError) as refusal:
+            write()
+        assert refusal.value.code is Code.KAFKA_STORAGE_ERROR
+    with pytest.raises(OSError, match="no space"):
+        log.write_staged()
+    assert log.begin_flush() == ([], 1)
+
+    files.room = None
+    log.close(clean=False)
+    log = open_log(files)
+    assert offsets(log) == [(0, 0)]
+    assert log.append_as_leader(batch(1, size=100, producer=7, sequence=1), 0, NOW) == (1, 2, -1, False)
+
+
+def test_a_disk_that_fills_while_rolling() -> None:
+    files = disk()
+    log = open_log(files, segment_bytes=2 * SIZE)
+    append(log, batch(1, size=100))
+    log.append_as_leader(batch(1, size=100), 0, NOW)
+    files.room = SIZE + 4  # for the batch that is staged, not for the index
+
+    with pytest.raises(KafkaError) as refusal:
+        log.append_as_leader(batch(1, size=100), 0, NOW)
+
+    assert refusal.value.code is Code.KAFKA_STORAGE_ERROR
+    assert log.failed
+    with pytest.raises(OSError, match="no space"):
+        log.write_staged()
+    assert (log.end_offset, log.written_offset) == (2, 2), "what was written before the roll stays"
+    files.room = None
+    log = open_log(files, segment_bytes=2 * SIZE)
+    assert append(log, batch(1, size=100)) == 3
+    flush(log)
+    assert offsets(log) == [(0, 0), (1, 1), (2, 2)]

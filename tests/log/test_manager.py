@@ -1,0 +1,236 @@
+"""The node's log directories: whose they are, what lies in them, checkpoints, and a restart after a clean and an unclean end."""
+
+from random import Random
+
+import pytest
+
+from raftka.log.config import LogConfig
+from raftka.log.directory import LogDirectoryError
+from raftka.log.manager import LogManager
+from tests.log.files import MemoryFiles
+from tests.log.given import NOW, append, batch, offsets
+
+ID, OTHER = bytes(range(16)), bytes(range(1, 17))
+CONFIG = LogConfig(segment_bytes=500)
+
+
+def manager(files: MemoryFiles, *paths: str, node: int = 1) -> LogManager:
+    return LogManager.open(files, paths or ("data",), node, Random(1), NOW)
+
+
+def restarted(files: MemoryFiles, before: LogManager) -> LogManager:
+    """As after SIGKILL: what was written is there, nothing was said."""
+    for home in before.directories:
+        home.unlock()
+    return manager(files)
+
+
+def test_a_new_directory_is_this_nodes() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    logs.set_cluster_id("MkU3OEVBNTcwNTJENDM2Qg")
+
+    lines = files.read("data/meta.properties").decode().splitlines()
+    assert {line.partition("=")[0] for line in lines if "=" in line} == {"node.id", "directory.id", "version", "cluster.id"}
+    assert len(logs.directory_id) == 16
+
+    again = restarted(files, logs)
+    assert (again.directory_id, again.cluster_id) == (logs.directory_id, "MkU3OEVBNTcwNTJENDM2Qg")
+
+
+def test_a_directory_of_another_is_refused() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+
+    with pytest.raises(LogDirectoryError, match="in use"):
+        manager(files)
+    logs.set_cluster_id("a")
+    with pytest.raises(LogDirectoryError, match="cluster a"):
+        logs.set_cluster_id("b")
+    logs.close({})
+    with pytest.raises(LogDirectoryError, match="belongs to node 1, this is node 2"):
+        manager(files, node=2)
+    assert not files.locked
+
+
+def test_a_directory_that_kafka_made() -> None:
+    files = MemoryFiles()
+    files.make_directory("data/t-0")
+    files.replace(
+        "data/meta.properties", b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\nversion=1\ncluster.id=c\n"
+    )
+    files.replace("data/t-0/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    files.replace("data/recovery-point-offset-checkpoint", b"")
+    files.replace("data/replication-offset-checkpoint", b"0\n1\nt 0 0\n")
+    files.replace("data/cleaner-offset-checkpoint", b"")
+
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+
+    assert logs.cluster_id == "c"
+    assert append(log, batch(2)) == 2
+    assert logs.high_watermarks == {("t", 0): 0}
+
+
+def test_a_partition_is_made_found_and_removed() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+
+    log = logs.get_or_create("a-b", 3, ID, CONFIG)
+    append(log, batch(2))
+
+    assert files.read("data/a-b-3/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert logs.get_or_create("a-b", 3, ID, CONFIG) is log is logs.get("a-b", 3)
+    again = restarted(files, logs)
+    assert again.get("a-b", 3) is None, "opened when it is asked for"
+    assert again.get_or_create("a-b", 3, ID, CONFIG).end_offset == 2
+    again.remove("a-b", 3)
+    assert not files.exists("data/a-b-3")
+    assert not [name for name in files.names if "a-b" in name]
+    assert again.get("a-b", 3) is None
+
+
+def test_a_topic_of_the_same_name_is_another() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    logs.write_checkpoints({("t", 0): 5})
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 5\n"
+    logs = restarted(files, logs)
+
+    log = logs.get_or_create("t", 0, OTHER, CONFIG)
+
+    assert (log.end_offset, log.recovery_point) == (0, 0)
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", "nobody may believe that five offsets of the new one are on disk"
+    assert logs.high_watermarks == {}
+
+
+def test_half_made_and_half_removed_partitions_are_swept() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    files.make_directory("data/t-1")
+    files.make_directory("data/t-0.00ff-delete")
+    files.replace("data/t-0.00ff-delete/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    logs = restarted(files, logs)
+
+    assert "t-0.00ff-delete" not in files.list("data")
+    assert logs.get_or_create("t", 1, ID, CONFIG).end_offset == 0
+
+
+def test_a_clean_end_leaves_kafkas_files_and_a_short_start() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    for partition in range(2):
+        log = logs.get_or_create("t", partition, ID, CONFIG)
+        append(log, *(batch(5, seed=at, size=50) for at in range(10 * partition)))
+    logs.get_or_create("t", 1, ID, CONFIG).set_start_offset(3)
+
+    logs.close({("t", 0): 0, ("t", 1): 40}, broker_epoch=11)
+
+    assert files.read("data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":11}'
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 0\nt 1 50\n"
+    assert files.read("data/replication-offset-checkpoint") == b"0\n2\nt 0 0\nt 1 40\n"
+    assert files.read("data/log-start-offset-checkpoint") == b"0\n1\nt 1 3\n"
+    logs = manager(files)
+    assert not files.exists("data/.kafka_cleanshutdown"), "from now on an end is unclean again"
+    log = logs.get_or_create("t", 1, ID, CONFIG)
+    assert (log.start_offset, log.end_offset, log.recovery_point, log.cut) == (3, 50, 50, None)
+    assert logs.high_watermarks == {("t", 0): 0, ("t", 1): 40}
+
+
+def test_a_clean_end_speaks_only_for_what_was_open() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    append(logs.get_or_create("t", 1, ID, CONFIG), batch(5))
+    logs = restarted(files, logs)
+    logs.get_or_create("t", 0, ID, CONFIG)
+
+    logs.close({})
+
+    assert not files.exists("data/.kafka_cleanshutdown"), "nobody has looked at t-1 since the crash"
+    assert manager(files).get_or_create("t", 1, ID, CONFIG).end_offset == 5
+
+
+def test_a_checkpoint_raises_the_recovery_point_to_what_is_flushed() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, *(batch(5, seed=at, size=50) for at in range(10)))
+    log.append_as_leader(batch(1), 0, NOW)
+    told: list[OSError | None] = []
+
+    logs.write_checkpoints({("t", 0): 45}, told.append)
+
+    assert told == [None]
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 50\n"
+    again = restarted(files, logs)
+    files.reads = 0
+    log = again.get_or_create("t", 0, ID, CONFIG)
+    assert (log.recovery_point, log.end_offset, again.high_watermarks) == (50, 51, {("t", 0): 45})
+
+
+def test_a_truncation_below_the_recovery_point_is_written_down_first() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, *(batch(5, seed=at, size=50) for at in range(4)))
+    logs.write_checkpoints({})
+
+    log.truncate_to(10)
+
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 10\n"
+
+
+def test_a_checkpoint_under_way_does_not_undo_a_truncation() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, *(batch(5, seed=at, size=50) for at in range(4)))
+    logs.write_checkpoints({})
+    append(log, batch(5))
+    waiting = []
+    files.flush = lambda some, done: waiting.append(done)  # type: ignore[method-assign, assignment]
+    logs.write_checkpoints({})
+    waiting.pop()(None)  # indexes and snapshots are on disk; now the checkpoint file under its temporary name
+
+    log.truncate_to(10)
+    waiting.pop()(None)
+
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 10\n"
+
+
+def test_new_partitions_go_where_the_fewest_are() -> None:
+    files = MemoryFiles()
+    logs = manager(files, "a", "b")
+    for partition in range(4):
+        logs.get_or_create("t", partition, ID, CONFIG)
+
+    assert [len([name for name in files.list(path) if name.startswith("t-")]) for path in ("a", "b")] == [2, 2]
+    assert len({home.directory_id for home in logs.directories}) == 2
+
+
+def test_retention_of_all() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, LogConfig(segment_bytes=500, retention_ms=1000))
+    append(log, *(batch(5, seed=at, size=50) for at in range(4)))
+
+    assert logs.delete_old_segments(NOW + 5000, {("t", 0): 10}) == 2
+    assert offsets(log)[0] == (10, 14)
+
+
+def test_a_log_that_failed_keeps_the_directory_from_being_clean() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    files.room = 0
+    log.append_as_leader(batch(1), 0, NOW)
+    with pytest.raises(OSError, match="no space"):
+        log.write_staged()
+    files.room = None
+    logs.write_checkpoints({})
+
+    logs.close({})
+
+    assert not files.exists("data/.kafka_cleanshutdown")

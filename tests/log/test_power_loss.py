@@ -1,0 +1,126 @@
+"""The power goes at any moment: what a flush has confirmed is there afterwards, the rest may be gone, nothing is ever wrong. 400 lives by seed."""
+
+from random import Random
+
+import pytest
+
+from raftka.log.log import Log
+from raftka.wire.records import crc_matches, iterate
+from tests.log.files import MemoryFiles
+from tests.log.given import NOW, batch, content, disk, open_log
+
+
+class Life:
+    """A log with random work, and what it owes: rows that were confirmed as flushed, epochs, the recovery point that was written down."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.config = {
+            "segment_bytes": self.random.choice([500, 900, 3000]),
+            "index_interval_bytes": self.random.choice([1, 150, 4096]),
+            "retention_ms": -1,
+        }
+        self.files: MemoryFiles = disk()
+        self.log: Log = self.open()
+        self.rows: list[tuple[int, int, bytes]] = []
+        self.history: list[tuple[int, int]] = []  # also of what was deleted from the start: producers are remembered longer
+        self.point = 0  # as the manager's file has it
+        self.epoch = 0
+        self.sequence = 0
+
+    def open(self, point: int = 0) -> Log:
+        log = open_log(self.files, recovery_point=point, **self.config)  # type: ignore[arg-type]
+        log.on_recovery_point_lowered = self.lowered
+        return log
+
+    def lowered(self) -> None:
+        self.point = self.log.recovery_point
+
+    def append(self) -> None:
+        for _ in range(self.random.randint(1, 4)):
+            count = self.random.randint(1, 5)
+            each = batch(count, seed=self.random.getrandbits(30), size=self.random.choice([5, 60]), producer=7, sequence=self.sequence)
+            base, following, _, _ = self.log.append_as_leader(each, self.epoch, NOW)
+            self.sequence += count
+            self.rows.append((base, following, bytes(each[21:])))
+            self.history.append((base, following))
+        if self.random.random() < 0.9:
+            self.log.write_staged()
+
+    def flush(self) -> None:
+        files, offset = self.log.begin_flush()
+        for file in files:
+            file.sync()
+        self.log.flushed(offset)
+
+    def checkpoint(self) -> None:
+        files, settle = self.log.begin_checkpoint()
+        for file in files:
+            if self.random.random() < 0.05:
+                return self.power_loss()
+            file.sync()
+        self.point = settle()
+        return None
+
+    def truncate(self) -> None:
+        ends = [row[1] for row in self.rows[-6:]] or [self.log.end_offset]
+        to = self.random.choice(ends)
+        self.log.truncate_to(to)
+        self.rows = [row for row in self.rows if row[1] <= to]
+        self.history = [row for row in self.history if row[1] <= to]
+        self.epoch += 1
+        producer = self.log.producers.producers.get(7)
+        self.sequence = producer.next_sequence if producer else 0
+
+    def delete(self) -> None:
+        to = self.random.choice([row[0] for row in self.rows[: len(self.rows) // 2]] or [self.log.start_offset])
+        self.log.set_start_offset(to)
+        self.log.delete_old_segments(NOW, self.log.flushed_offset)
+
+    def power_loss(self) -> None:
+        owed = self.log.flushed_offset
+        self.files = self.files.power_loss(self.random)
+        self.log = self.open(self.point)
+        self.check(owed)
+
+    def check(self, owed: int) -> None:
+        """Everything below `owed` is there; whatever is there is what was appended, in order; the next append goes on."""
+        log = self.log
+        assert log.end_offset >= owed, f"{owed} were confirmed, {log.end_offset} are left"
+        assert log.flushed_offset == log.end_offset
+        wanted = {row[0]: row for row in self.rows}
+        at = log.start_offset
+        found: list[tuple[int, int, bytes]] = []
+        while at < log.end_offset:
+            data = memoryview(content(log.read(at, 1 << 20, log.end_offset)[0]))
+            for header, view in iterate(data):
+                assert crc_matches(view, header)
+                assert wanted[header.base_offset] == (header.base_offset, header.last_offset + 1, bytes(view[21:]))
+                assert not found or found[-1][1] == header.base_offset
+                found.append(wanted[header.base_offset])
+            at = found[-1][1]
+        self.rows = found
+        assert all(start < log.end_offset for _, start in log.epochs.entries())
+        self.epoch = max(self.epoch, log.latest_epoch) + 1
+        producer = log.producers.producers.get(7)
+        remembered = [(base, base + last - first + 1) for first, last, base, _ in producer.batches] if producer else []
+        self.history = [row for row in self.history if row[1] <= log.end_offset]
+        assert remembered == self.history[len(self.history) - len(remembered) :]
+        assert remembered or not self.rows
+        self.sequence = producer.next_sequence if producer else 0
+
+    def live(self) -> None:
+        steps = [self.append] * 6 + [self.flush] * 3 + [self.checkpoint] * 2 + [self.truncate, self.delete, self.power_loss]
+        for _ in range(self.random.randint(5, 60)):
+            self.random.choice(steps)()
+        self.power_loss()
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_lives_with_power_loss(block: int) -> None:
+    for seed in range(50 * block, 50 * block + 50):
+        try:
+            Life(seed).live()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise

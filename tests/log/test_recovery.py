@@ -1,0 +1,274 @@
+"""Opening what a crash left: a torn tail at every byte, damage in the middle, indexes and checkpoints that are gone or lie, the recovery point."""
+
+from typing import Any
+
+import pytest
+
+from raftka.log.log import Log
+from tests.log.files import MemoryFiles
+from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, offsets, open_log
+
+SMALL: dict[str, Any] = {"segment_bytes": 1000, "index_interval_bytes": 100}
+
+
+def filled(files: MemoryFiles, count: int = 40, **config: int) -> Log:
+    log = open_log(files, **(SMALL | config))
+    for at in range(count):
+        append(log, batch(2, seed=at, size=30, producer=5, sequence=2 * at, timestamp=NOW + at), epoch=at // 10)
+    return log
+
+
+def indexes(files: MemoryFiles) -> dict[str, bytes]:
+    return {name: bytes(inode.data) for name, inode in files.names.items() if name.endswith(("index", "epoch-checkpoint"))}
+
+
+def file_of(log: Log, slot: int) -> str:
+    return log.segments[slot].file.path
+
+
+def test_a_tail_cut_at_every_byte() -> None:
+    files = disk()
+    append(open_log(files), batch(2), batch(3))
+    path = f"{DIRECTORY}/{0:020d}.log"
+    whole = bytes(files.names[path].data)
+    first = len(batch(2))
+
+    for size in range(first, len(whole)):
+        del files.names[path].data[size:]
+        log = open_log(files)
+        assert offsets(log) == [(0, 1)], f"cut at {size}"
+        assert files.names[path].data == whole[:first]
+        assert (log.end_offset, log.flushed_offset) == (2, 2)
+        assert (log.cut is None) == (size == first)
+        files.names[path].data[:] = whole
+    assert offsets(open_log(files)) == [(0, 1), (2, 4)]
+
+
+def test_a_tail_of_zeros_and_one_of_garbage() -> None:
+    for tail in bytes(500), batch(1, seed=9).tobytes()[:-1] + b"\0", b"\xff" * 100:
+        files = disk()
+        append(open_log(files), batch(2))
+        files.names[f"{DIRECTORY}/{0:020d}.log"].data += tail
+
+        log = open_log(files)
+
+        assert offsets(log) == [(0, 1)]
+        assert log.cut is not None
+        assert (log.cut.offset, log.cut.bytes, log.cut.segments) == (2, len(tail), 0)
+        assert append(log, batch(1)) == 3
+
+
+def test_every_flipped_byte_of_a_middle_batch_ends_the_log_before_it() -> None:
+    files = disk()
+    append(open_log(files), batch(1), batch(2), batch(1))
+    data = files.names[f"{DIRECTORY}/{0:020d}.log"].data
+    whole, start = bytes(data), len(batch(1))
+
+    for at in range(start, start + len(batch(2))):
+        data[:] = whole
+        data[at] ^= 0x10
+        log = open_log(files)
+        if not start + 12 <= at < start + 16:  # the leader epoch is under no CRC
+            assert offsets(log)[0] == (0, 0)
+            assert len(offsets(log)) < 3 or at < start + 8, f"byte {at}"
+            assert all(first <= last for first, last in offsets(log))
+
+
+def test_damage_in_the_middle_takes_all_segments_behind_it() -> None:
+    files = disk()
+    log = filled(files)
+    damaged = log.segments[1]
+    files.names[damaged.file.path].data[-5] ^= 1
+    behind = len(log.segments) - 2
+
+    log = open_log(files, **SMALL)
+
+    assert log.cut is not None
+    assert log.cut.segments == behind
+    assert [segment.base_offset for segment in log.segments] == [0, damaged.base_offset]
+    assert log.end_offset == damaged.base_offset + 2 * (damaged.size // len(batch(2, size=30, producer=1))) - 2
+    assert [f"{DIRECTORY}/{name}" for name in files.list(DIRECTORY) if name.endswith(".log")] == [file_of(log, 0), file_of(log, 1)]
+    assert append(log, batch(2, producer=5, sequence=log.end_offset), epoch=9) == log.cut.offset + 2
+
+
+def test_below_the_recovery_point_nothing_is_read_again() -> None:
+    files = disk()
+    log = filled(files)
+    point = checkpoint(log)
+    append(log, batch(1, seed=99), epoch=4)
+
+    files.reads = 0
+    log = open_log(files, recovery_point=point, **SMALL)
+
+    assert log.end_offset == point + 1
+    assert files.reads < 25, "about one look at the last segment and the batches a snapshot does not tell"
+    assert log.recovery_point == point
+
+
+def test_what_the_recovery_point_promises_is_kept_although_damage_is_above_it() -> None:
+    files = disk()
+    log = filled(files, 4, segment_bytes=100_000)
+    point = checkpoint(log)
+    append(log, batch(1, seed=1), batch(1, seed=2), epoch=4)
+    files.names[file_of(log, 0)].data[-1] ^= 1
+
+    log = open_log(files, recovery_point=point, segment_bytes=100_000)
+
+    assert log.end_offset == point + 1
+
+
+def test_indexes_are_rebuilt_the_same() -> None:
+    files = disk()
+    filled(files).close(clean=True)
+    before = indexes(files)
+
+    for name in before:
+        if name.endswith("index"):
+            files.remove(name)
+    open_log(files, **SMALL).close(clean=True)
+
+    assert indexes(files) == before
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "zeros", "another's"])
+def test_a_trusted_segments_index_is_not_trusted_blindly(how: str) -> None:
+    files = disk()
+    log = filled(files)
+    log.close(clean=True)
+    wanted = offsets(open_log(files, clean=True, **SMALL))
+    for name in [name for name in files.names if name.endswith(".index")]:
+        data = files.names[name].data
+        match how:
+            case "gone":
+                files.remove(name)
+            case "cut":
+                del data[max(0, len(data) - 3) :]
+            case "zeros":
+                data[:] = bytes(len(data))
+            case "another's":
+                data[-8:] = (100).to_bytes(4, "big") + (33).to_bytes(4, "big")
+
+    log = open_log(files, clean=True, **SMALL)
+
+    assert offsets(log) == wanted
+    for offset in range(80):
+        assert offsets_at(log, offset) == offset - offset % 2
+
+
+def offsets_at(log: Log, offset: int) -> int:
+    span = log.read(offset, 1, log.end_offset)[0][0]
+    return int.from_bytes(span.file.read(span.position, 8), "big")
+
+
+def test_the_zeros_that_a_running_kafka_reserves_in_its_indexes() -> None:
+    files = disk()
+    log = filled(files, 8, segment_bytes=100_000)
+    log.active.write_index()
+    before = indexes(files)
+    for name, inode in files.names.items():
+        if name.endswith("index"):
+            inode.data += bytes(5000)
+
+    log = open_log(files, recovery_point=16, **SMALL | {"segment_bytes": 100_000})
+    append(log, *(batch(1, seed=at, size=80) for at in range(3)))
+    log.active.write_index()
+
+    for name, data in indexes(files).items():
+        if name in before and name.endswith("index"):
+            assert data.startswith(before[name])
+            assert len(data) < 500
+
+
+def test_leader_epochs_come_from_the_batches_when_the_checkpoint_is_lost() -> None:
+    for clean in True, False:
+        files = disk()
+        log = filled(files)
+        log.close(clean=True)
+        assert files.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n4\n0 0\n1 20\n2 40\n3 60\n"
+        files.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+
+        log = open_log(files, clean=clean, **SMALL)
+
+        assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40), (3, 60)]
+
+
+def test_leader_epochs_of_the_file_above_the_recovery_point_are_not_believed() -> None:
+    files = disk()
+    log = filled(files)
+    point = checkpoint(log)
+    files.replace(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n5\n0 0\n1 20\n2 40\n3 60\n9 80\n")
+
+    log = open_log(files, recovery_point=point, **SMALL)
+
+    assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40), (3, 60)]
+
+
+def test_a_shutdown_that_was_not_clean_although_it_is_said_so() -> None:
+    files = disk()
+    log = filled(files)
+    log.close(clean=True)
+    data = files.names[file_of(log, -1)].data
+    del data[-7:]
+
+    log = open_log(files, clean=True, **SMALL)
+
+    assert log.end_offset == 78
+    assert log.cut is not None
+    assert append(log, batch(1), epoch=3) == 79
+
+
+def test_a_hole_between_segments_is_the_end() -> None:
+    files = disk()
+    log = filled(files)
+    first = log.segments[0]
+    del files.names[first.file.path].data[first.size - len(batch(2, size=30, producer=1)) :]  # the tail never came, the next segment did
+
+    log = open_log(files, **SMALL)
+
+    assert len(log.segments) == 1
+    assert log.end_offset == log.cut.offset if log.cut else False
+
+
+def test_holes_below_the_recovery_point_are_the_cleaners() -> None:
+    files = disk()
+    log = filled(files)
+    first, end = log.segments[0], log.end_offset
+    log.close(clean=True)
+    del files.names[first.file.path].data[first.size - len(batch(2, size=30, producer=1)) :]
+
+    log = open_log(files, recovery_point=end, **SMALL)
+
+    assert log.end_offset == end
+    found = offsets(log)
+    assert found[-1] == (end - 2, end - 1)
+    assert len(found) == 39
+
+
+def test_leftovers_are_swept() -> None:
+    files = disk()
+    filled(files, 2).close(clean=True)
+    junk = [f"{5:020d}.index", f"{5:020d}.timeindex", f"{0:020d}.log.deleted", f"{7:020d}.log.1234.gone", "leader-epoch-checkpoint.tmp"]
+    for name in junk:
+        files.replace(f"{DIRECTORY}/{name}", b"junk")
+    files.replace(f"{DIRECTORY}/partition.metadata", b"kept")
+
+    open_log(files, clean=True)
+
+    assert not set(junk) & set(files.list(DIRECTORY))
+    assert "partition.metadata" in files.list(DIRECTORY)
+
+
+def test_a_start_behind_the_end_begins_anew() -> None:
+    files = disk()
+    filled(files, 3).close(clean=True)
+
+    log = open_log(files, clean=True, start_offset=1000)
+
+    assert (log.start_offset, log.end_offset, log.segments[0].base_offset) == (1000, 1000, 1000)
+
+
+def test_an_empty_directory_begins_at_its_start_offset() -> None:
+    log = open_log(start_offset=17)
+
+    assert append(log, batch(1)) == 18
+    assert offsets(log) == [(17, 17)]
