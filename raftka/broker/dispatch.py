@@ -117,6 +117,8 @@ class Dispatcher:
 
     def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
         """One whole frame, without its size. Raises ProtocolError."""
+        if len(frame) < HEAD.size:
+            raise ProtocolError(f"a request of {len(frame)} bytes")
         key, version, correlation_id = HEAD.unpack_from(frame)
         slots = connection.slots
         if slots:

@@ -90,7 +90,7 @@ def test_frames_come_whole_however_the_bytes_come(step: int, direct: bool) -> No
     assert line.pool.taken_bytes == 0
 
 
-@pytest.mark.parametrize("size", [-1, -(2**31), 0, 7, REQUEST_BYTES.value + 1, 2**31 - 1])
+@pytest.mark.parametrize("size", [-1, -(2**31), REQUEST_BYTES.value + 1, 2**31 - 1])
 @pytest.mark.parametrize("step", [1, 100])
 def test_a_size_that_can_not_be_closes_the_connection(size: int, step: int) -> None:
     line = Line()
@@ -117,7 +117,7 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_announced() -> None:
     line.feed(pack(">i", REQUEST_BYTES.value) + bytes(10), 100)
 
     assert line.connection.partial
-    assert line.pool.taken_bytes < 100
+    assert line.pool.taken_bytes <= 4096
 
 
 def test_nothing_behind_a_holding_request_is_decoded() -> None:
