@@ -1,0 +1,109 @@
+"""Apache Kafka's own DumpLogSegments reads what the log wrote and finds no error. Runs where java and mvn are, and says so where not."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raftka.log.config import LogConfig
+from raftka.log.log import Log
+from raftka.runtime.real_files import RealFiles
+from tests.log.given import NOW, append, batch, flush
+
+KAFKA = "4.3.1"
+JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
+POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>raftka</groupId><artifactId>tests</artifactId><version>1</version>
+<dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version></dependency></dependencies>
+</project>"""
+CODECS = (0, 1, 2, 4)
+OF_KAFKAS_OWN = re.compile(r"^Non-consecutive offsets in \S+\n +-1 is followed by \d+$", re.MULTILINE)  # of every segment that begins behind 0
+COMPLAINTS = re.compile(
+    r"mismatch|non-consecutive|out of order|corrupt|error|exception|not found|could not|isvalid: false|should|invalid", re.IGNORECASE
+)
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("java") and shutil.which("mvn")), reason="DumpLogSegments needs java and mvn, and not both are here"
+)
+
+
+@pytest.fixture(scope="module")
+def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if not JARS.is_dir():
+        pom = tmp_path_factory.mktemp("pom") / "pom.xml"
+        pom.write_text(POM)
+        fresh = JARS.with_name(JARS.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if result.returncode:
+            pytest.skip(f"Maven cannot get Kafka's jars: {result.stdout[-300:]}")
+        fresh.rename(JARS)
+    return f"{JARS}/*"
+
+
+def dump(classpath: str, directory: Path, *suffixes: str) -> str:
+    paths = ",".join(str(path) for suffix in suffixes for path in sorted(directory.glob(f"*{suffix}")))
+    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", paths, "--deep-iteration", "--print-data-log"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    logging = [line for line in result.stderr.splitlines() if "log4j" not in line.lower() and "slf4j" not in line.lower()]
+    assert result.returncode == 0, result.stderr
+    return OF_KAFKAS_OWN.sub("", "\n".join([result.stdout, *logging]))
+
+
+@pytest.fixture
+def files() -> Iterator[RealFiles]:
+    files = RealFiles(lambda action: action())
+    yield files
+    files.stop()
+
+
+def lived(files: RealFiles, directory: Path) -> int:
+    """A log of many segments after rolls, a truncation, retention, a kill and a clean end; and how many records are in it."""
+    directory.mkdir()
+    config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
+    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False)
+    sequence = 0
+    for at in range(120):
+        count = 1 + at % 5
+        time = NOW + 10 * at - (500 if at % 7 == 0 else 0)
+        append(log, batch(count, seed=at, size=40, compression=CODECS[at % 4], producer=9, sequence=sequence, timestamp=time), epoch=at // 30)
+        sequence += count
+    log.truncate_to(log.segments[-2].base_offset)
+    append(log, *(batch(2, seed=at, timestamp=NOW + 3000) for at in range(60)), epoch=7)
+    log.set_start_offset(log.segments[2].base_offset)
+    assert log.delete_old_segments(NOW, log.end_offset) == 2
+    flush(log)
+
+    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[4].base_offset)
+    append(log, *(batch(2, seed=at, producer=10, sequence=2 * at, timestamp=NOW + 4000) for at in range(20)), epoch=8)
+    log.close(clean=True)
+    assert len(log.segments) > 3
+    return log.end_offset - log.start_offset
+
+
+def test_it_reads_every_file_and_finds_no_error(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+    records = lived(files, tmp_path / "t-0")
+
+    told = dump(classpath, tmp_path / "t-0", ".log", ".index", ".timeindex", ".snapshot")
+
+    assert not COMPLAINTS.search(told), COMPLAINTS.findall(told)
+    assert len(re.findall(r"^\| offset: ", told, re.MULTILINE)) == records
+    assert told.count("isvalid: true") == told.count("baseOffset: ")
+    for suffix, line, size in (".index", "offset: [0-9]+ position", 8), (".timeindex", "timestamp: [0-9]+ offset", 12):
+        entries = sum(path.stat().st_size // size for path in (tmp_path / "t-0").glob(f"*{suffix}"))
+        assert len(re.findall(f"^{line}", told, re.MULTILINE)) == entries > 5
+    assert {"producerId: 9 producerEpoch: 0", "producerId: 10 producerEpoch: 0"} <= set(re.findall(r"producerId: \d+ producerEpoch: \d+", told))
+
+
+def test_it_would_find_one(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+    lived(files, tmp_path / "t-0")
+    index = sorted((tmp_path / "t-0").glob("*.index"))[-1]
+    data = bytearray(index.read_bytes())
+    data[3] ^= 1
+    index.write_bytes(data)
+
+    assert COMPLAINTS.search(dump(classpath, tmp_path / "t-0", ".index"))
