@@ -23,6 +23,7 @@ from raftka.log.checkpoints import (
 from raftka.runtime.door import File, Files
 
 DELETED = "-delete"
+QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS)
 Key = tuple[str, int]  # topic, partition
 
@@ -118,7 +119,12 @@ class LogDirectory:
             topic, _, number = name.rpartition("-")
             if name.endswith((DELETED, ".gone")):
                 self.files.remove(f"{self.path}/{name}")
-            elif topic and number.isascii() and number.isdigit() and self.files.exists(f"{self.path}/{name}/{PARTITION_METADATA}"):
+            elif (
+                topic not in {"", QUORUMS_OWN}
+                and number.isascii()
+                and number.isdigit()
+                and self.files.exists(f"{self.path}/{name}/{PARTITION_METADATA}")
+            ):
                 found.append((topic, int(number)))
         return found
 

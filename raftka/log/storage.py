@@ -148,11 +148,14 @@ class Storage:
                 raise self.failed
             return
         segment = self.active
-        with self._failing():
+        try:  # not `_failing`: this is the hot path
             segment.file.append(self._staged)
             if segment.entries_behind > ENTRIES_BEHIND:
                 segment.write_index()
                 self._set_roll_bounds()
+        except OSError as error:
+            self._fail(error)
+            raise
         self._staged = []
         self.written_offset = self.end_offset
         self._written_size = segment.size

@@ -60,6 +60,8 @@ def test_a_directory_that_kafka_made() -> None:
         "data/meta.properties", b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\nversion=1\ncluster.id=c\n"
     )
     files.replace("data/t-0/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    files.make_directory("data/__cluster_metadata-0")
+    files.replace("data/__cluster_metadata-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     files.replace("data/recovery-point-offset-checkpoint", b"")
     files.replace("data/replication-offset-checkpoint", b"0\n1\nt 0 0\n")
     files.replace("data/cleaner-offset-checkpoint", b"")
@@ -70,6 +72,8 @@ def test_a_directory_that_kafka_made() -> None:
     assert logs.cluster_id == "c"
     assert append(log, batch(2)) == 2
     assert logs.high_watermarks == {("t", 0): 0}
+    logs.close({})
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 2\n"
 
 
 def test_a_partition_is_made_found_and_removed() -> None:
