@@ -15,7 +15,7 @@ from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
 GROUPS = ("throughput", "replicated", "start", "idle", "kill", "stop")
-WARM_UP_RUNS = 2  # Kafka's compiler and everyone's page cache
+WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
 
@@ -116,7 +116,8 @@ class Bench:
             for system in systems:
                 if row.filled_by and run == -WARM_UP_RUNS:
                     load(row.filled_by, targets[system.name], system.pids, row.name, 60)
-                answer = load(row.load, targets[system.name], system.pids, row.name, self.seconds)
+                seconds = self.seconds if run >= 0 else WARM_UP_SECONDS
+                answer = load(row.load, targets[system.name], system.pids, row.name, seconds)
                 if run >= 0:
                     results[system.name].append(answer)
         return results

@@ -56,7 +56,8 @@ async def _serve(settings: NodeSettings) -> None:
 
 
 async def _announce(node: Node) -> None:
-    await node.ready.wait()
+    if node.settings.is_broker:
+        await node.ready.wait()
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection walks it
     tell("READY=1")

@@ -1,0 +1,44 @@
+"""What the documents say of settings and commands is so."""
+
+import re
+from pathlib import Path
+
+from raftka.cli.commands import root
+from raftka.metadata.settings_broker import DIFFERENCES, OURS
+
+ROOT = Path(__file__).parent.parent
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the tables from `heading` on."""
+    text = OPERATIONS[OPERATIONS.index(heading) :]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line]
+
+
+def test_every_default_that_differs_stands_in_the_table_with_its_reason() -> None:
+    told = [row for row in rows("## Defaults that differ") if len(row) == 4][1:]
+
+    assert told == [[d.name, d.kafka, d.raftka, d.reason] for d in DIFFERENCES]
+
+
+def test_our_own_names_stand_there_too() -> None:
+    told = [row[:2] for row in rows("Names of our own") if len(row) == 3][1:]
+
+    assert told == [[name, default] for name, _, default in (line.split() for line in OURS.split("\n") if line)]
+
+
+def test_documents_name_files_that_are_there() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for path in re.findall(r"`((?:raftka|tests|bench|docs)/[\w./-]+)`", document.read_text()):
+            assert (ROOT / path).exists(), f"{document.name}: {path}"
+
+
+def test_the_readme_calls_commands_that_exist() -> None:
+    called = re.findall(r"\braftka (cluster start|broker start|topics create|produce|consume)\b", (ROOT / "README.md").read_text())
+
+    assert set(called) == {"cluster start", "broker start", "topics create", "produce", "consume"}
+    for command in called:
+        group, _, verb = command.partition(" ")
+        assert group in root.commands
+        assert not verb or verb in root.commands[group].commands  # type: ignore[attr-defined]
