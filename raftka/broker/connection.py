@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from raftka.broker.frame_pool import FramePool
 from raftka.limits import OUTPUT_BYTES, REQUEST_BYTES, REQUESTS_IN_HAND, LimitExceeded
@@ -19,6 +19,7 @@ from raftka.wire.frame import FrameBuffer
 if TYPE_CHECKING:
     from raftka.broker.dispatch import Dispatcher
 
+REPLANS = 32  # of one connection
 HEAD = Struct(">hhi")  # api key, api version, correlation id
 
 Parts = Sequence[Buffer | FileSpan]
@@ -66,6 +67,7 @@ class ServerConnection:
         "_frames",
         "_held",
         "_over",
+        "_replanned",
         "_stopped",
         "active",
         "dispatcher",
@@ -93,6 +95,7 @@ class ServerConnection:
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
         self._ended = False
+        self._replanned = 0
         self._over = False  # it will be closed, what still comes is of no interest
 
     # the network's side
@@ -244,5 +247,8 @@ class ServerConnection:
         if not self._stopped and self.transport is not None and not self._ended:
             self.transport.hold_reading(False)
 
-    def remember(self, api_key: int, plan: Any) -> None:
-        self.plans[api_key] = plan
+    def worth_a_plan(self, api_key: int) -> bool:
+        """Who asks for another partition each time gains nothing by plans, and making one costs more than a request."""
+        if api_key in self.plans:
+            self._replanned += 1
+        return self._replanned <= REPLANS

@@ -53,6 +53,7 @@ class Request:
     session: Session
     connection: ServerConnection
     frame: memoryview = field(repr=False)
+    body_position: int  # in the frame
 
     def answer(self, **fields: Any) -> Row:
         return self.api.response(**fields)
@@ -141,7 +142,7 @@ class Dispatcher:
         session = connection.session
         session.client_id = header.client_id
         body, _ = api.decode_request(version, frame, position)
-        return Request(api, version, header.correlation_id, body, session, connection, frame)
+        return Request(api, version, header.correlation_id, body, session, connection, frame, position)
 
     def _call(self, registration: Registration, request: Request) -> None:
         try:

@@ -7,6 +7,7 @@ read the request is parked at its partitions and looks again when one of them ch
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.fetch_plan import remember
 from raftka.broker.partition_host import PartitionHost
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.door import Timer
@@ -31,6 +32,8 @@ def fetch(request: Request, node: "Node") -> Row | Pending:
         return request.answer(error_code=int(Code.FETCH_SESSION_ID_NOT_FOUND))
     run = Fetch(request, node)
     row = run.read()
+    if run.plain:
+        remember(request, run.hosts[0], run.isolated)
     if body.max_wait_ms <= 0 or run.settled or node.parked >= PARKED_REQUESTS.value:
         run.finish()
         return row
@@ -190,6 +193,14 @@ class Fetch:
     def _endpoints(self, rows: list[Row]) -> list[Row]:
         leaders = {p.current_leader.leader_id for topic in rows for p in topic.partitions if p.error_code and p.current_leader is not None}
         return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+
+    @property
+    def plain(self) -> bool:
+        """A consumer of one partition that got records: its next request will look the same."""
+        if self.asked != 1 or self.replica != CONSUMER or not self.bytes:
+            return False
+        epoch: int = self.body.topics[0].partitions[0].last_fetched_epoch
+        return epoch < 0 or epoch == self.hosts[0].leader_epoch
 
     # waiting
 

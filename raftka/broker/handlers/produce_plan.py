@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 INT32 = Struct(">i")
-TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
+NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
 MARKS = (0x0123, 0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)  # error code, base offset, append time, log start
 ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
@@ -27,10 +27,9 @@ HEAD_END = 8  # key, version, correlation id
 def remember(request: "Request", host: PartitionHost, node: "Node") -> None:
     connection = request.connection
     known = connection.plans.get(PRODUCE.key)
-    if isinstance(known, ProducePlan) and known.host is host and known.version == request.version:
+    if isinstance(known, ProducePlan) and known.leader is host.leader and known.version == request.version:
         return
-    plan = ProducePlan.of(request, host, node)
-    if plan is not None:
+    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, node)) is not None:
         connection.plans[PRODUCE.key] = plan
 
 
@@ -56,7 +55,7 @@ class ProducePlan:
     def of(cls, request: "Request", host: PartitionHost, node: "Node") -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
-        tail = TAGS if flexible else b""
+        tail = NO_TAGS if flexible else b""
         frame = request.frame
         begin = len(frame) - len(tail) - len(records)
         if frame[begin + len(records) :] != tail or frame[begin : begin + len(records)] != records:

@@ -1,0 +1,116 @@
+"""The short way of a Fetch: successive requests of a consumer of one partition differ in correlation id and offset, the rest is compared.
+
+Made after such a request was answered the long way. It answers only when there is enough to send: waiting, errors and everything unusual go
+the long way. How an answer is laid out in a version is found by looking at an encoded one.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from raftka.broker.connection import ServerConnection
+from raftka.broker.handlers.produce_plan import HEAD_END, NO_TAGS
+from raftka.broker.partition_host import PartitionHost
+from raftka.wire.codec import varint
+from raftka.wire.errors import KafkaError
+from raftka.wire.messages.fetch import FETCH
+
+if TYPE_CHECKING:
+    from raftka.broker.dispatch import Request
+    from raftka.wire.schema import Row
+
+OFFSET = Struct(">q")
+MARKED_OFFSET = 0x0B0A0D0C0F0E0908
+SAME_IN_REQUEST = OFFSET.pack(MARKED_OFFSET)
+OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
+MARKS = (0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)
+
+
+def remember(request: "Request", host: PartitionHost, isolated: bool) -> None:
+    """Called with a request of one partition that was answered with records."""
+    if request.connection.worth_a_plan(FETCH.key) and (plan := FetchPlan.of(request, host, isolated)) is not None:
+        request.connection.plans[FETCH.key] = plan
+
+
+class FetchPlan:
+    __slots__ = ("before", "flexible", "host", "leader", "max_bytes", "min_bytes", "offset_at", "pre", "prefix", "suffix", "tail", "version")
+
+    def __init__(self, request: "Request", host: PartitionHost, isolated: bool, offset_at: int) -> None:
+        body, asked = request.body, request.body.topics[0].partitions[0]
+        self.version = request.version
+        self.host = host
+        self.leader = host.leader
+        self.min_bytes: int = body.min_bytes
+        self.max_bytes: int = min(asked.partition_max_bytes, body.max_bytes)
+        self.offset_at = offset_at
+        self.prefix = bytes(request.frame[HEAD_END:offset_at])
+        self.suffix = bytes(request.frame[offset_at + 8 :])
+        self.flexible = request.version in FETCH.flexible
+        self.pre, self.before, self.tail = self._layout(request, host, isolated)
+
+    @classmethod
+    def of(cls, request: "Request", host: PartitionHost, isolated: bool) -> "FetchPlan | None":
+        """Where the offset stands in the request is found by putting another one there."""
+        asked = request.body.topics[0].partitions[0]
+        frame = bytes(request.frame)
+        wanted = OFFSET.pack(asked.fetch_offset)
+        at = frame.find(wanted, HEAD_END)
+        while at >= 0:
+            changed = frame[:at] + SAME_IN_REQUEST + frame[at + 8 :]
+            row, _ = FETCH.decode_request(request.version, memoryview(changed), request.body_position)
+            if row.topics and row.topics[0].partitions[0].fetch_offset == MARKED_OFFSET:
+                return cls(request, host, isolated, at)
+            at = frame.find(wanted, at + 1)
+        return None
+
+    @staticmethod
+    def _layout(request: "Request", host: PartitionHost, isolated: bool) -> tuple[bytes, bytes, bytes]:
+        """What stands before the three offsets, between them and the size of the records, and behind these."""
+        topic = request.body.topics[0]
+        rows = FETCH.response.responses
+        watermark, stable, start = MARKS
+        partition: Row = rows.partitions(
+            partition_index=host.index,
+            high_watermark=watermark,
+            last_stable_offset=stable,
+            log_start_offset=start,
+            aborted_transactions=[] if isolated else None,
+            records=b"",
+        )
+        parts = request.encode(FETCH.response(responses=[rows(topic=topic.topic, topic_id=topic.topic_id, partitions=[partition])]))
+        sample = b"".join([bytes(part) for part in parts])
+        at = sample.index(OFFSETS.pack(*MARKS)[:16])
+        behind = at + (24 if request.version >= 5 else 16)
+        tail = NO_TAGS if request.version in FETCH.flexible else b""
+        size_at = len(sample) - len(tail) - (1 if tail else 4)
+        return sample[8:at], sample[behind:size_at], tail
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        at = self.offset_at
+        if len(frame) != at + 8 + len(self.suffix) or frame[HEAD_END:at] != self.prefix or frame[at + 8 :] != self.suffix:
+            return False
+        host, leader = self.host, self.leader
+        if leader is None or host.leader is not leader:
+            return False
+        (offset,) = OFFSET.unpack_from(frame, at)
+        log, watermark = host.log, leader.high_watermark
+        if not log.start_offset <= offset < watermark:
+            return False
+        try:
+            spans, size = log.read(offset, self.max_bytes, watermark)
+        except (KafkaError, OSError):
+            return False  # the long way finds it again, and has words for it
+        if size < self.min_bytes:
+            return False
+        head = self._head(correlation_id, watermark, log.start_offset, size)
+        connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
+        return True
+
+    def _head(self, correlation_id: int, watermark: int, start: int, size: int) -> bytes:
+        offsets = OFFSETS.pack(watermark, watermark, start)
+        body = (
+            self.pre
+            + (offsets if self.version >= 5 else offsets[:16])
+            + self.before
+            + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
+        )
+        return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
