@@ -103,7 +103,7 @@ def file(mib: int, seed: int) -> bool:
         chance = random.Random(seed)
         with path.open("wb") as out:
             while out.tell() < mib * 2**20:
-                out.writelines(chance.randbytes(chance.randrange(40)).hex().encode() + b"\n" for _ in range(10_000))
+                out.writelines(chance.randbytes(chance.randrange(1000)).hex().encode() + b"\n" for _ in range(1_000))
         return demo.play(demo.Lines(path), Path(folder) / "cluster", hashes=True)
 
 

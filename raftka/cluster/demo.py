@@ -28,6 +28,8 @@ TRUCKS = 20
 ROUNDS_A_SECOND = 50  # a position of every truck in each
 DRIVE_SECONDS = 28.0
 LINE_BYTES = 512 * 1024  # a longer line travels in pieces
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ANSWER_SECONDS = 10.0
 
 # (how much of the way has been made, what is done then)
 TRUCKS_STORY = ((0.3, "kill"), (0.6, "restart"))
@@ -138,7 +140,7 @@ class Show:
             self._stopping = True  # between two records: what is counted as sent must be sent
             signal.signal(number, signal.default_int_handler)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDS:
             signal.signal(number, stop)
 
     def _send_all(self, sender: Sender) -> None:
@@ -152,6 +154,11 @@ class Show:
             sender.send(key, value)
 
     def _kill(self, sender: Sender) -> None:
+        """Two of three must be there afterwards, and it must be known which partition is the busiest."""
+        self.cluster.wait_ready()
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while self.tally.busiest() < 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
         partition = max(self.tally.busiest(), 0)
         node_id = ask_any(self._alive(), [TOPIC]).of(TOPIC)[partition].leader
         if node_id < 0:
@@ -186,7 +193,7 @@ class Show:
 
 
 def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None:
-    gaps = ", ".join("no acknowledgement came" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages) or "no leader was killed"
+    gaps = ", ".join("nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages) or "no leader was killed"
     rows = [
         ("acknowledged", f"{verdict.acknowledged:,}"),
         ("read", f"{verdict.read:,}"),
@@ -231,7 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.file and not (os.access(options.file, os.R_OK) and options.file.is_file()):
         parser.error(f"cannot read {options.file}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in ENDS:
+        signal.signal(number, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="raftka-demo-"))
     good = False
     try:

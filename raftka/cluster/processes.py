@@ -1,8 +1,9 @@
 """A cluster as processes: started, watched, killed, started again. That they are ready they tell (notices.py).
 
-One thread uses it. `poll` waits for what happens; nothing is asked again and again.
+One thread uses it, and lives as long as the nodes: when it ends, however it ends, they get SIGTERM. `poll` waits for what happens.
 """
 
+import ctypes
 import os
 import selectors
 import signal
@@ -23,6 +24,14 @@ from raftka.cluster.ports import HeldPorts
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
 SOURCES = Path(__file__).parents[2]  # so that a checkout runs itself, installed or not
+
+
+_prctl = ctypes.CDLL(None).prctl
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    _prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 class ClusterFailed(Exception):
@@ -71,6 +80,7 @@ class NodeProcess:
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": path, VARIABLE: self.notices.address},
                 start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
+                preexec_fn=_end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
             )
         self.pidfd = os.pidfd_open(self.process.pid)
 

@@ -144,3 +144,15 @@ def test_a_broker_without_its_file(raftka: Start, tmp_path: Path) -> None:
     assert node.returncode == 2
     assert "none.properties" in err
     assert "Traceback" not in err
+
+
+def test_nodes_end_with_who_started_them(raftka: Start, data: Path) -> None:
+    cluster = raftka("cluster", "start", "--nodes", 1, "--data", data, "--base-port", 0)
+    line(cluster.stdout)
+    pid = pid_of(data, 1)
+
+    cluster.kill()
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while is_raftka(pid):
+        assert time.monotonic() < deadline
