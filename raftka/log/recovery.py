@@ -57,7 +57,7 @@ def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, cle
         cut = found or cut
         if found is None:
             break  # else whoever said that the shutdown was clean was wrong
-    if stored is None:
+    if stored is None and believed_below > segments[0].base_offset:
         epochs = _epochs_of(segments)
     epochs.truncate_from_end(end + 1)
     epochs.dirty = epochs.entries() != (stored or [])
@@ -110,9 +110,13 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int) -
 
 
 def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) -> Iterator[tuple[int, Header]]:
-    for position, header in batches:
-        epochs.assign(header[2], header[0])
-        yield position, header
+    latest = epochs.latest
+    for batch in batches:
+        header = batch[1]
+        if header[2] > latest:
+            epochs.assign(header[2], header[0])
+            latest = header[2]
+        yield batch
 
 
 def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
@@ -131,8 +135,8 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     """From the batches, when the checkpoint is lost."""
     epochs = LeaderEpochs()
     for segment in segments:
-        for _, header in headers(segment.file, 0, segment.size):
-            epochs.assign(header[2], header[0])
+        for _ in _with_epochs(headers(segment.file, 0, segment.size), epochs):
+            pass
     return epochs
 
 

@@ -70,28 +70,27 @@ def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -
 
 def checked(file: File, position: int, end: int, next_offset: int, highest_offset: int) -> Iterator[tuple[int, Header]]:
     """As `headers`, but stops before the first batch that is cut, damaged, or not in order: where it stops the sound part of the file ends."""
+    unpack = BATCH_HEADER.unpack_from
     while position + BATCH_HEADER_BYTES <= end:
         data = memoryview(file.read(position, min(end - position, WALK_BYTES)))
-        at = 0
-        while len(data) - at >= BATCH_HEADER_BYTES:
-            header: Header = BATCH_HEADER.unpack_from(data, at)
-            size = header[1] + LOG_OVERHEAD_BYTES
-            if not _plausible(header, next_offset, highest_offset) or position + at + size > end:
+        at, room = 0, len(data)
+        while room - at >= BATCH_HEADER_BYTES:
+            header: Header = unpack(data, at)
+            base, length, _, magic, crc, _, delta, *_ = header
+            stop = at + length + LOG_OVERHEAD_BYTES
+            last_offset = base + delta
+            if length < SMALLEST_LENGTH or magic != MAGIC or delta < 0 or base < next_offset or last_offset > highest_offset or position + stop > end:
                 return
-            if at + size > len(data):
+            if stop > room:
                 if at:
                     break  # begins in this piece and ends in the next
-                data = memoryview(file.read(position, size))
-            if len(data) < size or crc32c(data[at + ATTRIBUTES_POSITION : at + size]) != header[4]:
+                data = memoryview(file.read(position, stop))
+                room = len(data)
+            if room < stop or crc32c(data[at + ATTRIBUTES_POSITION : stop]) != crc:
                 return
             yield position + at, header
-            next_offset = header[0] + header[6] + 1
-            at += size
+            next_offset = last_offset + 1
+            at = stop
         if at == 0:
             return
         position += at
-
-
-def _plausible(header: Header, next_offset: int, highest_offset: int) -> bool:
-    base, length, _, magic, _, _, delta = header[:7]
-    return length >= SMALLEST_LENGTH and magic == MAGIC and delta >= 0 and next_offset <= base and base + delta <= highest_offset

@@ -184,6 +184,16 @@ def test_what_a_truncation_cuts_is_not_claimed_by_a_flush_or_checkpoint_under_wa
     assert log.flushed_offset == 15
 
 
+def test_a_checkpoint_does_not_promise_what_was_written_over_meanwhile() -> None:
+    log = leader()
+    _, settle = log.begin_checkpoint()
+
+    log.truncate_to(2)
+    append(log, batch(20), epoch=5)
+
+    assert settle() == 0, "the indexes that were flushed are those of the old tail"
+
+
 def append_only(log: Log, each: memoryview) -> None:
     log.append_as_leader(each, 5, NOW)
     log.write_staged()
