@@ -7,11 +7,8 @@ transport, journal, serializer, poller, command queue, membership changes and co
 
 from random import Random
 
-from pysyncobj import SyncObj, SyncObjConf, syncobj
-from pysyncobj.node import Node
-from pysyncobj.transport import Transport
-
 from raftka.metadata.journal import Journal
+from raftka.metadata.pysyncobj_core import Node, SyncObj, SyncObjConf, Transport, syncobj
 from raftka.metadata.raft_messages import NO_OP, REGULAR
 from raftka.metadata.raft_types import Entry, Message, RaftConfig, SafetyViolated
 

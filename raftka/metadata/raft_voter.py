@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from pysyncobj.node import Node
-
 from raftka.metadata.journal import Journal, Standing
+from raftka.metadata.pysyncobj_core import Node
 from raftka.metadata.raft_engine import LEADER, Engine
 from raftka.metadata.raft_membership import Membership
 from raftka.metadata.raft_messages import NO_NONCE, SHAPES
