@@ -248,6 +248,7 @@ class TopicConfigs:
             message_timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
             cleanup_policy=",".join(values["cleanup.policy"]),
             compression_type=values["compression.type"],
+            validation=self.settings["raftka.validation"],
             flush=self.settings["raftka.log.flush"],
             producer_id_expiration_ms=self.settings["producer.id.expiration.ms"],
         )

@@ -418,6 +418,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
     ),
     "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
+    "raftka.validation": (
+        one_of("header", "records"),
+        "header: a batch is believed what its header says of its records; records: each record is looked at, as Kafka does.",
+    ),
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),

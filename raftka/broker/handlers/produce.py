@@ -9,6 +9,7 @@ from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.partition_host import PartitionHost
+from raftka.log.validation import RefusedRecords
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 ADMIN_CLIENT = "__admin_client"
 response = PRODUCE.response
-AFTER_CRC = frozenset({Code.INVALID_TIMESTAMP, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.UNKNOWN_SERVER_ERROR})
+BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH})  # refused behind the CRC
 NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
@@ -109,15 +110,16 @@ class _Produce:
         return records
 
     def _error(self, topic: Row, partition: Row, error: KafkaError) -> Row:
-        row = response.responses.partition_responses(index=partition.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
+        rows = response.responses.partition_responses
+        row = rows(index=partition.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
+        if isinstance(error, RefusedRecords):
+            row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
         host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
         if host is not None:
-            if error.code in AFTER_CRC:
+            if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
                 row.log_start_offset = host.log.start_offset
             if error.code in NOT_TOLD and self.request.version >= 10:
-                row.current_leader = response.responses.partition_responses.current_leader(
-                    leader_id=host.image.leader, leader_epoch=host.image.leader_epoch
-                )
+                row.current_leader = rows.current_leader(leader_id=host.image.leader, leader_epoch=host.image.leader_epoch)
         return row
 
     def partition_done(self) -> None:
