@@ -241,4 +241,4 @@ class Cluster:
     def settle(self, seconds: float = 10.0) -> None:
         """Until all living nodes have applied all that the leader has."""
         living = [node for node in self.nodes.values() if node.alive]
-        assert self.run(seconds, lambda: len({(node.core.commit_index, node.core.last_index) for node in living}) == 1 and self.leader is not None)
+        assert self.run(seconds, lambda: len({i for n in living for i in (n.core.commit_index, n.core.last_index)}) == 1 and self.leader is not None)

@@ -1,0 +1,16 @@
+"""Forty seeds of the fuzz with every run of the tests; `python -m tests.metadata.raft.fuzz` plays as many as one likes."""
+
+import pytest
+
+from tests.metadata.raft.fuzz import FAULTS, PROPOSALS, SECONDS, run_seed
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_no_promise_is_broken(first: int) -> None:
+    for seed in range(first, first + 10):
+        run = run_seed(seed)
+
+        assert run.accepted >= PROPOSALS
+        assert run.cluster.now >= SECONDS
+        assert len(run.faults) >= 5
+        assert {"crash"} < {kind for _, kind in run.faults} <= set(FAULTS)
