@@ -193,15 +193,16 @@ class Show:
 
 
 def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None:
-    gaps = ", ".join("nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages) or "no leader was killed"
+    gaps = ", ".join("nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages)
     rows = [
         ("acknowledged", f"{verdict.acknowledged:,}"),
         ("read", f"{verdict.read:,}"),
         ("lost", f"{verdict.lost:,}"),
         ("duplicated", f"{verdict.duplicated:,}"),
         ("out of order per key" if hashes else "out of order per truck", f"{verdict.out_of_order:,}"),
-        ("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"),
     ]
+    if gaps:
+        rows.append(("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"))
     if verdict.given_up:
         rows.append(("never acknowledged", f"{verdict.given_up:,}"))
     if hashes:
