@@ -16,11 +16,13 @@ FLUSH_THREADS = 2
 
 
 class RealFile:
-    __slots__ = ("_closing", "_size", "fd", "path", "pins")
+    __slots__ = ("_closing", "_open", "_size", "fd", "path", "pins")
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None]) -> None:
         self.path = path
         self.fd = fd
+        self._open = open_files
+        open_files[self] = None
         self.pins = 0  # flushes and sends under way: the descriptor must not be reused under them
         self._closing = False
         self._size = os.fstat(fd).st_size
@@ -85,6 +87,7 @@ class RealFile:
         if self._closing and self.pins == 0 and self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+            del self._open[self]
 
 
 class RealFiles:
@@ -95,9 +98,11 @@ class RealFiles:
         self._flushes: SimpleQueue[Any] = SimpleQueue()
         self._removals: SimpleQueue[str | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._open: dict[RealFile, None] = {}
+        self._locks: dict[int, None] = {}
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640))
+        return RealFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -150,7 +155,14 @@ class RealFiles:
         except BlockingIOError:
             os.close(fd)
             raise BlockingIOError(errno.EWOULDBLOCK, "in use by another process", path) from None
-        return lambda: os.close(fd)
+        self._locks[fd] = None
+
+        def release() -> None:
+            if fd in self._locks:
+                del self._locks[fd]
+                os.close(fd)
+
+        return release
 
     def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
         self._start_threads()
@@ -160,7 +172,7 @@ class RealFiles:
         self._flushes.put((real, done))
 
     def stop(self) -> None:
-        """Ends the threads; what was asked for before is done first."""
+        """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
         for _ in range(FLUSH_THREADS if self._threads else 0):
             self._flushes.put(None)
         if self._threads:
@@ -168,6 +180,12 @@ class RealFiles:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+        for file in tuple(self._open):
+            file.pins = 0
+            file.close()
+        for fd in self._locks:
+            os.close(fd)
+        self._locks.clear()
 
     def _start_threads(self) -> None:
         if self._threads:

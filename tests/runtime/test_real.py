@@ -1,5 +1,6 @@
 """The real door: bytes through sockets, files through threads, timers, and how a node ends."""
 
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -160,3 +161,17 @@ async def test_one_directory_serves_one_node(tmp_path: Path) -> None:
             other.files.lock(f"{tmp_path}/.lock")
         release()
         other.files.lock(f"{tmp_path}/.lock")()
+
+
+async def test_a_stopped_node_lets_go_of_its_files_and_locks(tmp_path: Path) -> None:
+    before = sorted(os.listdir("/proc/self/fd"))
+    async with open_runtime() as runtime:
+        runtime.files.lock(f"{tmp_path}/.lock")
+        file = runtime.files.open(f"{tmp_path}/log", create=True)
+        flushed = trio.Event()
+        runtime.files.flush([file], lambda error: flushed.set())
+        await flushed.wait()
+
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    async with open_runtime() as runtime:
+        runtime.files.lock(f"{tmp_path}/.lock")
