@@ -26,7 +26,7 @@ from raftka.wire.schema import Row, Struct
 
 METADATA_DIRECTORY = "__raftka_metadata"
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
-LEAVE_S = 10.0  # what a controlled shutdown may take
+LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
 
 
 class Node:

@@ -155,10 +155,14 @@ class Offload(Protocol):
 class Runtime(Protocol):
     """The whole door, one for each node."""
 
-    clock: Clock
-    network: Network
-    files: Files
-    offload: Offload
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def files(self) -> Files: ...
+    @property
+    def offload(self) -> Offload: ...
 
     def random(self, stream: str) -> Random:
         """The node's random stream of that name: the same object each time; seeded in the simulation."""

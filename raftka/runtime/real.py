@@ -141,7 +141,7 @@ class RealRuntime:
         self._nursery.start_soon(guarded, name=name)
 
     def fail(self, error: BaseException) -> None:
-        if self.failure is None:
+        if self.failure is None and not self._stopped:
             self.failure = error
             self.stop(reset=True)
 

@@ -266,11 +266,7 @@ class Node:
     def _turn(self) -> None:
         self.in_turn = True
         try:
-            inbox, self._inbox = self._inbox, []
-            for action, argument in inbox:
-                action(argument)
-            while self.turn_ends or self.woken:
-                self._end_turn()
+            self._work_off()
         except NodeStopped:
             return
         finally:
@@ -284,6 +280,16 @@ class Node:
         self.busy_s = 0.0
         if self._inbox and self.alive:
             self.want_turn()
+
+    def _work_off(self) -> None:
+        try:
+            inbox, self._inbox = self._inbox, []
+            for action, argument in inbox:
+                action(argument)
+            while self.turn_ends or self.woken:
+                self._end_turn()
+        except OSError as error:  # of a fault; as with the real runtime the process ends. Any other exception is a bug and ends the world
+            self.fail(error)
 
     def _end_turn(self) -> None:
         while self.turn_ends:

@@ -31,7 +31,7 @@ class NotRepeatable(RuntimeError):
 
 def scheduler() -> Any:
     """Trio's module with the two names, after a look whether they are still there and mean what they did."""
-    module = trio._core._run  # type: ignore[attr-defined]
+    module = trio._core._run
     if not isinstance(getattr(module, "_ALLOW_DETERMINISTIC_SCHEDULING", None), bool) or not isinstance(getattr(module, "_r", None), Random):
         raise NotRepeatable("this trio has no _ALLOW_DETERMINISTIC_SCHEDULING and _r: the simulation needs another way to seed it")
     return module
