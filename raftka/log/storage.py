@@ -196,6 +196,20 @@ class Storage:
     def flushed(self, offset: int) -> None:
         self._flushes.came_back(offset)
 
+    def abandon(self) -> None:
+        """A flush failed, the process ends. What may not be on disk goes: the next process would read it from memory, and claim it.
+
+        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not write them again.
+        """
+        self._staged = []
+        for segment in self.segments[max(0, self._slot_of(self.flushed_offset)) :]:
+            found = segment.locate(self.flushed_offset, self._written_size if segment is self.active else segment.size)
+            if found is not None:
+                try:
+                    segment.file.truncate(found[0])
+                except OSError:
+                    pass  # then it can not be written at all, and the next process will not start on it
+
     # reading
 
     def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> tuple[list[FileSpan], int]:

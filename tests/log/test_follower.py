@@ -7,7 +7,7 @@ import pytest
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.log import Log
 from raftka.wire.errors import Code, KafkaError
-from tests.log.given import NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log, read_all
+from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log, read_all
 
 
 def fetched(log: Log, offset: int = 0) -> memoryview:
@@ -155,6 +155,17 @@ def test_a_truncation_inside_a_batch_takes_all_of_it() -> None:
     assert log.end_offset == 4
 
 
+def test_an_epoch_that_was_cut_may_write_again() -> None:
+    for epoch in 3, 4:
+        follower = open_log()
+        follower.append_as_follower(fetched(leader()), 4)
+        follower.truncate_to(4)
+
+        follower.append_as_follower(batch(1, base_offset=4, leader_epoch=epoch), 4)
+
+        assert follower.epochs.entries() == [(1, 0), (epoch, 4)]
+
+
 def test_a_truncation_beyond_the_end_takes_only_epochs_without_records() -> None:
     log = leader()
     log.assign_epoch(9)
@@ -197,6 +208,64 @@ def test_a_checkpoint_does_not_promise_what_was_written_over_meanwhile() -> None
 def append_only(log: Log, each: memoryview) -> None:
     log.append_as_leader(each, 5, NOW)
     log.write_staged()
+
+
+@pytest.mark.parametrize(("to", "end"), [(6, 6), (5, 4)])
+def test_the_recovery_point_is_lowered_before_anything_is_cut(to: int, end: int) -> None:
+    log = leader()
+    checkpoint(log)
+    told: list[tuple[int, int]] = []
+    log.on_recovery_point_lowered = lambda: told.append((log.recovery_point, log.active.file.size()))
+    size = log.size_bytes
+
+    log.truncate_to(to)
+
+    assert told == [(end, size)]
+
+
+def test_the_recovery_point_does_not_stay_in_a_gap_that_is_the_end() -> None:
+    records = fetched(leader())
+    size = len(records) // 4
+    follower = open_log(cleanup_policy="compact")
+    for part in records[:size], records[3 * size :]:
+        follower.append_as_follower(part, 4)
+    follower.write_staged()
+    flush(follower)
+    assert checkpoint(follower) == 8
+
+    assert follower.truncate_to(5) == 2
+    assert follower.recovery_point == 2
+
+
+def test_a_flush_under_way_says_nothing_of_a_log_that_began_anew() -> None:
+    log = leader()
+    append_only(log, batch(2))
+    _, offset = log.begin_flush()
+
+    log.truncate_fully_and_start_at(5)
+    append_only(log, batch(20))
+    log.flushed(offset)
+
+    assert log.flushed_offset == 5
+
+
+def test_index_files_follow_a_truncation() -> None:
+    files = disk()
+    log = open_log(files, index_interval_bytes=1)
+    append(log, *(batch(2, seed=at, timestamp=NOW + at) for at in range(8)))
+    log.active.write_index()
+
+    log.truncate_to(6)
+    append(log, *(batch(3, seed=at, timestamp=NOW + 9 * at) for at in range(4)))
+    log.active.write_index()
+
+    index = files.read(f"{DIRECTORY}/{0:020d}.index")
+    assert (
+        [int.from_bytes(index[at : at + 4], "big") for at in range(0, len(index), 8)]
+        == list(log.active.offset_index.offsets)
+        == [3, 5, 8, 11, 14, 17]
+    )
+    assert len(files.read(f"{DIRECTORY}/{0:020d}.timeindex")) == 12 * len(log.active.time_index)
 
 
 def test_flushes_that_overtake_each_other() -> None:

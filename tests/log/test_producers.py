@@ -7,7 +7,7 @@ from raftka.log.log import Log
 from raftka.log.producer_state import SEQUENCES, ProducerState
 from raftka.wire.errors import Code, KafkaError
 from tests.log.files import MemoryFiles
-from tests.log.given import NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log
+from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log
 
 DAY = 86_400_000
 
@@ -74,6 +74,13 @@ def test_epochs() -> None:
     assert refused(log, batch(1, producer=7, epoch=2, sequence=2)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(log, batch(1, producer=7, epoch=2, sequence=0))
     assert refused(log, batch(2, producer=7, epoch=1, sequence=0)) is Code.INVALID_PRODUCER_EPOCH
+
+
+def test_a_duplicate_is_one_of_its_own_epoch() -> None:
+    log = open_log()
+    append(log, batch(2, producer=7, epoch=1), batch(3, producer=7, epoch=1, sequence=2), batch(2, producer=7, epoch=2))
+
+    assert log.append_as_leader(batch(2, producer=7, epoch=2), 0, NOW)[::3] == (5, True)
 
 
 def test_sequences_wrap() -> None:
@@ -177,6 +184,28 @@ def test_a_damaged_snapshot_costs_only_time() -> None:
 
     assert log.append_as_leader(batch(1, producer=7, sequence=15), 0, NOW)[::3] == (15, True)
     assert refused(log, batch(1, producer=7, sequence=22)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_retention_deleted_beyond_the_recovery_point_is_still_remembered() -> None:
+    files = disk()
+    log = open_log(files, segment_bytes=400, retention_ms=-1)
+    for sequence in range(20):
+        append(log, batch(1, producer=7, sequence=sequence))
+    log.roll(NOW)
+    log.set_start_offset(20)
+    log.delete_old_segments(NOW, up_to=20)
+    assert len(log.segments) == 1
+
+    log.close(clean=False)
+    log = open_log(files, segment_bytes=400, start_offset=20)
+
+    assert log.append_as_leader(batch(1, producer=7, sequence=19), 0, NOW)[::3] == (19, True)
+
+    log.close(clean=False)
+    files.names[f"{DIRECTORY}/{20:020d}.snapshot"].data[-1] ^= 1
+    log = open_log(files, segment_bytes=400, start_offset=20)
+
+    assert log.append_as_leader(batch(1, producer=7, sequence=20), 0, NOW)[::3] == (20, False), "an older snapshot would refuse what is next"
 
 
 def test_a_silent_producer_is_forgotten() -> None:

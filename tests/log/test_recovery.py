@@ -146,7 +146,7 @@ def test_a_trusted_segments_index_is_not_trusted_blindly(how: str) -> None:
             case "zeros":
                 data[:] = bytes(len(data))
             case "another's":
-                data[-8:] = (100).to_bytes(4, "big") + (33).to_bytes(4, "big")
+                data[-4:] = (int.from_bytes(data[-4:], "big") + 40).to_bytes(4, "big")
 
     log = open_log(files, clean=True, **SMALL)
 
@@ -201,6 +201,8 @@ def test_leader_epochs_of_the_file_above_the_recovery_point_are_not_believed() -
     log = open_log(files, recovery_point=point, **SMALL)
 
     assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40), (3, 60)]
+    checkpoint(log)
+    assert files.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n4\n0 0\n1 20\n2 40\n3 60\n"
 
 
 def test_a_shutdown_that_was_not_clean_although_it_is_said_so() -> None:
@@ -217,6 +219,19 @@ def test_a_shutdown_that_was_not_clean_although_it_is_said_so() -> None:
     assert append(log, batch(1), epoch=3) == 79
 
 
+def test_when_a_clean_shutdown_was_none_all_above_the_recovery_point_is_looked_at() -> None:
+    files = disk()
+    log = filled(files)
+    third = log.segments[2]
+    log.close(clean=True)
+    del files.names[file_of(log, -1)].data[-7:]
+    files.names[third.file.path].data[100] ^= 1
+
+    log = open_log(files, clean=True, recovery_point=third.base_offset, **SMALL)
+
+    assert log.end_offset == third.base_offset
+
+
 def test_a_hole_between_segments_is_the_end() -> None:
     files = disk()
     log = filled(files)
@@ -229,14 +244,16 @@ def test_a_hole_between_segments_is_the_end() -> None:
     assert log.end_offset == log.cut.offset if log.cut else False
 
 
-def test_holes_below_the_recovery_point_are_the_cleaners() -> None:
+@pytest.mark.parametrize("in_the_hole", [False, True])
+def test_holes_below_the_recovery_point_are_the_cleaners(in_the_hole: bool) -> None:
     files = disk()
     log = filled(files)
     first, end = log.segments[0], log.end_offset
+    point = log.segments[1].base_offset - 1 if in_the_hole else end
     log.close(clean=True)
     del files.names[first.file.path].data[first.size - len(batch(2, size=30, producer=1)) :]
 
-    log = open_log(files, recovery_point=end, **SMALL)
+    log = open_log(files, recovery_point=point, **SMALL)
 
     assert log.end_offset == end
     found = offsets(log)
