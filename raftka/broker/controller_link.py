@@ -39,6 +39,7 @@ class ControllerLink:
         self._beating = False
         self._beat_at = 0.0
         self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
+        self._withdrawn = False
 
     # calls
 
@@ -136,7 +137,7 @@ class ControllerLink:
             return  # the image that has it calls again
         self._beating = True
         self._beat_at = self.clock.now()
-        command = Heartbeat(self.node.node_id, self.broker_epoch, self.node.image.offset, self._stopping is not None)
+        command = Heartbeat(self.node.node_id, self.broker_epoch, self.node.image.offset, self._stopping is not None, self._withdrawn)
         self.call(command, self._beaten, self.node.settings.seconds("broker.session.timeout.ms"))
 
     def _beaten(self, error: KafkaError | None, reply: HeartbeatAnswer | None) -> None:
@@ -150,9 +151,15 @@ class ControllerLink:
             self._stopping()
             return
         interval = self.node.settings.seconds("broker.heartbeat.interval.ms")
-        if self._stopping is not None or (reply is not None and reply.fenced):
+        if self._stopping is not None or (reply is not None and reply.fenced and not self._withdrawn):
             interval = min(interval, 0.02)
         self.clock.call_at(max(self._beat_at + interval, self.clock.now()), self.beat)
+
+    def withdraw(self) -> None:
+        """A log of ours can not be written: be fenced, so that others lead, until the node is started again."""
+        if not self._withdrawn:
+            self._withdrawn = True
+            self.beat()
 
     async def leave(self, within_s: float) -> None:
         """Controlled shutdown: our leaderships move first, then the controller lets us go."""

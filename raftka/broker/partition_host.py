@@ -89,7 +89,12 @@ class PartitionHost:
         leader = self.leading()
         if acks == -1 and leader.under_min_isr:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
-        result = self.log.append_as_leader(batch, leader.leader_epoch, now_ms)
+        try:
+            result = self.log.append_as_leader(batch, leader.leader_epoch, now_ms)
+        except KafkaError:
+            if self.log.failed is not None:  # it had to begin a segment
+                self.manager.log_failed(self, self.log.failed)
+            raise
         if not result[3]:
             leader.appended(result[1])
             self.staged_by.append(connection)
@@ -134,7 +139,7 @@ class PartitionHost:
 
     def _flush_done(self, files: list[File], offset: int, error: OSError | None) -> None:
         self.flushing = False
-        if error is not None:  # what is on the disk is not known any more, and asking again would be told a lie: stop
+        if error is not None:
             self.manager.fail(error)
             return
         self._flushed(offset)

@@ -69,6 +69,7 @@ class Quorum:
             config = RaftConfig(
                 election_timeout=settings.seconds("controller.quorum.election.timeout.ms"),
                 heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),
+                snapshot_every_bytes=settings["metadata.log.max.record.bytes.between.snapshots"],
             )
             self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
             self.host = ControllerHost(self.node, self.core, self.poke)
@@ -92,17 +93,28 @@ class Quorum:
         core = self.core
         if core is None or self._syncing:
             return  # the end of the flush steps again
-        core.step(self.clock.now())
-        if core.unsynced:
-            self._syncing = True
-            self.node.runtime.files.flush(core.take_sync(), self._synced)
+        try:
+            core.step(self.clock.now())
+            self._syncing = core.unsynced
+            files = core.take_sync() if self._syncing else []
+        except OSError as error:
+            self._fail(error)
+            return
+        if self._syncing:
+            self.node.runtime.files.flush(files, self._synced)
         else:
             self._ship()
 
+    def _fail(self, error: OSError) -> None:
+        """What the disk has is not known any more."""
+        self.node.events.error("metadata_log_failed", error=str(error))
+        if self.core is not None:
+            self.core.journal.abandon()
+        self.node.runtime.fail(error)
+
     def _synced(self, error: OSError | None) -> None:
-        if error is not None:  # what the disk has is not known any more
-            self.node.events.error("metadata_flush_failed", error=str(error))
-            self.node.runtime.fail(error)
+        if error is not None:
+            self._fail(error)
             return
         assert self.core is not None
         self._syncing = False

@@ -53,6 +53,12 @@ class Follow:
         self.carry_out(self.fetch.start())
 
     def carry_out(self, effects: tuple[Any, ...]) -> None:
+        try:
+            self._carry_out(effects)
+        except OSError as error:
+            self.host.manager.log_failed(self.host, error)
+
+    def _carry_out(self, effects: tuple[Any, ...]) -> None:
         fetch, host = self.fetch, self.host
         log = host.log
         for effect in effects:
@@ -61,6 +67,8 @@ class Follow:
                     try:
                         log.append_as_follower(memoryview(records), leader_epoch)
                     except KafkaError as error:
+                        if log.failed is not None:
+                            raise log.failed from error
                         self.fetcher.node.events.error("replica_append_refused", partition=host.name, error=str(error))
                         fetch.append_failed(self.fetcher.now())
                         continue

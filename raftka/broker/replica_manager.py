@@ -106,15 +106,20 @@ class ReplicaManager:
         self.node.runtime.files.flush(files, done)
 
     def fail(self, error: OSError) -> None:
+        """What the disk has is not known any more, and asking again would be told a lie."""
         self.node.events.error("flush_failed", error=str(error))
+        for host in self.hosts.values():
+            host.log.abandon()
         self.node.runtime.fail(error)
 
     def log_failed(self, host: PartitionHost, error: OSError) -> None:
-        """The disk is full or broken: this replica serves no more, and leaves its leadership to others when the controller hears of it."""
-        self.node.events.error("log_failed", partition=host.name, error=str(error))
+        """The disk is full or broken: this replica serves no more. The broker withdraws, so that others lead; a controller on this node goes on."""
+        self.node.events.error("log_failed", partition=host.name, error=str(error), until="the node is started again")
         self.node.metrics.count("raftka_log_failures_total")
         host.leader = None
+        self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
+        self.node.link.withdraw()
 
     # deadlines
 
@@ -150,7 +155,7 @@ class ReplicaManager:
 
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
-            self.node.events.error("checkpoint_failed", error=str(error))
+            self.fail(error)
 
     def _high_watermarks(self) -> dict[tuple[str, int], int]:
         return {key: host.high_watermark for key, host in self.hosts.items()}
@@ -293,7 +298,7 @@ class ReplicaManager:
             host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, host.follower_state.high_watermark)
             host.wake_all()
         self.fetchers.remove(host)
-        if partition.leader >= 0:
+        if partition.leader >= 0 and host.log.failed is None:
             self.fetchers.add(host, partition.leader)
 
     def _on_brokers(self, image: MetadataImage) -> None:

@@ -53,6 +53,7 @@ class Journal:
         self.snapshot: SnapshotHead | None = None
         self.size_bytes = 0  # of the journal file
         self.written_bytes = 0  # since the last snapshot
+        self._synced_bytes = 0  # of the journal file: so much is on disk
         self._path, self._snapshot_path = f"{directory}/journal", f"{directory}/snapshot"
         self._file: File | None = None
         self._snapshot_file: File | None = None
@@ -178,6 +179,18 @@ class Journal:
 
     def synced(self) -> None:
         self._syncing = False
+        self._synced_bytes = self.size_bytes
+
+    def abandon(self) -> None:
+        """A write or flush failed, the process ends. What the disk may not have goes: the next process would read it from memory and believe it.
+
+        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not write them again.
+        """
+        try:
+            if self._file is not None:
+                self._file.truncate(self._synced_bytes)
+        except OSError:
+            pass  # then it can not be written at all, and will not be opened
 
     # snapshots, durable when these return; never while a sync is under way
 
@@ -233,6 +246,7 @@ class Journal:
         self._file = self.files.open(self._path)
         self._staged, self._number = [], 1
         self.size_bytes, self.written_bytes = sum(map(len, record)), 0
+        self._synced_bytes = self.size_bytes
 
     # start
 
@@ -246,11 +260,11 @@ class Journal:
         items, self._number, end = decode_journal(data)
         for item in items:
             self._load_item(item)
-        self.size_bytes = self.written_bytes = end
+        self.size_bytes = self.written_bytes = self._synced_bytes = end
         self._file = self.files.open(self._path)
         if end < len(data):  # never acknowledged: the turn that wrote it did not end
             self._file.truncate(end)
-            self._file.sync()
+        self._file.sync()  # it is believed from now on; if only the process had ended, the last of it may be in memory alone
         if has_snapshot:
             self._load_snapshot()
         elif self.base.index > 0:

@@ -409,6 +409,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.retention.minutes": (None, "log.retention.ms in minutes."),
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
     "log.segment.delete.delay.ms": (at_least(0), "From a segment's removal to that of its file."),
+    "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
     "node.id": (at_least(0), "The node's number, unique in the cluster."),
     "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),

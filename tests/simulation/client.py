@@ -1,7 +1,10 @@
-"""A small Kafka client on the runtime door, for simulated clusters: finds leaders, produces idempotently with acks=all, reads everything back."""
+"""A small Kafka client on the runtime door, for simulated clusters: finds leaders, produces idempotently with acks=all, reads everything back.
 
-from collections.abc import Sequence
-from typing import Any
+As a client that knows KIP-320 it names the leader epoch it believes in, and never goes back to an older one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import trio
 
@@ -19,46 +22,73 @@ from raftka.wire.schema import Api, Row
 
 RETRY_S = 0.1
 REQUEST_S = 3.0
+PRODUCE_TIMEOUT_MS = 2000
+FETCH_BYTES = 65536
 
 BY_NAME = {PRODUCE.key: 12, FETCH.key: 12}  # later versions know topics by id only
 
 Address = tuple[str, int]
+PASSES = frozenset(
+    {
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.REQUEST_TIMED_OUT,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.OFFSET_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+    }
+)
 
 
 class NoAnswer(Exception):
     """The connection is gone, or time is up."""
 
 
+class Leader(NamedTuple):
+    address: Address
+    epoch: int
+
+
 class Client:
     def __init__(self, runtime: Runtime, bootstrap: Sequence[Address]) -> None:
         self.runtime = runtime
         self.bootstrap = list(bootstrap)
-        self.leaders: dict[tuple[str, int], Address] = {}
+        self._leaders: dict[tuple[str, int], Leader] = {}
+        self._epochs: dict[tuple[str, int], int] = {}  # the latest that was heard of
         self._connections: dict[Address, ClientConnection] = {}
         self._turn = 0
 
+    # asking
+
     async def ask(self, address: Address, api: Api, row: Row, timeout_s: float = REQUEST_S) -> Any:
         """One request. Raises NoAnswer."""
+        (answer,) = await self.ask_all(address, api, [row], timeout_s)
+        if answer is None:
+            raise NoAnswer
+        return answer
+
+    async def ask_all(self, address: Address, api: Api, rows: Sequence[Row], timeout_s: float = REQUEST_S) -> list[Any]:
+        """Many requests on one connection, in order, none waiting for another; None where no answer came."""
         answered = trio.Event()
-        outcome: list[Any] = []
+        answers: list[Any] = []
 
         def on_reply(reply: Row | None, error: str | None) -> None:
-            outcome.extend((reply, error))
-            if api is FETCH and reply is not None:  # its records are lent to us for this turn only
-                for topic in reply.responses:
-                    for partition in topic.partitions:
-                        partition.records = bytes(partition.records or b"")
-            answered.set()
+            answers.append(_kept(api, reply))
+            if len(answers) == len(rows):
+                answered.set()
 
-        self._connection(address).request(api, row, on_reply, BY_NAME.get(api.key))
+        connection = self._connection(address)
+        for row in rows:
+            connection.request(api, row, on_reply, BY_NAME.get(api.key))
         with trio.move_on_after(timeout_s):
             await answered.wait()
-        if not outcome:
+        if len(answers) < len(rows):
             self._drop(address)
-            raise NoAnswer("time is up")
-        if outcome[0] is None:
-            raise NoAnswer(outcome[1])
-        return outcome[0]
+        return answers + [None] * (len(rows) - len(answers))
 
     def _connection(self, address: Address) -> ClientConnection:
         connection = self._connections.get(address)
@@ -81,35 +111,43 @@ class Client:
             except NoAnswer:
                 await trio.sleep(RETRY_S)
 
-    async def refresh(self, topic: str) -> None:
+    # leaders
+
+    async def leader(self, topic: str, partition: int) -> Leader:
+        while (topic, partition) not in self._leaders:
+            await self._refresh(topic)
+            if (topic, partition) not in self._leaders:
+                await trio.sleep(RETRY_S)
+        return self._leaders[topic, partition]
+
+    async def _refresh(self, topic: str) -> None:
         row = await self.anybody(METADATA, METADATA.request(topics=[METADATA.request.topics(name=topic)], allow_auto_topic_creation=False))
         brokers = {broker.node_id: (broker.host, broker.port) for broker in row.brokers}
         for found in row.topics:
             for partition in found.partitions:
-                if partition.leader_id in brokers:
-                    self.leaders[topic, partition.partition_index] = brokers[partition.leader_id]
+                key = topic, partition.partition_index
+                if partition.leader_id in brokers and partition.leader_epoch >= self._epochs.get(key, -1):
+                    self._epochs[key] = partition.leader_epoch
+                    self._leaders[key] = Leader(brokers[partition.leader_id], partition.leader_epoch)
 
-    async def _leader(self, topic: str, partition: int) -> Address:
-        while (topic, partition) not in self.leaders:
-            await self.refresh(topic)
-            if (topic, partition) not in self.leaders:
-                await trio.sleep(RETRY_S)
-        return self.leaders[topic, partition]
+    async def lost_leader(self, topic: str, partition: int) -> None:
+        """It did not answer, or not well: look for another, a little later."""
+        self._leaders.pop((topic, partition), None)
+        await trio.sleep(RETRY_S)
 
     async def ask_leader(self, topic: str, partition: int, api: Api, row: Row) -> Row:
         """The partition's answer: asked again, perhaps of another, as long as it is an error that passes."""
         while True:
+            leader = await self.leader(topic, partition)
             try:
-                answer = await self.ask(await self._leader(topic, partition), api, row)
+                found = only_partition(api, await self.ask(leader.address, api, row))
             except NoAnswer:
                 pass
             else:
-                found = _only_partition(api, answer)
                 if found.error_code == Code.NONE:
                     return found
                 assert Code(found.error_code) in PASSES, Code(found.error_code)
-            self.leaders.pop((topic, partition), None)
-            await trio.sleep(RETRY_S)
+            await self.lost_leader(topic, partition)
 
     # what a test does
 
@@ -134,49 +172,75 @@ class Client:
         """Returns the base offset once all in-sync replicas have it; tries for ever."""
         now = self.runtime.clock.wall_ms()
         batch = build_batch([(None, value, (), now) for value in values], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-        request = PRODUCE.request
-        data = request.topic_data(name=topic, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
-        row = request(acks=-1, timeout_ms=2000, topic_data=[data])
-        answer = await self.ask_leader(topic, partition, PRODUCE, row)
+        answer = await self.ask_leader(topic, partition, PRODUCE, produce_row(topic, partition, batch))
         return int(answer.base_offset)
+
+    async def end_offset(self, topic: str, partition: int) -> int:
+        """What is committed when this is called."""
+        return int((await self.ask_leader(topic, partition, LIST_OFFSETS, end_row(topic, partition))).offset)
 
     async def read_all(self, topic: str, partition: int) -> list[bytes]:
         """Everything that is committed when this is called."""
-        request = LIST_OFFSETS.request
-        wanted = request(topics=[request.topics(name=topic, partitions=[request.topics.partitions(partition_index=partition, timestamp=LATEST)])])
-        end = (await self.ask_leader(topic, partition, LIST_OFFSETS, wanted)).offset
-        values: list[bytes] = []
-        offset = 0
+        return [value for _, value in await self.read_with_offsets(topic, partition)]
+
+    async def read_with_offsets(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        offset, end = 0, await self.end_offset(topic, partition)
         while offset < end:
-            ask = FETCH.request
-            asked = ask.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=65536)
-            row = ask(max_wait_ms=500, min_bytes=1, topics=[ask.topics(topic=topic, partitions=[asked])])
-            answer = await self.ask_leader(topic, partition, FETCH, row)
-            for header, batch in iterate(memoryview(answer.records)):
-                values += [record.value or b"" for record in records_of(batch) if record.offset >= offset]
-                offset = header.last_offset + 1
-        return values
+            answer = await self.ask_leader(topic, partition, FETCH, fetch_row(topic, partition, offset))
+            for batch in batches_of(answer, offset):
+                found += batch.records
+                offset = batch.next_offset
+        return found
 
 
-PASSES = frozenset(
-    {
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.LEADER_NOT_AVAILABLE,
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
-        Code.REQUEST_TIMED_OUT,
-        Code.NOT_ENOUGH_REPLICAS,
-        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.OFFSET_NOT_AVAILABLE,
-        Code.KAFKA_STORAGE_ERROR,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
-    }
-)
+def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1) -> Row:
+    request = PRODUCE.request
+    data = request.topic_data(name=topic, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
+    return request(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data])
 
 
-def _only_partition(api: Api, answer: Row) -> Row:
+def fetch_row(topic: str, partition: int, offset: int, epoch: int = -1, last_epoch: int = -1) -> Row:
+    request = FETCH.request
+    asked = request.topics.partitions(
+        partition=partition, fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, partition_max_bytes=FETCH_BYTES
+    )
+    return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
+
+
+def end_row(topic: str, partition: int, epoch: int = -1) -> Row:
+    request = LIST_OFFSETS.request
+    asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=LATEST)
+    return request(topics=[request.topics(name=topic, partitions=[asked])])
+
+
+class Batch(NamedTuple):
+    """One that was read."""
+
+    next_offset: int
+    epoch: int
+    records: list[tuple[int, bytes]]  # offset, value
+
+
+def batches_of(answer: Row, offset: int) -> Iterator[Batch]:
+    """The answer's, without what is before `offset`."""
+    for header, batch in iterate(memoryview(answer.records)):
+        records = [(record.offset, record.value or b"") for record in records_of(batch) if record.offset >= offset]
+        yield Batch(header.last_offset + 1, header.leader_epoch, records)
+
+
+def only_partition(api: Api, answer: Row) -> Row:
     if api is PRODUCE:
         return answer.responses[0].partition_responses[0]  # type: ignore[no-any-return]
     if api is FETCH:
         return answer.responses[0].partitions[0]  # type: ignore[no-any-return]
     return answer.topics[0].partitions[0]  # type: ignore[no-any-return]
+
+
+def _kept(api: Api, reply: Row | None) -> Row | None:
+    """A Fetch's records are lent to us for this turn only."""
+    if api is FETCH and reply is not None:
+        for topic in reply.responses:
+            for partition in topic.partitions:
+                partition.records = bytes(partition.records or b"")
+    return reply

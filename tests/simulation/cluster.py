@@ -1,26 +1,61 @@
 """A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for clients."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import IO, Any, cast
 
 from raftka.broker.node import Node
+from raftka.broker.partition_host import PartitionHost
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.simulated import World
+from raftka.runtime.simulated_disk import SimulatedDisk
+from raftka.runtime.simulated_tasks import NodeStopped
 from tests.simulation.client import Client
 
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+READY_S = 30.0
+LOG_LINES = 20_000
+
+
+class LogLines:
+    """Where the nodes log to: readable when something went wrong."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, line: str) -> None:
+        if len(self.lines) < LOG_LINES:
+            self.lines.append(line.rstrip("\n"))
+
+    def flush(self) -> None: ...
+
+    def saying(self, *events: str) -> list[str]:
+        return [line for line in self.lines if any(f" {event} " in line for event in events)]
 
 
 class Cluster:
     """Node i runs on machine `n<i>`, voters are the first `voters` of them."""
 
-    def __init__(self, world: World, nodes: int = 3, voters: int | None = None, **settings: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        nodes: int = 3,
+        voters: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        start: Iterable[int] | None = None,
+    ) -> None:
+        """`start`: who is started at once; all, if it is not said."""
         self.world = world
         self.size = nodes
         self.voters = voters or nodes
-        self.settings = settings
-        self.nodes: dict[int, Node] = {}
-        for node_id in range(1, nodes + 1):
+        self.settings = settings or {}
+        self.log = LogLines()
+        self.nodes: dict[int, Node] = {}  # the last process of each
+        self.refused: dict[int, Exception] = {}  # those that did not want to start, and why
+        for node_id in range(1, nodes + 1) if start is None else start:
             self.start(node_id)
 
     def properties(self, node_id: int) -> dict[str, str]:
@@ -34,27 +69,109 @@ class Cluster:
             "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)),
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
-            **{name.replace("_", "."): value for name, value in self.settings.items()},
+            **self.settings,
         }
+
+    # its nodes
 
     def start(self, node_id: int) -> None:
         runtime = self.world.node(f"n{node_id}")
-        node = Node(runtime, NodeSettings.from_properties(self.properties(node_id)), log_to=None)
+        node = Node(runtime, NodeSettings.from_properties(self.properties(node_id)), log_to=cast(IO[str], self.log))
         self.nodes[node_id] = node
-        self.world.at(self.world.now, node.start)
+        self.refused.pop(node_id, None)
+        runtime.take(lambda _: self._start(node_id, node), None)
+
+    def _start(self, node_id: int, node: Node) -> None:
+        """As the command line does: an exception here ends the process with a sentence."""
+        try:
+            node.start()
+        except NodeStopped:
+            raise
+        except Exception as error:
+            self.refused[node_id] = error
+            self.world.kill(f"n{node_id}")
+            raise NodeStopped from error
+
+    def alive(self, node_id: int) -> bool:
+        process = self.world.machine(f"n{node_id}").node
+        return process is not None and process.alive
+
+    @property
+    def living(self) -> dict[int, Node]:
+        return {node_id: node for node_id, node in self.nodes.items() if self.alive(node_id)}
 
     def kill(self, node_id: int, *, power_loss: bool) -> None:
         self.world.kill(f"n{node_id}", power_loss=power_loss)
-        del self.nodes[node_id]
 
-    def wait_ready(self) -> None:
-        assert self.world.run(lambda: all(node.ready.is_set() for node in self.nodes.values()), at_most_s=30), "not all nodes became ready"
+    def power_loss(self) -> None:
+        """Of all at once."""
+        for node_id in self.nodes:
+            self.kill(node_id, power_loss=True)
+
+    def stop(self, node_id: int, at_most_s: float = 20.0) -> None:
+        """A controlled shutdown, to its end."""
+        node, ended = self.nodes[node_id], []
+
+        async def stop() -> None:
+            await node.shutdown()
+            ended.append(True)
+
+        node.runtime.spawn(stop, "stop")
+        assert self.world.run(lambda: bool(ended), at_most_s=at_most_s), f"node {node_id} does not stop"
+        self.kill(node_id, power_loss=False)
+
+    def new_disk(self, node_id: int) -> None:
+        """The old one is lost, with all that was on it. The node must not run."""
+        assert not self.alive(node_id)
+        machine = self.world.machine(f"n{node_id}")
+        machine.disk = SimulatedDisk(machine.name, self.world.random(f"disk {machine.name}"))
+
+    def disk(self, node_id: int) -> SimulatedDisk:
+        return self.world.disk(f"n{node_id}")
+
+    # what it comes to
+
+    def is_ready(self) -> bool:
+        """All that run are registered, unfenced, serving."""
+        return all(node.ready.is_set() and node.image.alive(node_id) for node_id, node in self.living.items())
+
+    def wait_ready(self, at_most_s: float = READY_S) -> None:
+        assert self.settled(self.is_ready, at_most_s), "not all nodes became ready"
+
+    def settled(self, holds: Callable[[], bool], at_most_s: float = READY_S, every_s: float = 0.02) -> bool:
+        """For what takes long to look at: looked at now and then, not after each event."""
+        end = self.world.now + at_most_s
+        while not holds():
+            if self.world.now >= end:
+                return False
+            self.world.run(self.world.now + every_s)
+        return True
+
+    @property
+    def newest(self) -> Node:
+        """The node that knows most."""
+        return max(self.nodes.values(), key=lambda node: node.image.offset)
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """As the node that knows most has it."""
-        image = max((node.image for node in self.nodes.values()), key=lambda image: image.offset)
-        known = image.topic_named(topic)
-        return known.partitions[partition].leader if known is not None else None
+        """None: there is none, or no such topic. As the node that knows most has it."""
+        known = self.newest.image.topic_named(topic)
+        leader = known.partitions[partition].leader if known is not None else -1
+        return leader if leader >= 0 else None
+
+    def isr_of(self, topic: str, partition: int) -> tuple[int, ...]:
+        known = self.newest.image.topic_named(topic)
+        return tuple(known.partitions[partition].isr) if known is not None else ()
+
+    @property
+    def controller(self) -> int | None:
+        return next((i for i, node in self.living.items() if node.quorum.host is not None and node.quorum.host.active), None)
+
+    def hosts(self, topic: str, partition: int) -> dict[int, PartitionHost]:
+        """The replicas on those that live."""
+        found = {node_id: node.replicas.hosts.get((topic, partition)) for node_id, node in self.living.items()}
+        return {node_id: host for node_id, host in found.items() if host is not None}
+
+    # its clients
 
     def client(self, name: str = "client") -> Client:
         return Client(self.world.node(name), [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1)])

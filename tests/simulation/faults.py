@@ -1,0 +1,223 @@
+"""What can go wrong, by chance: who dies, who is slow, who does not hear whom, whose disk fails. Everything is undone by `heal`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from raftka.runtime.simulated_disk import SYNC_S
+from tests.simulation.cluster import Cluster
+
+SLOW_SYNC_S = (0.02, 0.3)
+SLOW_DELAY_S = (0.01, 0.2)
+ROOM_BYTES = (0, 20_000)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`weight`: how often, compared with the others."""
+
+    name: str
+    weight: int
+
+
+POWER = (Kind("power_loss_of_all", 5), Kind("slow_sync", 5), Kind("power_loss", 1))
+ALL = (
+    Kind("power_loss_of_all", 2),
+    Kind("power_loss", 3),
+    Kind("kill", 3),
+    Kind("kill_leader", 3),
+    Kind("kill_controller", 2),
+    Kind("pause", 3),
+    Kind("cut", 3),
+    Kind("isolate", 2),
+    Kind("slow_link", 2),
+    Kind("loss", 2),
+    Kind("slow_sync", 3),
+    Kind("full_disk", 1),
+    Kind("failing_sync", 1),
+    Kind("restart", 2),
+)
+
+
+class Faults:
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, kinds: tuple[Kind, ...], gap_s: tuple[float, float]) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.happened: list[str] = []
+        self.over = False
+        self._topic, self._partitions = topic, partitions
+        self._kinds, self._gap_s = kinds, gap_s
+        self._random: Random = self.world.random("faults")
+
+    def begin(self) -> None:
+        self._later(self._random.uniform(*self._gap_s), self._next)
+
+    def _later(self, after_s: float, action: Callable[[], object]) -> None:
+        self.world.at(self.world.now + after_s, lambda: None if self.over else action())
+
+    def _next(self) -> None:
+        kind = self._random.choices(self._kinds, [kind.weight for kind in self._kinds])[0]
+        getattr(self, f"_{kind.name}")()
+        self._later(self._random.uniform(*self._gap_s), self._next)
+
+    def _note(self, what: str) -> None:
+        self.happened.append(f"{self.world.now:.3f} {what}")
+
+    def _someone(self) -> int | None:
+        living = sorted(self.cluster.living)
+        return self._random.choice(living) if living else None
+
+    # who dies, and comes back
+
+    def _die(self, node_id: int | None, *, power_loss: bool, back_s: tuple[float, float] = (0.0, 4.0)) -> None:
+        if node_id is None or not self.cluster.alive(node_id):
+            self._bring_back()
+            return
+        self._note(f"{'power loss' if power_loss else 'kill'} n{node_id}")
+        self.cluster.kill(node_id, power_loss=power_loss)
+        self._later(self._random.uniform(*back_s), lambda: self._start(node_id))
+
+    def _start(self, node_id: int) -> None:
+        if not self.cluster.alive(node_id):
+            self._mend(node_id)
+            self._note(f"start n{node_id}")
+            self.cluster.start(node_id)
+
+    def _bring_back(self) -> None:
+        """Those who stopped by themselves, with a disk that works again."""
+        for node_id in self.cluster.nodes:
+            self._start(node_id)
+
+    def _mend(self, node_id: int) -> None:
+        disk = self.cluster.disk(node_id)
+        disk.room_bytes, disk.failing_syncs, disk.failing_writes = None, 0, 0
+
+    def _power_loss_of_all(self) -> None:
+        self._note("power loss of all")
+        for node_id in list(self.cluster.nodes):
+            self.cluster.kill(node_id, power_loss=True)
+        spread = self._random.choice((0.0, 0.3, 3.0))
+        for node_id in self.cluster.nodes:
+            self._later(self._random.uniform(0.0, spread), partial(self._start, node_id))
+
+    def _power_loss(self) -> None:
+        self._die(self._someone(), power_loss=True)
+
+    def _kill(self) -> None:
+        self._die(self._someone(), power_loss=False)
+
+    def _restart(self) -> None:
+        """So fast that nobody may have noticed."""
+        self._die(self._someone(), power_loss=False, back_s=(0.0, 0.02))
+
+    def _kill_leader(self) -> None:
+        leader = self.cluster.leader_of(self._topic, self._random.randrange(self._partitions))
+        self._die(leader, power_loss=self._random.random() < 0.5)
+
+    def _kill_controller(self) -> None:
+        self._die(self.cluster.controller, power_loss=self._random.random() < 0.5)
+
+    # who is slow
+
+    def _pause(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"pause n{node_id}")
+            self.world.pause(f"n{node_id}")
+            self._later(self._random.choice((0.05, 0.5, 2.0, 5.0)), lambda: self._resume(node_id))
+
+    def _resume(self, node_id: int) -> None:
+        if self.cluster.alive(node_id):
+            self.world.resume(f"n{node_id}")
+
+    def _slow_sync(self) -> None:
+        node_id = self._random.choice(sorted(self.cluster.nodes))
+        self._note(f"slow disk n{node_id}")
+        self.cluster.disk(node_id).sync_s = (SLOW_SYNC_S[0], self._random.uniform(*SLOW_SYNC_S))
+        self._later(self._random.uniform(0.5, 5.0), lambda: setattr(self.cluster.disk(node_id), "sync_s", SYNC_S))
+
+    # who does not hear whom
+
+    def _pair(self) -> tuple[str, str]:
+        a, b = self._random.sample(sorted(self.cluster.nodes), 2)
+        return f"n{a}", f"n{b}"
+
+    def _cut(self) -> None:
+        a, b = self._pair()
+        one_way = self._random.random() < 0.5
+        self._note(f"cut {a} {b}{' one way' if one_way else ''}")
+        self.world.network.cut(a, b, one_way=one_way)
+        self._heal_later()
+
+    def _isolate(self) -> None:
+        name = f"n{self._random.choice(sorted(self.cluster.nodes))}"
+        self._note(f"isolate {name}")
+        if self._random.random() < 0.5:
+            self.world.network.isolate(name)
+        else:  # clients still reach it
+            for other in self.cluster.nodes:
+                if name != f"n{other}":
+                    self.world.network.cut(name, f"n{other}")
+        self._heal_later()
+
+    def _loss(self) -> None:
+        a, b = self._pair()
+        self._note(f"loss {a} {b}")
+        self.world.network.loss(a, b, self._random.uniform(0.01, 0.3))
+        self._heal_later()
+
+    def _heal_later(self) -> None:
+        self._later(self._random.uniform(0.2, 6.0), self.world.network.heal)
+
+    def _slow_link(self) -> None:
+        a, b = self._pair()
+        self._note(f"slow link {a} {b}")
+        self.world.network.delay(a, b, 0.001, self._random.uniform(*SLOW_DELAY_S), one_way=self._random.random() < 0.5)
+        self._later(self._random.uniform(0.5, 5.0), lambda: self._usual_delay(a, b))
+
+    def _usual_delay(self, a: str, b: str) -> None:
+        low, high = self.world.network.default_delay_s
+        self.world.network.delay(a, b, low, high)
+
+    # whose disk fails
+
+    def _full_disk(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"full disk n{node_id}")
+            self.cluster.disk(node_id).room_bytes = self._random.randint(*ROOM_BYTES)
+            self._later(self._random.uniform(1.0, 5.0), lambda: self._again(node_id))
+
+    def _failing_sync(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"failing sync n{node_id}")
+            self.cluster.disk(node_id).failing_syncs = 1
+            self._later(self._random.uniform(1.0, 5.0), lambda: self._again(node_id))
+
+    def _again(self, node_id: int) -> None:
+        """Somebody has seen to the disk; the node is started anew."""
+        if self.cluster.alive(node_id):
+            self.cluster.kill(node_id, power_loss=False)
+        self._start(node_id)
+
+    # the end
+
+    def heal(self) -> None:
+        """No more faults, and none left."""
+        self.over = True
+        self.world.network.heal()
+        for node_id in self.cluster.nodes:
+            disk = self.cluster.disk(node_id)
+            full = disk.room_bytes is not None
+            disk.sync_s = SYNC_S
+            if self.cluster.alive(node_id):
+                self.world.resume(f"n{node_id}")
+                if full:  # a log that could not be written needs a new process
+                    self.cluster.kill(node_id, power_loss=False)
+            self._start(node_id)
+        for a in self.cluster.nodes:
+            for b in self.cluster.nodes:
+                if a < b:
+                    self._usual_delay(f"n{a}", f"n{b}")

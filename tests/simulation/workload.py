@@ -1,0 +1,226 @@
+"""What clients do while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
+
+Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+import trio
+
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+from raftka.wire.schema import Api, Row
+from tests.simulation.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition, produce_row
+
+BATCH_RECORDS = (1, 4)
+PADDING_BYTES = (0, 300)
+CODECS = (0, 0, 0, 1, 2, 3, 4)
+NOISE_PAUSE_S = (0.0, 0.05)
+
+
+class Stream(NamedTuple):
+    """Whose records, and where."""
+
+    producer: str
+    topic: str
+    partition: int
+
+
+@dataclass
+class History:
+    """Everything that was promised to a client."""
+
+    acknowledged: dict[Stream, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # number of the record -> offset, -1: not told
+    begun: dict[Stream, int] = field(default_factory=dict)  # records that were sent, acknowledged or not
+    seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))  # what readers were given, by offset
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        before = self.seen[topic, partition].setdefault(offset, value)
+        if before != value:
+            self.violations.append(f"{topic}-{partition} has two records at offset {offset}: {before[:20]!r} and {value[:20]!r}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    first: int  # number of its first record
+    count: int
+    data: bytearray
+
+
+def value_of(stream: Stream, number: int, random: Random) -> bytes:
+    return b"%s/%d/" % (stream.producer.encode(), number) + b"." * random.randint(*PADDING_BYTES)
+
+
+def number_of(value: bytes) -> tuple[str, int]:
+    """Of a record: whose it is and its number."""
+    producer, number, _ = value.split(b"/", 2)
+    return producer.decode(), int(number)
+
+
+class Producer:
+    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight."""
+
+    def __init__(self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float]) -> None:
+        self.client = client
+        self.history = history
+        self.stream = stream
+        self.over = False  # set: send no more than was begun
+        self.done = False
+        self._depth = depth
+        self._pause_s = pause_s
+        self._random = client.runtime.random(f"producer {stream}")
+        self._next = 0
+        self._producer_id = -1
+        self._waiting: list[Batch] = []  # not acknowledged yet, in order
+
+    async def run(self) -> None:
+        self._producer_id = await self.client.producer_id()
+        while self._waiting or not self.over:
+            while len(self._waiting) < self._allowed and not self.over:
+                self._begin_batch()
+            await self._send_all()
+            await trio.sleep(self._random.uniform(*self._pause_s))
+        self.done = True
+
+    @property
+    def _allowed(self) -> int:
+        """The first batch goes alone: a broker takes any number from a producer it does not know."""
+        return self._depth if self.history.acknowledged[self.stream] else 1
+
+    def _begin_batch(self) -> None:
+        random, now = self._random, self.client.runtime.clock.wall_ms()
+        values = [value_of(self.stream, self._next + i, random) for i in range(random.randint(*BATCH_RECORDS))]
+        data = build_batch(
+            [(self.stream.producer.encode(), value, (), now) for value in values],
+            compression=random.choice(CODECS),
+            producer_id=self._producer_id,
+            producer_epoch=0,
+            base_sequence=self._next,
+        )
+        self._waiting.append(Batch(self._next, len(values), data))
+        self._next += len(values)
+        self.history.begun[self.stream] = self._next
+
+    async def _send_all(self) -> None:
+        """All that wait, in order, one behind the other; what failed waits on."""
+        _, topic, partition = self.stream
+        leader = await self.client.leader(topic, partition)
+        batches, refused = self._waiting, False
+        answers = await self.client.ask_all(leader.address, PRODUCE, [produce_row(topic, partition, batch.data) for batch in batches])
+        self._waiting = []
+        for batch, answer in zip(batches, answers, strict=True):
+            if answer is not None and self._took(batch, only_partition(PRODUCE, answer), refused):
+                continue
+            refused = True
+            self._waiting.append(batch)
+        if refused:
+            await self.client.lost_leader(topic, partition)
+
+    def _took(self, batch: Batch, answer: Row, refused: bool) -> bool:
+        """`refused`: one before it was not taken, so this one may be told that it is out of order."""
+        code = Code(answer.error_code)
+        if code is Code.NONE:
+            for i in range(batch.count):
+                self.history.acknowledged[self.stream][batch.first + i] = answer.base_offset + i
+            return True
+        if code not in PASSES and not (refused and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
+        return False
+
+
+class Noise:
+    """Writes with acks=1 and acks=0: leaves tails that nobody else has. Sends each record once, so none may be there twice."""
+
+    def __init__(self, client: Client, topic: str, partitions: Sequence[int], name: str) -> None:
+        self.client = client
+        self.over = False
+        self._topic, self._partitions, self._name = topic, partitions, name
+        self._random = client.runtime.random(f"noise {name}")
+
+    async def run(self) -> None:
+        number = 0
+        while not self.over:
+            partition = self._random.choice(self._partitions)
+            value = value_of(Stream(self._name, self._topic, partition), number, self._random)
+            batch = build_batch([(None, value, (), self.client.runtime.clock.wall_ms())])
+            leader = await self.client.leader(self._topic, partition)
+            (answer,) = await self.client.ask_all(
+                leader.address, PRODUCE, [produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
+            )
+            if answer is not None and only_partition(PRODUCE, answer).error_code:
+                await self.client.lost_leader(self._topic, partition)
+            await trio.sleep(self._random.uniform(*NOISE_PAUSE_S))
+            number += 1
+
+
+class Reader:
+    """Follows one partition, and says when something that it was shown is taken back."""
+
+    def __init__(self, client: Client, history: History, topic: str, partition: int) -> None:
+        self.client = client
+        self.history = history
+        self.over = False
+        self.position = 0
+        self._topic, self._partition = topic, partition
+        self._random = client.runtime.random(f"reader {topic} {partition}")
+        self._last_epoch = -1  # of the last batch read
+        self._end = 0  # the largest end offset that was told
+        self._high_watermark = (-1, -1)  # leader epoch, offset
+
+    async def run(self) -> None:
+        while not self.over:
+            leader = await self.client.leader(self._topic, self._partition)
+            try:
+                if self._random.random() < 0.2:
+                    row, api = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS
+                else:
+                    row, api = fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), FETCH
+                found = only_partition(api, await self.client.ask(leader.address, api, row))
+            except NoAnswer:
+                await self.client.lost_leader(self._topic, self._partition)
+                continue
+            if found.error_code:
+                self._refused(api, Code(found.error_code))
+                await self.client.lost_leader(self._topic, self._partition)
+            elif api is LIST_OFFSETS:
+                self._told_end(found.offset)
+            else:
+                self._read(found, leader.epoch)
+
+    def _wrong(self, what: str) -> None:
+        self.history.violations.append(f"reader of {self._topic}-{self._partition} at {self.position}: {what}")
+
+    def _refused(self, api: Api, code: Code) -> None:
+        if code not in PASSES:
+            self._wrong(f"{api.name} is refused with {code.name}")
+
+    def _told_end(self, offset: int) -> None:
+        if offset < self._end:
+            self._wrong(f"the end was {self._end}, now it is {offset}")
+        self._end = max(self._end, offset)
+
+    def _read(self, answer: Row, epoch: int) -> None:
+        if answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0:
+            self._wrong(f"what was read of epoch {self._last_epoch} diverges at {answer.diverging_epoch.end_offset}")
+            self._last_epoch = -1
+            return
+        if (epoch, answer.high_watermark) < self._high_watermark:
+            self._wrong(f"high watermark {answer.high_watermark} of epoch {epoch} after {self._high_watermark}")
+        self._high_watermark = (epoch, answer.high_watermark)
+        for batch in batches_of(answer, self.position):
+            for offset, value in batch.records:
+                self.history.saw(self._topic, self._partition, offset, value)
+            self.position, self._last_epoch = batch.next_offset, batch.epoch
+        self._end = max(self._end, self.position)
