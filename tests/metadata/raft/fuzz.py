@@ -36,6 +36,7 @@ FAULTS = (
     "transfer",
     "slow_disk",
     "wipe",
+    "wipe_at_the_worst_moment",
     "silent",
     "disk_dies",
 )
@@ -176,6 +177,26 @@ class Run:
             self._down(node, power=True)
             node.disk = MemoryFiles()
 
+    def _wipe_at_the_worst_moment(self) -> None:
+        """One voter lags behind, another one loses its disk, and as it is back the leader, who alone has everything, is away."""
+        leader = self.cluster.leader
+        if leader is None or not all(node.alive and node.core.formed for node in self.cluster.nodes.values()):
+            return
+        lagging, lost = self.random.sample([node for node in self.cluster.nodes.values() if node is not leader], 2)
+        self._cut(((a, b) for a in self.cluster.voters for b in self.cluster.voters if (a == lagging.id) != (b == lagging.id)), 1.5)
+        self.cluster.after(1.0, self._lose, (lost, leader, leader.life))
+
+    def _lose(self, lost: Node, leader: Node, life: int) -> None:
+        if leader.life != life or not all(node.alive and node.core.formed for node in self.cluster.nodes.values()):
+            return
+        self.cluster.crash(lost.id, power=True)
+        lost.disk = MemoryFiles()
+        self.cluster.after(self._later(0.001, 0.1), self._up, (lost,))
+        self.cluster.after(self._later(0.1, 0.6), self._down_if, (leader, life))
+
+    def _down_if(self, node: Node, life: int) -> None:
+        self._down(node if node.life == life else None, power=True)
+
     def _pause(self) -> None:
         if (node := self._someone()) is not None:
             node.paused = True
@@ -185,10 +206,10 @@ class Run:
         if node.life == life and node.paused:
             node.resume()
 
-    def _cut(self, links: Iterator[tuple[int, int]]) -> None:
+    def _cut(self, links: Iterator[tuple[int, int]], seconds: float | None = None) -> None:
         cut = set(links) - self.cluster.net.cut
         self.cluster.net.cut |= cut
-        self.cluster.after(self._later(0.1, 5.0), self._mend, (cut,))
+        self.cluster.after(seconds or self._later(0.1, 5.0), self._mend, (cut,))
 
     def _mend(self, cut: set[tuple[int, int]]) -> None:
         self.cluster.net.cut -= cut
