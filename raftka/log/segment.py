@@ -180,9 +180,9 @@ class Segment:
             self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         return self.max_timestamp
 
-    def locate(self, offset: int, end: int) -> tuple[int, int, int] | None:
-        """(position, base offset, size) of the first batch that reaches `offset`, among those before the position `end`."""
-        return locate(self.file, self.offset_index.lookup(offset), end, offset)
+    def locate(self, offset: int, end: int, begin: int = 0) -> tuple[int, int, int] | None:
+        """(position, base offset, size) of the first batch that reaches `offset`, among those from the position `begin` to `end`."""
+        return locate(self.file, max(begin, self.offset_index.lookup(offset)), end, offset)
 
     # shrinking, writing, going
 

@@ -231,7 +231,7 @@ class Storage:
             start = self._locate(segment, offset)
         end = self._positions.get(up_to_offset)
         if end is None:
-            end = self._locate(segment, up_to_offset)
+            end = self._locate(segment, up_to_offset, start)
         if end - start > max_bytes:
             end = self._cut(segment, start, end, max_bytes, min_one)
         if end <= start:
@@ -245,7 +245,7 @@ class Storage:
             if start == segment.size:
                 continue  # the batches that held it were compacted away: what follows is in the next segment
             whole = at + 1 < len(self.segments) and self.segments[at + 1].base_offset <= up_to_offset
-            end = segment.size if whole else self._locate(segment, up_to_offset)
+            end = segment.size if whole else self._locate(segment, up_to_offset, start)
             if end - start > max_bytes:
                 end = self._cut(segment, start, end, max_bytes, min_one)
             return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
@@ -263,12 +263,12 @@ class Storage:
         """Which segment holds the offset; -1: it is before the first."""
         return bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
 
-    def _locate(self, segment: Segment, offset: int) -> int:
+    def _locate(self, segment: Segment, offset: int, begin: int = 0) -> int:
         """Where the first batch that reaches `offset` begins; the segment's end when none does."""
         position = self._positions.get(offset)
         if position is None:
             size = self._written_size if segment is self.active else segment.size
-            found = segment.locate(offset, size)
+            found = segment.locate(offset, size, begin)
             if found is None:
                 return size
             position = found[0]
