@@ -153,7 +153,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     def heartbeat_at(self) -> float:
         return float(self._SyncObj__newAppendEntriesTime)
 
-    # decided by RaftCore
+    # decided by Voter
 
     def may_stand(self) -> bool:
         raise NotImplementedError

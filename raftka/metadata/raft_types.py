@@ -20,6 +20,10 @@ class RaftConfig:
     snapshot_every_bytes: int = 16 * MIB  # of journal, then `wants_snapshot` asks the state machine for its state
     retain_entries: int = 1024  # kept behind a snapshot: who is a little late needs no snapshot
 
+    def __post_init__(self) -> None:
+        if not 0 < self.heartbeat * 3 < self.election_timeout:
+            raise ValueError(f"the heartbeat ({self.heartbeat} s) must be less than a third of the election timeout ({self.election_timeout} s)")
+
     @property
     def quick(self) -> float:
         """Seconds: the scale of elections that need not wait, because no leader is known or its connection has closed."""

@@ -164,6 +164,11 @@ def test_a_transfer_to_a_dead_voter_is_given_up() -> None:
     three.propose(b"x")
 
 
+def test_a_heartbeat_as_slow_as_the_timeout_is_refused() -> None:
+    with pytest.raises(ValueError, match="a third"):
+        RaftConfig(election_timeout=0.5, heartbeat=0.2)
+
+
 # proposals and reads
 
 
