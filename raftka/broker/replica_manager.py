@@ -114,11 +114,14 @@ class ReplicaManager:
 
     def log_failed(self, host: PartitionHost, error: OSError) -> None:
         """The disk is full or broken: this replica serves no more. The broker withdraws, so that others lead; a controller on this node goes on."""
-        self.node.events.error("log_failed", partition=host.name, error=str(error), until="the node is started again")
-        self.node.metrics.count("raftka_log_failures_total")
+        self._unusable(host.name, error)
         host.leader = None
         self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
+
+    def _unusable(self, partition: str, error: OSError) -> None:
+        self.node.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
+        self.node.metrics.count("raftka_log_failures_total")
         self.node.link.withdraw()
 
     # deadlines
@@ -237,7 +240,11 @@ class ReplicaManager:
                 self._remove(host)
             return
         if host is None:
-            host = self._open(topic, index)
+            try:
+                host = self._open(topic, index)
+            except OSError as error:
+                self._unusable(f"{topic.name}-{index}", error)
+                return
         before, host.image = host.image, partition
         if partition.leader == self.me:
             self._lead(host, partition)
@@ -247,7 +254,7 @@ class ReplicaManager:
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
-        host = PartitionHost(self, topic, index, log, self.logs.high_watermarks.get((topic.name, index), 0))
+        host = PartitionHost(self, topic, index, log, self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
         self.hosts[topic.name, index] = host
         self.by_id[topic.topic_id, index] = host

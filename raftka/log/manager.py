@@ -130,10 +130,10 @@ class LogManager:
 
     # checkpoints
 
-    @property
-    def high_watermarks(self) -> Offsets:
-        """As they were last written down."""
-        return {key: offset for home in self.directories for key, offset in home.offsets[HIGH_WATERMARKS].items()}
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As it was last written down; 0 when it never was."""
+        key = (topic, partition)
+        return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = _nobody) -> None:
         """Write down how far everything is on disk: the next start reads less. Waits for the disk off the loop; after an error the node must stop."""

@@ -71,7 +71,7 @@ def test_a_directory_that_kafka_made() -> None:
 
     assert logs.cluster_id == "c"
     assert append(log, batch(2)) == 2
-    assert logs.high_watermarks == {("t", 0): 0}
+    assert logs.high_watermark("t", 0) == 0
     logs.close({})
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 2\n"
 
@@ -106,7 +106,7 @@ def test_a_topic_of_the_same_name_is_another() -> None:
 
     assert (log.end_offset, log.recovery_point) == (0, 0)
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", "nobody may believe that five offsets of the new one are on disk"
-    assert logs.high_watermarks == {}
+    assert logs.high_watermark("t", 0) == 0
 
 
 def test_half_made_and_half_removed_partitions_are_swept() -> None:
@@ -139,7 +139,7 @@ def test_a_clean_end_leaves_kafkas_files_and_a_short_start() -> None:
     assert not files.exists("data/.kafka_cleanshutdown"), "from now on an end is unclean again"
     log = logs.get_or_create("t", 1, ID, CONFIG)
     assert (log.start_offset, log.end_offset, log.recovery_point, log.cut) == (3, 50, 50, None)
-    assert logs.high_watermarks == {("t", 0): 0, ("t", 1): 40}
+    assert [logs.high_watermark("t", partition) for partition in (0, 1)] == [0, 40]
 
 
 def test_a_clean_end_speaks_only_for_what_was_open() -> None:
@@ -171,7 +171,7 @@ def test_a_checkpoint_raises_the_recovery_point_to_what_is_flushed() -> None:
     again = restarted(files, logs)
     files.reads = 0
     log = again.get_or_create("t", 0, ID, CONFIG)
-    assert (log.recovery_point, log.end_offset, again.high_watermarks) == (50, 51, {("t", 0): 45})
+    assert (log.recovery_point, log.end_offset, again.high_watermark("t", 0)) == (50, 51, 45)
 
 
 def test_a_truncation_below_the_recovery_point_is_written_down_first() -> None:
