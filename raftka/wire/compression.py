@@ -33,10 +33,19 @@ def compress(codec: int, data: Buffer) -> bytes:
         case 2:
             return _xerial(data)
         case 3:
-            return bytes(cramjam.lz4.compress(data))
+            return _independent_blocks(data)
         case 4:
             return bytes(cramjam.zstd.compress(data, level=3))
     raise ValueError(f"no compression {codec}")
+
+
+def _independent_blocks(data: Buffer) -> bytes:
+    """Kafka's Java client refuses lz4 frames whose blocks refer to each other."""
+    import cramjam
+
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Buffer:

@@ -19,7 +19,7 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 <groupId>raftka</groupId><artifactId>tests</artifactId><version>1</version>
 <dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version></dependency></dependencies>
 </project>"""
-CODECS = (0, 1, 2, 4)
+CODECS = (0, 1, 2, 3, 4)
 OF_KAFKAS_OWN = re.compile(r"^Non-consecutive offsets in \S+\n +-1 is followed by \d+$", re.MULTILINE)  # of every segment that begins behind 0
 COMPLAINTS = re.compile(
     r"mismatch|non-consecutive|out of order|corrupt|error|exception|not found|could not|isvalid: false|should|invalid", re.IGNORECASE
@@ -70,7 +70,7 @@ def lived(files: RealFiles, directory: Path) -> int:
     for at in range(120):
         count = 1 + at % 5
         time = NOW + 10 * at - (500 if at % 7 == 0 else 0)
-        append(log, batch(count, seed=at, size=40, compression=CODECS[at % 4], producer=9, sequence=sequence, timestamp=time), epoch=at // 30)
+        append(log, batch(count, seed=at, size=40, compression=CODECS[at % 5], producer=9, sequence=sequence, timestamp=time), epoch=at // 30)
         sequence += count
     log.truncate_to(log.segments[-2].base_offset)
     append(log, *(batch(2, seed=at, timestamp=NOW + 3000) for at in range(60)), epoch=7)
