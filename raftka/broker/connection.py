@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from raftka.broker.frame_pool import FramePool
-from raftka.limits import OUTPUT_BYTES, REQUEST_BYTES, REQUESTS_IN_HAND, LimitExceeded
+from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
 from raftka.runtime.door import Buffer, FileSpan, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REPLANS = 32  # of one connection
 HEAD = Struct(">hhi")  # api key, api version, correlation id
+DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
 Parts = Sequence[Buffer | FileSpan]
 
@@ -40,6 +41,8 @@ class Plan(Protocol):
     """What a connection remembers of the last request of a kind, to answer one that differs only in its records without decoding it."""
 
     version: int
+    operation: str
+    resource: tuple[str, str]
 
     def run(self, connection: "ServerConnection", frame: memoryview, correlation_id: int) -> bool: ...
 
@@ -67,6 +70,7 @@ class ServerConnection:
         "_frames",
         "_held",
         "_over",
+        "_pending_bytes",
         "_replanned",
         "_stopped",
         "active",
@@ -89,7 +93,8 @@ class ServerConnection:
         self.out_bytes = 0
         self.plans: dict[int, Plan] = {}
         self.silent_s = 0.0
-        self.active = True  # something came since the last sweep
+        self.active = True  # something came since `overdue` was asked
+        self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._held = 0  # holding requests and mutes
         self._stopped = False  # reading, because of what is held or too much in hand
@@ -116,9 +121,12 @@ class ServerConnection:
             self.settle()
             return
         try:
-            self._dispatch(self._frames.feed(view))
+            frames = self._frames.feed(view)
         except (ProtocolError, LimitExceeded) as error:
+            self._dispatch(self._frames.before_error)
             self._refuse(error)
+        else:
+            self._dispatch(frames)
 
     def take_output(self) -> Parts:
         out, self.out = self.out, []
@@ -129,9 +137,8 @@ class ServerConnection:
 
     def closed(self, reason: str) -> None:
         self.transport = None
-        self.slots.clear()
+        self._forget()
         self.plans.clear()
-        self._frames.drop()
         self.dispatcher.connection_closed(self, reason)
 
     # answers
@@ -161,8 +168,13 @@ class ServerConnection:
         while slots and (parts := slots[0].parts) is not None:
             slots.popleft()
             self.out.extend(parts)
+            for part in parts:
+                if part.__class__ is not FileSpan:
+                    self.out_bytes += len(part)  # type: ignore[arg-type]
         if self.transport is None:
             return
+        if self.out_bytes > OUTPUT_BYTES.value:
+            self.check_crowded()
         self.transport.wake()
         if self._stopped:
             self._resume()
@@ -178,6 +190,11 @@ class ServerConnection:
         self._held -= 1
         self._resume()
 
+    def mute(self, until: float) -> None:
+        """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219)."""
+        self.hold()
+        self.dispatcher.node.runtime.clock.call_at(until, self.release)
+
     def hurry(self) -> None:
         """A request of another kind has come: whoever waits for more to send need not wait on."""
         for slot in tuple(self.slots):
@@ -185,38 +202,66 @@ class ServerConnection:
                 slot.hurry()
 
     def _refuse(self, error: ProtocolError | LimitExceeded) -> None:
-        """The other side does not keep to the protocol: one line in the log, and the connection ends."""
-        if self.transport is not None:
+        """The other side does not keep to the protocol: one line in the log, and the connection ends when what was answered has left."""
+        if self.transport is not None and not self._over:
             if error.limit is not None:
                 self.dispatcher.metrics.refused(error.limit)
             self.dispatcher.refused(self, str(error))
-            self.abort(str(error))
+            self.end(str(error))
+
+    def end(self, reason: str) -> None:
+        """Close when what was answered has left; what still waits gets no answer."""
+        self._forget()
+        if self.transport is not None:
+            self.transport.close(reason)
 
     def abort(self, reason: str) -> None:
         """Close without what has not left yet."""
-        self._over = True
-        self.slots.clear()
+        self._forget()
         self.out = []
-        self._frames.drop()
         if self.transport is not None:
-            self.transport.close(reason)
+            self.transport.drop(reason)
+
+    def _forget(self) -> None:
+        """Who waits for more to send hears that nobody is there any more."""
+        self._over = True
+        slots, self.slots = self.slots, deque()
+        for slot in slots:
+            if slot.parts is None and slot.hurry is not None:
+                slot.hurry()
+        self._backlog.clear()
+        self._frames.drop()
 
     def _dispatch(self, frames: Iterable[memoryview]) -> None:
         """One after the other, until one holds."""
         dispatch = self.dispatcher.dispatch
-        for frame in frames:
-            if self._over:
-                return
-            if self._stopped:
-                self._backlog.append(bytearray(frame))
-            else:
-                dispatch(self, frame)
+        try:
+            for frame in frames:
+                if self._over:
+                    return
+                if self._stopped:
+                    self._backlog.append(bytearray(frame))
+                else:
+                    dispatch(self, frame)
+        except ProtocolError as error:
+            self._refuse(error)
 
     # flow
 
     @property
-    def partial(self) -> bool:
-        return self._frames.pending_bytes > 0
+    def gone(self) -> bool:
+        """Nobody is there to be answered."""
+        return self._over or self.transport is None
+
+    def overdue(self, passed_s: float) -> Limit | None:
+        """Asked now and then: whether it has been silent for too long (a drip is silence)."""
+        pending, before = self._frames.pending_bytes, self._pending_bytes
+        self._pending_bytes = pending
+        goes_on = self.active and (not before or not before <= pending < before + DRIP_BYTES)
+        self.active = False
+        self.silent_s = 0.0 if goes_on else self.silent_s + passed_s
+        limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
+        return limit if self.silent_s >= limit.value else None
 
     @property
     def crowded(self) -> bool:
@@ -243,6 +288,8 @@ class ServerConnection:
                 self.dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
         except ProtocolError as error:
             self._refuse(error)
+            return
+        if self._over:
             return
         if not self._stopped and self.transport is not None and not self._ended:
             self.transport.hold_reading(False)

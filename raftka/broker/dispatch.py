@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from raftka.broker.connection import HEAD, ServerConnection, Session, Slot
+from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_operations
+from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
 from raftka.broker.metrics import Metrics
 from raftka.wire.errors import Code, KafkaError, ProtocolError
@@ -36,12 +37,20 @@ class Pending:
     def complete(self, row: Row) -> None:
         slot, self.slot = self.slot, None
         if slot is not None:
-            slot.complete(self.request.encode(row))
+            request = self.request
+            slot.complete(request.connection.dispatcher.encoded(request, row))
+
+    def broken(self, error: Exception) -> None:
+        """What was to make the answer has failed."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            request = self.request
+            slot.complete(request.connection.dispatcher.broken(request, error))
 
     @property
     def over(self) -> bool:
         """Answered, or nobody is there any more to be answered."""
-        return self.slot is None or self.slot.connection.transport is None
+        return self.slot is None or self.slot.connection.gone
 
 
 @dataclass(slots=True)
@@ -58,19 +67,14 @@ class Request:
     def answer(self, **fields: Any) -> Row:
         return self.api.response(**fields)
 
+    def may(self, operation: str, resource: Resource) -> bool:
+        return self.connection.dispatcher.authorizer.allowed(self.session, operation, resource)
+
+    def authorized_operations(self, resource: Resource) -> int:
+        return authorized_operations(self.connection.dispatcher.authorizer, self.session, resource)
+
     def encode(self, row: Row) -> list[Any]:
         return encode_response(self.api, self.version, self.correlation_id, row)
-
-
-class Authorizer(Protocol):
-    def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool: ...
-
-
-class AllowAll:
-    """Until ACLs exist."""
-
-    def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool:
-        return True
 
 
 Answer = Row | Pending | None
@@ -128,7 +132,12 @@ class Dispatcher:
             connection.check_crowded()
         if not self.interceptors:
             plan = connection.plans.get(key)
-            if plan is not None and plan.version == version and plan.run(connection, frame, correlation_id):
+            if (
+                plan is not None
+                and plan.version == version
+                and self.authorizer.allowed(connection.session, plan.operation, plan.resource)
+                and plan.run(connection, frame, correlation_id)
+            ):
                 return
         registration = HANDLERS.get(key)
         if registration is None or version not in registration.api.versions:
@@ -159,9 +168,10 @@ class Dispatcher:
         except ProtocolError:
             raise
         except Exception as error:
-            answer = self._broken(registration, request, error)
+            request.connection.answer(self.broken(request, error))
+            return
         if isinstance(answer, Row):
-            request.connection.answer(request.encode(answer))
+            request.connection.answer(self.encoded(request, answer))
 
     def _spawn(self, registration: Registration, request: Request) -> None:
         request.connection.hold()
@@ -175,7 +185,8 @@ class Dispatcher:
         except KafkaError as error:
             answer = registration.refused(request, error.code)
         except Exception as error:
-            answer = self._broken(registration, request, error)
+            pending.broken(error)
+            answer = None
         if isinstance(answer, Row):
             pending.complete(answer)
         request.connection.release()
@@ -184,13 +195,24 @@ class Dispatcher:
         interceptor = self.interceptors.get(request.api.key)
         return interceptor(request) if interceptor is not None else None
 
-    def _broken(self, registration: Registration, request: Request, error: Exception) -> Row | None:
-        """A bug of ours: this one request is answered with it, nobody else hears of it."""
+    def encoded(self, request: Request, row: Row) -> Parts:
+        try:
+            return request.encode(row)
+        except Exception as error:
+            return self.broken(request, error)
+
+    def broken(self, request: Request, error: Exception) -> Parts:
+        """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection ends; nobody else hears of it."""
         self.metrics.count("raftka_handler_errors_total")
         self.events.error(
             "handler_failed", api=request.api.name, version=request.version, peer=request.session.peer, error=repr(error), where=_where(error)
         )
-        return registration.refused(request, Code.UNKNOWN_SERVER_ERROR)
+        try:
+            row = HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR)
+            return request.encode(row) if row is not None else ()
+        except Exception:
+            request.connection.end("there are no words for what went wrong")
+            return ()
 
     def _unsupported(self, connection: ServerConnection, key: int, version: int, correlation_id: int) -> None:
         """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""

@@ -15,7 +15,7 @@ from raftka.broker.metrics import Metrics
 from raftka.broker.producer_ids import ProducerIds
 from raftka.broker.quorum import Quorum
 from raftka.broker.replica_manager import ReplicaManager
-from raftka.limits import CONNECTIONS, IDLE_SECONDS, PARTIAL_FRAME_SECONDS
+from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import Delta, Endpoint, MetadataImage, PartitionImage
@@ -123,10 +123,9 @@ class Node:
     def _sweep(self) -> None:
         """Close who has been silent for too long; runs only while there are connections."""
         for connection in tuple(self.dispatcher.connections):
-            connection.silent_s = 0.0 if connection.active else connection.silent_s + SWEEP_S
-            connection.active = False
-            if connection.silent_s >= (PARTIAL_FRAME_SECONDS.value if connection.partial else IDLE_SECONDS.value):
-                self.metrics.refused(PARTIAL_FRAME_SECONDS if connection.partial else IDLE_SECONDS)
+            if (limit := connection.overdue(SWEEP_S)) is not None:
+                self.metrics.refused(limit)
+                self.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
                 connection.abort("idle")
         self._sweeping = bool(self.dispatcher.connections)
         if self._sweeping:

@@ -402,6 +402,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "leader.imbalance.check.interval.seconds": (at_least(1), "Time between two looks for partitions not led by their first replica."),
     "listener.security.protocol.map": (None, "Security protocol of each listener: PLAINTEXT."),
     "listeners": (None, "What the node listens on: NAME://host:port,..."),
+    "fetch.max.bytes": (at_least(1024), "Most bytes of one answer to a Fetch."),
     "log.dir": (None, "Data directory when log.dirs is not set."),
     "log.dirs": (None, "Data directories."),
     "log.retention.check.interval.ms": (at_least(1), "Time between two looks for segments to delete."),

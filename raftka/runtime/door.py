@@ -43,6 +43,9 @@ class Transport(Protocol):
     def close(self, reason: str) -> None:
         """Close after what was taken is sent; `closed(reason)` follows."""
 
+    def drop(self, reason: str) -> None:
+        """Close whatever has not left, also when `close` was called before; `closed(reason)` follows."""
+
     def hold_reading(self, held: bool) -> None:
         """Stop or resume taking bytes from the other side."""
 

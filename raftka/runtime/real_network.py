@@ -38,7 +38,21 @@ class Turn:
 
 
 class RealTransport:
-    __slots__ = ("_closing", "_connecting", "_events", "_held", "_large", "_network", "_sock", "_unsent", "_woken", "connection", "fd", "peer")
+    __slots__ = (
+        "_closing",
+        "_connecting",
+        "_dropped",
+        "_events",
+        "_held",
+        "_large",
+        "_network",
+        "_sock",
+        "_unsent",
+        "_woken",
+        "connection",
+        "fd",
+        "peer",
+    )
 
     def __init__(self, network: "RealNetwork", sock: socket.socket, connection: Connection, peer: str, *, connecting: bool) -> None:
         self._network = network
@@ -52,6 +66,7 @@ class RealTransport:
         self._held = False
         self._large = False
         self._closing: str | None = None
+        self._dropped = False
         self._events = EPOLLOUT if connecting else EPOLLIN
         network.epoll.register(self.fd, self._events)
         network.transports[self.fd] = self
@@ -70,6 +85,11 @@ class RealTransport:
         if self._closing is None:
             self._closing = reason
             self.wake()
+
+    def drop(self, reason: str) -> None:
+        self._dropped = True
+        self._closing = self._closing or reason
+        self.wake()
 
     def hold_reading(self, held: bool) -> None:
         self._held = held
@@ -128,7 +148,9 @@ class RealTransport:
     def flush(self) -> None:
         """At the end of a turn: send what there is."""
         self._woken = False
-        if self.fd >= 0 and not self._connecting and not self._unsent:
+        if self._dropped:
+            self.finish(self._closing or "")
+        elif self.fd >= 0 and not self._connecting and not self._unsent:
             self._send()
 
     def _send(self) -> None:

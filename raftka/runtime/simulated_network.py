@@ -122,7 +122,7 @@ class Pipe:
 class Endpoint:
     """One side of a connection: the Transport its connection is given."""
 
-    __slots__ = ("closing", "connection", "held", "node", "open", "other", "over", "peer", "pipe", "received", "unsent", "woken")
+    __slots__ = ("closing", "connection", "dropped", "held", "node", "open", "other", "over", "peer", "pipe", "received", "unsent", "woken")
 
     def __init__(self, node: "Node", peer: str, connection: Connection | None) -> None:
         self.node = node
@@ -135,6 +135,7 @@ class Endpoint:
         self.held = False
         self.woken = False
         self.closing: str | None = None
+        self.dropped = False
         self.received: deque[bytes] = deque()  # while reading is held
         self.unsent = b""  # taken from the connection, no room in the pipe
 
@@ -153,6 +154,11 @@ class Endpoint:
             self.closing = reason
             self.wake()
 
+    def drop(self, reason: str) -> None:
+        self.dropped = True
+        self.closing = self.closing or reason
+        self.wake()
+
     def hold_reading(self, held: bool) -> None:
         self.held = held
         if not held and self.received:
@@ -163,6 +169,9 @@ class Endpoint:
     def take_output(self) -> None:
         """Everything that is ready, as far as the pipe has room; what is left over is sent before more is asked for."""
         self.woken = False
+        if self.dropped:
+            self._finish(self.closing or "")
+            return
         while self.open and not self.over and not self.unsent and self.connection is not None:
             taken = self.connection.take_output()
             if not taken:

@@ -131,6 +131,7 @@ class FrameBuffer:
         self._buffer = bytearray()  # the beginning of a frame, its size in front; replaced, never resized: views of it are about
         self._have = 0
         self._need = 4
+        self.before_error: list[memoryview] = []  # what was whole in front of the bytes that `feed` refused
 
     @property
     def pending_bytes(self) -> int:
@@ -154,7 +155,11 @@ class FrameBuffer:
         position = self._continue(view, frames) if self._have else 0
         end = len(view)
         while end - position >= 4:
-            stop = position + 4 + self._checked(_SIZE.unpack_from(view, position)[0])
+            try:
+                stop = position + 4 + self._checked(_SIZE.unpack_from(view, position)[0])
+            except ProtocolError:
+                self.before_error = frames
+                raise
             if stop > end:
                 break
             frames.append(view[position + 4 : stop])

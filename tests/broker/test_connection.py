@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from raftka.broker.connection import ServerConnection, Slot
+from raftka.broker.connection import DRIP_BYTES, ServerConnection, Slot
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.metrics import Metrics
-from raftka.limits import OUTPUT_BYTES, REQUEST_BYTES, REQUESTS_IN_HAND
+from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
 
 
 class Line:
@@ -23,7 +24,12 @@ class Line:
         self.slots: list[Slot] = []
         self.refusals: list[str] = []
         self.close_reason: str | None = None
+        self.dropped = False
         self.reading = True
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.node: Any = SimpleNamespace(
+            runtime=SimpleNamespace(clock=SimpleNamespace(call_at=lambda when, action: self.timers.append((when, action))))
+        )
         self.turn: list[Callable[[], None]] = []
         self.act: Callable[[bytes], None] = lambda frame: None
         self.pool = FramePool(self.turn.append)
@@ -36,6 +42,10 @@ class Line:
 
     def close(self, reason: str) -> None:
         self.close_reason = reason
+
+    def drop(self, reason: str) -> None:
+        self.close_reason = reason
+        self.dropped = True
 
     def hold_reading(self, held: bool) -> None:
         self.reading = not held
@@ -116,7 +126,7 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_announced() -> None:
 
     line.feed(pack(">i", REQUEST_BYTES.value) + bytes(10), 100)
 
-    assert line.connection.partial
+    assert line.pool.taken_bytes > 0
     assert line.pool.taken_bytes <= 4096
 
 
@@ -203,3 +213,97 @@ def test_half_a_frame_and_the_end_closes() -> None:
     line.connection.receive(memoryview(b""))
 
     assert line.close_reason is not None
+
+
+def test_what_was_whole_before_the_garbage_is_answered() -> None:
+    line = Line()
+    line.act = lambda data: line.connection.answer([data])
+
+    line.feed(frame(FRAMES[0]) + frame(FRAMES[1]) + pack(">i", -1) + bytes(20), 100)
+
+    assert line.connection.take_output() == FRAMES[:2]
+    assert line.close_reason is not None
+    assert len(line.refusals) == 1
+
+
+def test_an_abort_takes_back_what_has_not_left() -> None:
+    line = Line()
+    line.act = lambda data: line.connection.answer([data])
+    line.feed(frame(FRAMES[0]), 100)
+
+    line.connection.abort("the log could not be written")
+
+    assert line.connection.take_output() == []
+    assert line.dropped
+
+
+def test_a_muted_connection_is_not_read_until_its_time() -> None:
+    line = Line()
+    line.act = lambda data: line.connection.mute(7.5) if data[0] == 1 else line.connection.answer([data])
+
+    line.feed(b"".join(map(frame, FRAMES)), 100_000)
+    assert line.frames == FRAMES[:2]
+    assert line.connection.take_output() == [FRAMES[0]]
+    assert not line.reading
+    ((when, unmute),) = line.timers
+
+    assert when == 7.5
+    unmute()
+    assert line.frames == FRAMES
+    assert line.reading
+
+
+@pytest.mark.parametrize("size", [1, DRIP_BYTES - 1])
+def test_a_drip_is_silence(size: int) -> None:
+    line = Line()
+    line.feed(pack(">i", 1_000_000), 4)
+    line.connection.overdue(20.0)
+
+    found = []
+    for _ in range(3):
+        line.feed(bytes(size), size)
+        found.append(line.connection.overdue(20.0))
+
+    assert found == [None, None, PARTIAL_FRAME_SECONDS]
+
+
+def test_a_large_frame_that_goes_on_may_take_its_time() -> None:
+    line = Line()
+    line.feed(pack(">i", 10_000_000), 4)
+
+    for _ in range(20):
+        line.feed(bytes(DRIP_BYTES), DRIP_BYTES)
+        assert line.connection.overdue(20.0) is None
+
+
+def test_who_is_silent_is_overdue_and_who_is_held_is_not_to_blame() -> None:
+    silent, held = Line(), Line()
+    held.act = lambda data: held.connection.hold()
+    held.feed(frame(FRAMES[0]) + frame(FRAMES[1])[:20], 1000)
+
+    for line in (silent, held):
+        line.connection.overdue(PARTIAL_FRAME_SECONDS.value)
+        assert line.connection.overdue(PARTIAL_FRAME_SECONDS.value) is None
+        assert line.connection.overdue(IDLE_SECONDS.value) is IDLE_SECONDS
+
+
+def test_who_waits_for_more_to_send_hears_that_nobody_is_there() -> None:
+    line = Line()
+    heard: list[bool] = []
+    line.act = lambda data: line.slots.append(line.connection.slot(lambda: heard.append(line.connection.gone)))
+    line.feed(frame(FRAMES[0]), 100)
+
+    line.connection.closed("the client went away")
+
+    assert heard == [True]
+
+
+def test_answers_that_were_waited_for_count_as_output() -> None:
+    line = Line()
+    line.act = lambda data: line.slots.append(line.connection.slot())
+    line.feed(frame(FRAMES[0]), 100)
+
+    line.slots[0].complete([bytes(OUTPUT_BYTES.value + 1)])
+
+    assert not line.reading
+    assert line.metrics.counters == {OUTPUT_BYTES.metric: 1}

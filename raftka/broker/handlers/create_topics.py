@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic
 from raftka.metadata.describe import describe_topic_with
@@ -18,7 +19,8 @@ response = CREATE_TOPICS.response
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
 async def create_topics(request: Request, node: "Node") -> Row:
     body = request.body
-    allowed = [topic for topic in body.topics if node.dispatcher.authorizer.allowed(request.session, "CREATE", ("topic", topic.name))]
+    everything = request.may("CREATE", THE_CLUSTER)
+    allowed = [topic for topic in body.topics if everything or request.may("CREATE", (TOPIC, topic.name))]
     command = CreateTopics(tuple([_new_topic(topic) for topic in allowed]), body.validate_only)
     try:
         created: tuple[CreatedTopic, ...] = await node.link.ask(command, body.timeout_ms / 1000)
@@ -44,6 +46,9 @@ def _new_topic(topic: Row) -> NewTopic:
 def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[str, str | None]) -> Row:
     if topic.error:
         return response.topics(name=topic.name, topic_id=ZERO_UUID, error_code=topic.error, error_message=topic.message, configs=[])
+    if not request.may("DESCRIBE_CONFIGS", (TOPIC, topic.name)):
+        hidden = int(Code.TOPIC_AUTHORIZATION_FAILED)
+        return response.topics(name=topic.name, topic_id=topic.topic_id, topic_config_error_code=hidden, configs=None)
     given = {name: value for name, value in overrides.items() if value is not None}
     configs = [
         response.topics.configs(

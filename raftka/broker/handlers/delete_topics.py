@@ -5,6 +5,7 @@ Answers when the controller has committed, not when the logs are gone: every bro
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
 from raftka.wire.errors import Code, KafkaError
@@ -20,7 +21,7 @@ response = DELETE_TOPICS.response
 @handles(DELETE_TOPICS, refused=lambda request, code: _refused(request, code, None))
 async def delete_topics(request: Request, node: "Node") -> Row:
     doomed = _doomed(request)
-    allowed = [topic for topic in doomed if node.dispatcher.authorizer.allowed(request.session, "DELETE", ("topic", _name(node, topic)))]
+    allowed = [topic for topic in doomed if (name := _name(node, topic)) is None or request.may("DELETE", (TOPIC, name))]
     try:
         deleted: tuple[DeletedTopic, ...] = await node.link.ask(DeleteTopics(tuple(allowed)), request.body.timeout_ms / 1000)
     except KafkaError as error:
@@ -37,9 +38,10 @@ def _doomed(request: Request) -> list[DoomedTopic]:
     return [DoomedTopic(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.body.topics]
 
 
-def _name(node: "Node", topic: DoomedTopic) -> str:
+def _name(node: "Node", topic: DoomedTopic) -> str | None:
+    """None: an id that is nobody's."""
     known = node.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
-    return topic.name or (known.name if known is not None else "")
+    return topic.name or (known.name if known is not None else None)
 
 
 def _denied(topic: DoomedTopic) -> Row:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
-from raftka.broker.handlers.metadata import CLUSTER_OPERATIONS
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.schema import Row
@@ -34,5 +34,5 @@ def describe_cluster(request: Request, node: "Node") -> Row:
         cluster_id=node.image.cluster_id or "",
         controller_id=node.controller_for_clients(),
         brokers=rows,
-        **({"cluster_authorized_operations": CLUSTER_OPERATIONS} if body.include_cluster_authorized_operations else {}),
+        **({"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)} if body.include_cluster_authorized_operations else {}),
     )

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.finding import check
 from raftka.metadata.describe import ConfigRow, describe_topic
 from raftka.metadata.image import TOPIC
 from raftka.metadata.topics import check_topic_name
@@ -38,9 +39,8 @@ def _resource(request: Request, node: "Node", resource: Row) -> Row:
 def _configs(request: Request, node: "Node", resource: Row) -> list[Row]:
     if resource.resource_type != TOPIC:
         raise KafkaError(Code.INVALID_REQUEST, f"configs of resource type {resource.resource_type} can not be described")
+    check(request, "DESCRIBE_CONFIGS", resource.resource_name)
     check_topic_name(resource.resource_name)
-    if not node.dispatcher.authorizer.allowed(request.session, "DESCRIBE_CONFIGS", ("topic", resource.resource_name)):
-        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     if node.image.topic_named(resource.resource_name) is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     wanted = set(resource.configuration_keys or ())

@@ -6,8 +6,10 @@ read the request is parked at its partitions and looks again when one of them ch
 
 from typing import TYPE_CHECKING, Any
 
+from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.fetch_plan import remember
+from raftka.broker.handlers.finding import find
 from raftka.broker.partition_host import PartitionHost
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.door import Timer
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 READ_COMMITTED = 1
-CONSUMER, DEBUGGING_CONSUMER = -1, -2
+CONSUMER = -1
 MAX_WAIT_MS = 3_600_000
 response = FETCH.response
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
@@ -33,9 +35,11 @@ def fetch(request: Request, node: "Node") -> Row | Pending:
     run = Fetch(request, node)
     row = run.read()
     if run.plain:
-        remember(request, run.hosts[0], run.isolated)
-    if body.max_wait_ms <= 0 or run.settled or node.parked >= PARKED_REQUESTS.value:
-        run.finish()
+        remember(request, run.hosts[0], run.isolated, run.max_bytes)
+    if body.max_wait_ms <= 0 or run.settled:
+        return row
+    if node.parked >= PARKED_REQUESTS.value:
+        node.metrics.refused(PARKED_REQUESTS)
         return row
     return run.park(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
 
@@ -51,7 +55,9 @@ class Fetch:
         "hosts",
         "is_follower",
         "isolated",
+        "max_bytes",
         "node",
+        "parked_at",
         "pending",
         "replica",
         "request",
@@ -68,7 +74,9 @@ class Fetch:
         self.broker_epoch: int = state.replica_epoch if request.version >= 15 and state is not None else -1
         self.is_follower = self.replica >= 0
         self.isolated = body.isolation_level == READ_COMMITTED
+        self.max_bytes: int = min(body.max_bytes, node.settings["fetch.max.bytes"])
         self.hosts: list[PartitionHost] = []
+        self.parked_at: list[PartitionHost] = []
         self.pending: Pending | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
@@ -99,26 +107,24 @@ class Fetch:
             return self._error(asked, error, topic)
 
     def _host(self, topic: Row, asked: Row) -> PartitionHost:
-        if self.request.version >= 13:
-            host = self.node.replicas.find_by_id(topic.topic_id, asked.partition)
-        else:
-            host = self.node.replicas.find(topic.topic, asked.partition)
-        if not self.is_follower and not self.node.dispatcher.authorizer.allowed(self.request.session, "READ", ("topic", host.topic)):
+        request = self.request
+        named = topic.topic if request.version < 13 else topic.topic_id
+        if not self.is_follower:
+            host = find(request, self.node, "READ", named, asked.partition)
+        elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            host = (
+                self.node.replicas.find_by_id(named, asked.partition) if isinstance(named, bytes) else self.node.replicas.find(named, asked.partition)
+            )
         host.check_epoch(asked.current_leader_epoch)
         return host
 
     def _consumer_read(self, host: PartitionHost, asked: Row) -> Row:
-        log = host.log
-        if self.replica == DEBUGGING_CONSUMER:
-            readable = log.end_offset
-        else:
-            readable = host.leading().high_watermark
+        readable = host.leading().high_watermark
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
             return diverging
-        if asked.fetch_offset > log.end_offset:
-            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-        return self._read(host, asked, readable, host.high_watermark)
+        return self._read(host, asked, readable, readable)
 
     def _follower_read(self, host: PartitionHost, asked: Row) -> Row:
         leader = host.leading()
@@ -154,7 +160,9 @@ class Fetch:
             if offset > log.end_offset:
                 raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
             return self._row(host, asked, high_watermark)
-        room = min(asked.partition_max_bytes, self.body.max_bytes - self.bytes)
+        if asked.partition_max_bytes < 0 or self.max_bytes < 0:
+            raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
+        room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
         if room <= 0 and self.bytes:
             return self._row(host, asked, high_watermark)
         try:
@@ -209,7 +217,8 @@ class Fetch:
         self.node.parked += 1
         clock = self.node.runtime.clock
         self.timer = clock.call_at(clock.now() + wait_s, self._answer)
-        for host in self.hosts:
+        self.parked_at = self.hosts
+        for host in self.parked_at:
             host.fetches[self] = None
         return self.pending
 
@@ -221,20 +230,28 @@ class Fetch:
         if pending.over:
             self.finish()
             return
-        row = self.read()
-        if self.settled:
-            self._complete(row)
+        self._read_again(pending, at_once=False)
 
     def _answer(self) -> None:
-        """Time is up, or somebody waits behind: with what there is."""
-        if self.pending is not None:
-            self._complete(self.read())
+        """Time is up, or somebody waits behind: with what there is. Or nobody is there any more."""
+        if self.pending is None:
+            return
+        if self.pending.over:
+            self.finish()
+        else:
+            self._read_again(self.pending, at_once=True)
 
-    def _complete(self, row: Row) -> None:
-        pending = self.pending
-        self.finish()
-        if pending is not None:
-            pending.complete(row)
+    def _read_again(self, pending: Pending, *, at_once: bool) -> None:
+        """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
+        try:
+            row = self.read()
+        except Exception as error:
+            self.finish()
+            pending.broken(error)
+        else:
+            if self.settled or at_once:
+                self.finish()
+                pending.complete(row)
 
     def finish(self) -> None:
         if self.pending is not None:
@@ -243,5 +260,6 @@ class Fetch:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        for host in self.hosts:
+        for host in self.parked_at:
             host.fetches.pop(self, None)
+        self.parked_at = []

@@ -7,6 +7,7 @@ the long way. How an answer is laid out in a version is found by looking at an e
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection
 from raftka.broker.handlers.produce_plan import HEAD_END, NO_TAGS
 from raftka.broker.partition_host import PartitionHost
@@ -25,22 +26,38 @@ OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 MARKS = (0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)
 
 
-def remember(request: "Request", host: PartitionHost, isolated: bool) -> None:
+def remember(request: "Request", host: PartitionHost, isolated: bool, max_bytes: int) -> None:
     """Called with a request of one partition that was answered with records."""
-    if request.connection.worth_a_plan(FETCH.key) and (plan := FetchPlan.of(request, host, isolated)) is not None:
+    if request.connection.worth_a_plan(FETCH.key) and (plan := FetchPlan.of(request, host, isolated, max_bytes)) is not None:
         request.connection.plans[FETCH.key] = plan
 
 
 class FetchPlan:
-    __slots__ = ("before", "flexible", "host", "leader", "max_bytes", "min_bytes", "offset_at", "pre", "prefix", "suffix", "tail", "version")
+    __slots__ = (
+        "before",
+        "flexible",
+        "host",
+        "leader",
+        "max_bytes",
+        "min_bytes",
+        "offset_at",
+        "pre",
+        "prefix",
+        "resource",
+        "suffix",
+        "tail",
+        "version",
+    )
+    operation = "READ"
 
-    def __init__(self, request: "Request", host: PartitionHost, isolated: bool, offset_at: int) -> None:
+    def __init__(self, request: "Request", host: PartitionHost, isolated: bool, max_bytes: int, offset_at: int) -> None:
         body, asked = request.body, request.body.topics[0].partitions[0]
         self.version = request.version
         self.host = host
+        self.resource = (TOPIC, host.topic)
         self.leader = host.leader
         self.min_bytes: int = body.min_bytes
-        self.max_bytes: int = min(asked.partition_max_bytes, body.max_bytes)
+        self.max_bytes: int = min(asked.partition_max_bytes, max_bytes)
         self.offset_at = offset_at
         self.prefix = bytes(request.frame[HEAD_END:offset_at])
         self.suffix = bytes(request.frame[offset_at + 8 :])
@@ -48,7 +65,7 @@ class FetchPlan:
         self.pre, self.before, self.tail = self._layout(request, host, isolated)
 
     @classmethod
-    def of(cls, request: "Request", host: PartitionHost, isolated: bool) -> "FetchPlan | None":
+    def of(cls, request: "Request", host: PartitionHost, isolated: bool, max_bytes: int) -> "FetchPlan | None":
         """Where the offset stands in the request is found by putting another one there."""
         asked = request.body.topics[0].partitions[0]
         frame = bytes(request.frame)
@@ -58,7 +75,7 @@ class FetchPlan:
             changed = frame[:at] + SAME_IN_REQUEST + frame[at + 8 :]
             row, _ = FETCH.decode_request(request.version, memoryview(changed), request.body_position)
             if row.topics and row.topics[0].partitions[0].fetch_offset == MARKED_OFFSET:
-                return cls(request, host, isolated, at)
+                return cls(request, host, isolated, max_bytes, at)
             at = frame.find(wanted, at + 1)
         return None
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.dispatch import Request, handles
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -10,17 +11,32 @@ from raftka.wire.schema import Row
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-KEY_TYPES = (0, 1, 2)  # group, transactional id, share partition
+KEY_TYPES = {  # what is asked of the authorizer, and its refusal
+    0: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
+    1: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    2: ("CLUSTER_ACTION", CLUSTER, Code.CLUSTER_AUTHORIZATION_FAILED),  # a share partition
+}
 response = FIND_COORDINATOR.response
 
 
 @handles(FIND_COORDINATOR)
 def find_coordinator(request: Request, node: "Node") -> Row:
     body = request.body
-    known = body.key_type in KEY_TYPES
-    code = int(Code.COORDINATOR_NOT_AVAILABLE if known else Code.INVALID_REQUEST)
-    message = "" if known else f"no coordinator of type {body.key_type}"
     if request.version < 4:
-        return response(error_code=code, error_message=message, node_id=-1, port=-1)
-    rows = [response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message) for key in body.coordinator_keys]
+        code, message = _found(request, body.key)
+        return response(error_code=int(code), error_message=message, node_id=-1, port=-1)
+    rows = []
+    for key in body.coordinator_keys:
+        code, message = _found(request, key)
+        rows.append(response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=message))
     return response(coordinators=rows)
+
+
+def _found(request: Request, key: str) -> tuple[Code, str | None]:
+    kind = request.body.key_type
+    if kind not in KEY_TYPES:
+        return Code.INVALID_REQUEST, f"no coordinator of type {kind}"
+    operation, resource, refusal = KEY_TYPES[kind]
+    if not request.may(operation, (resource, key) if resource != CLUSTER else THE_CLUSTER):
+        return refusal, None
+    return Code.COORDINATOR_NOT_AVAILABLE, ""

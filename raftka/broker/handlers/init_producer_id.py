@@ -5,6 +5,7 @@ Transactional ids are refused until there is a transaction coordinator.
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.dispatch import Request, handles
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 async def init_producer_id(request: Request, node: "Node") -> Row:
     transactional_id = request.body.transactional_id
     if transactional_id is not None:
+        if not request.may("WRITE", (TRANSACTIONAL_ID, transactional_id)):
+            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
-    if not node.dispatcher.authorizer.allowed(request.session, "IDEMPOTENT_WRITE", ("cluster", "kafka-cluster")):
+    if not request.may("IDEMPOTENT_WRITE", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     return request.answer(producer_id=await node.producer_ids.next(), producer_epoch=0)

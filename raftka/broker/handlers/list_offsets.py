@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.finding import find
 from raftka.broker.partition_host import PartitionHost
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import (
@@ -58,9 +59,7 @@ def _partitions(request: Request, node: "Node", topic: Row) -> list[Row]:
 
 def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
     timestamp: int = partition.timestamp
-    host = node.replicas.find(topic, partition.partition_index)
-    if not node.dispatcher.authorizer.allowed(request.session, "DESCRIBE", ("topic", topic)):
-        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+    host = find(request, node, "DESCRIBE", topic, partition.partition_index)
     leader = host.leading()
     host.check_epoch(partition.current_leader_epoch)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:

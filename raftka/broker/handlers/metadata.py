@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.metadata.commands import CreateTopics, NewTopic
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -13,8 +14,6 @@ from raftka.wire.schema import ZERO_UUID, Row
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-TOPIC_OPERATIONS = 3576  # everything but CLUSTER_ACTION, CREATE and IDEMPOTENT_WRITE, as bits
-CLUSTER_OPERATIONS = 8096
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 response = METADATA.response
 
@@ -35,7 +34,7 @@ def metadata(request: Request, node: "Node") -> Row:
     if request.body.include_topic_authorized_operations:
         for topic in topics:
             if not topic.error_code:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+                topic.topic_authorized_operations = request.authorized_operations((TOPIC, topic.name))
     endpoints = [(broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced]
     return response(
         brokers=[
@@ -46,31 +45,41 @@ def metadata(request: Request, node: "Node") -> Row:
         cluster_id=image.cluster_id,
         controller_id=node.controller_for_clients(),
         topics=topics,
-        **({"cluster_authorized_operations": CLUSTER_OPERATIONS} if request.body.include_cluster_authorized_operations else {}),
+        **(
+            {"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)}
+            if request.body.include_cluster_authorized_operations
+            else {}
+        ),
     )
 
 
 def _all(request: Request, node: "Node") -> list[Row]:
-    allowed = node.dispatcher.authorizer.allowed
-    return [_topic(node.image, topic) for topic in node.image.topics.values() if allowed(request.session, "DESCRIBE", ("topic", topic.name))]
+    return [_topic(node.image, topic) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name))]
 
 
 def _asked(request: Request, node: "Node", topic: Row) -> Row:
     image = node.image
     if topic.name is None:
         known = image.topics.get(topic.topic_id)
-        unknown = response.topics(error_code=int(Code.UNKNOWN_TOPIC_ID), name=None, topic_id=topic.topic_id)
-    else:
-        known = image.topic_named(topic.name)
-        unknown = response.topics(error_code=int(Code.UNKNOWN_TOPIC_OR_PARTITION), name=topic.name)
-    if known is None and topic.name is not None:
-        if not _valid(topic.name):
-            unknown.error_code = int(Code.INVALID_TOPIC_EXCEPTION)
-        elif request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
-            node.create_automatically(CreateTopics((NewTopic(topic.name),)))
-    if known is not None and not node.dispatcher.authorizer.allowed(request.session, "DESCRIBE", ("topic", known.name)):
-        return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name, topic_id=ZERO_UUID)
-    return unknown if known is None else _topic(image, known)
+        code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
+        if known is None or not request.may("DESCRIBE", (TOPIC, known.name)):
+            return response.topics(error_code=int(code), name=None, topic_id=topic.topic_id)
+        return _topic(image, known)
+    if not request.may("DESCRIBE", (TOPIC, topic.name)):  # whether it is there or not
+        return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
+    known = image.topic_named(topic.name)
+    return response.topics(error_code=int(_missing(request, node, topic.name)), name=topic.name) if known is None else _topic(image, known)
+
+
+def _missing(request: Request, node: "Node", name: str) -> Code:
+    """Created on the way, where that is wanted: then it is there the next time."""
+    if not _valid(name):
+        return Code.INVALID_TOPIC_EXCEPTION
+    if request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
+        if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
+            return Code.TOPIC_AUTHORIZATION_FAILED
+        node.create_automatically(CreateTopics((NewTopic(name),)))
+    return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _valid(name: str) -> bool:

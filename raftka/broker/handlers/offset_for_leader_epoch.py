@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.finding import find
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.schema import Row
@@ -34,9 +35,7 @@ def offset_for_leader_epoch(request: Request, node: "Node") -> Row:
 def _partition(request: Request, node: "Node", topic: str, asked: Row) -> Row:
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
-        host = node.replicas.find(topic, asked.partition)
-        if not node.dispatcher.authorizer.allowed(request.session, "DESCRIBE", ("topic", topic)):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        host = find(request, node, "DESCRIBE", topic, asked.partition)
         host.leading()
         host.check_epoch(asked.current_leader_epoch)
         row.leader_epoch, row.end_offset = host.log.epoch_end(asked.leader_epoch)

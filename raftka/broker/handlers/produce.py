@@ -5,14 +5,16 @@ The checks of a batch are the log's. A request like the one before it on its con
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import TRANSACTIONAL_ID
 from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.validation import RefusedRecords
+from raftka.log.validation import MAGIC_POSITION, RefusedRecords, one_batch
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
 from raftka.wire.schema import ZERO_UUID, Row
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 def _refused(request: Request, code: Code) -> Row | None:
     """The same error for every partition."""
     if request.body.acks == 0:
-        request.connection.abort("a produce without acknowledgement failed")
+        request.connection.end("a produce without acknowledgement failed")
         return None
     rows = []
     for topic in request.body.topic_data:
@@ -40,6 +42,8 @@ def _refused(request: Request, code: Code) -> Row | None:
 def produce(request: Request, node: "Node") -> Row | Pending | None:
     body = request.body
     run = _Produce(request, node)
+    if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
+        return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if body.transactional_id is None and any(_transactional(p.records) for t in body.topic_data for p in t.partition_data):
         return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     for topic in body.topic_data:
@@ -49,7 +53,9 @@ def produce(request: Request, node: "Node") -> Row | Pending | None:
 
 
 def _transactional(records: memoryview | None) -> bool:
-    return records is not None and len(records) >= BATCH_HEADER_BYTES and bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
+    if records is None or len(records) < BATCH_HEADER_BYTES or records[MAGIC_POSITION] != MAGIC:
+        return False
+    return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
 
 
 class _Produce:
@@ -79,15 +85,16 @@ class _Produce:
         self.rows.setdefault(place, []).append(row)
 
     def _append(self, topic: Row, partition: Row) -> tuple[Row, PartitionHost, int]:
-        request, replicas = self.request, self.node.replicas
-        if request.version >= 13:
-            host = replicas.find_by_id(topic.topic_id, partition.index)
-        else:
-            host = replicas.find(topic.name, partition.index)
-        if not self.node.dispatcher.authorizer.allowed(request.session, "WRITE", ("topic", host.topic)):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-        batch = self._checked(host, partition.records)
-        base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection)
+        request, records = self.request, partition.records
+        host = find(request, self.node, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
+        if records is None:
+            raise KafkaError(Code.INVALID_RECORD)
+        try:
+            self._check(host, records)
+            base, following, time_ms, _ = host.append(records, request.body.acks, self.now_ms, request.connection)
+        except KafkaError:
+            one_batch(records)  # what is no batch is told before anything else
+            raise
         if len(self.topics) == 1 and len(topic.partition_data) == 1:
             remember(request, host, self.node)
         row = response.responses.partition_responses(
@@ -95,11 +102,9 @@ class _Produce:
         )
         return row, host, following
 
-    def _checked(self, host: PartitionHost, records: memoryview | None) -> memoryview:
+    def _check(self, host: PartitionHost, records: memoryview) -> None:
         request = self.request
-        if records is None or len(records) < BATCH_HEADER_BYTES:
-            raise KafkaError(Code.INVALID_RECORD)
-        if request.version < 7 and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
+        if request.version < 7 and len(records) >= BATCH_HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
         if request.body.acks not in (-1, 0, 1):
             raise KafkaError(Code.INVALID_REQUIRED_ACKS)
@@ -107,7 +112,6 @@ class _Produce:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
         if _transactional(records):  # no transaction can be under way: there is no coordinator yet
             raise KafkaError(Code.INVALID_TXN_STATE)
-        return records
 
     def _error(self, topic: Row, partition: Row, error: KafkaError) -> Row:
         rows = response.responses.partition_responses
@@ -130,7 +134,7 @@ class _Produce:
     def answer(self) -> Row | Pending | None:
         if self.request.body.acks == 0:
             if self.failed:  # there is no answer to put an error in
-                self.request.connection.abort("a produce without acknowledgement failed")
+                self.request.connection.end("a produce without acknowledgement failed")
             return None
         if self.waiting:
             self.pending = Pending(self.request)

@@ -7,6 +7,7 @@ version: where the records begin and how the answer is laid out is found by look
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection, Slot
 from raftka.broker.partition_host import PartitionHost
 from raftka.wire.errors import Code, KafkaError
@@ -34,11 +35,29 @@ def remember(request: "Request", host: PartitionHost, node: "Node") -> None:
 
 
 class ProducePlan:
-    __slots__ = ("acks", "answer", "clock", "end", "flexible", "host", "leader", "post", "pre", "prefix", "request", "tail", "timeout_s", "version")
+    __slots__ = (
+        "acks",
+        "answer",
+        "clock",
+        "end",
+        "flexible",
+        "host",
+        "leader",
+        "post",
+        "pre",
+        "prefix",
+        "request",
+        "resource",
+        "tail",
+        "timeout_s",
+        "version",
+    )
+    operation = "WRITE"
 
     def __init__(self, request: "Request", host: PartitionHost, node: "Node", prefix: bytes, flexible: bool) -> None:
         self.request = request  # of its kind: for errors, which are encoded the long way
         self.host = host
+        self.resource = (TOPIC, host.topic)
         self.leader = host.leader
         self.version = request.version
         self.acks: int = request.body.acks

@@ -1,0 +1,38 @@
+"""Who may do what: the question that dispatch and handlers ask. Knows no ACLs; they come as another Authorizer."""
+
+from typing import Protocol
+
+from raftka.broker.connection import Session
+
+CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID = "cluster", "topic", "group", "transactional-id"
+Resource = tuple[str, str]  # kind, name
+THE_CLUSTER: Resource = (CLUSTER, "kafka-cluster")
+
+# Kafka's numbers of operations: the bits of `authorized_operations`.
+TOPIC_OPERATIONS = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
+CLUSTER_OPERATIONS = {
+    "CREATE": 5,
+    "ALTER": 7,
+    "DESCRIBE": 8,
+    "CLUSTER_ACTION": 9,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+    "IDEMPOTENT_WRITE": 12,
+}
+
+
+class Authorizer(Protocol):
+    def allowed(self, session: Session, operation: str, resource: Resource) -> bool: ...
+
+
+class AllowAll:
+    """Until ACLs exist."""
+
+    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
+        return True
+
+
+def authorized_operations(authorizer: Authorizer, session: Session, resource: Resource) -> int:
+    """Of a topic or the cluster, as bits (KIP-430)."""
+    operations = CLUSTER_OPERATIONS if resource[0] == CLUSTER else TOPIC_OPERATIONS
+    return sum(1 << bit for operation, bit in operations.items() if authorizer.allowed(session, operation, resource))
