@@ -16,10 +16,8 @@ from raftka.runtime.simulated import World
 from raftka.runtime.simulated_tasks import NodeStopped
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
-from raftka.wire.records import build_batch
 from raftka.wire.rows import Row
 from raftka.wire.schema import Api
 
@@ -219,42 +217,3 @@ def decoded(api: Api, version: int, data: bytes) -> Row:
     row, end = api.decode_response(version, view, decode_response_header(view, api, version)[1])
     assert end == len(data)
     return row
-
-
-def batch(*values: bytes, **fields: Any) -> bytes:
-    """A batch of records without keys."""
-    return bytes(build_batch([(None, value, (), 1_700_000_000_000) for value in values], **fields))
-
-
-def produce(topic: str, records: bytes | None, partition: int = 0, *, acks: int = -1, timeout_ms: int = 5000) -> Row:
-    request = PRODUCE.request
-    data = request.topic_data.partition_data(index=partition, records=records)
-    return request(acks=acks, timeout_ms=timeout_ms, topic_data=[request.topic_data(name=topic, partition_data=[data])])
-
-
-def fetch(topic: str, offset: int = 0, partition: int = 0, **fields: Any) -> Row:
-    """`fields` of the request, or of its only partition."""
-    request = FETCH.request
-    of_partition = {field.name for field in request.topics.partitions.fields}
-    given = {name: fields.pop(name) for name in list(fields) if name in of_partition}
-    asked = request.topics.partitions(**({"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | given))
-    return request(**({"topics": [request.topics(topic=topic, partitions=[asked])]} | fields))
-
-
-def list_offsets(topic: str, timestamp: int, partition: int = 0, **fields: Any) -> Row:
-    request = LIST_OFFSETS.request
-    asked = request.topics.partitions(partition_index=partition, timestamp=timestamp, **fields)
-    return request(topics=[request.topics(name=topic, partitions=[asked])])
-
-
-def produced(answer: Row) -> Row:
-    """The only partition's part of an answer to Produce."""
-    ((partition,),) = [topic.partition_responses for topic in answer.responses]
-    assert isinstance(partition, Row)
-    return partition
-
-
-def fetched(answer: Row) -> Row:
-    ((partition,),) = [topic.partitions for topic in answer.responses]
-    assert isinstance(partition, Row)
-    return partition

@@ -19,7 +19,8 @@ from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
 from raftka.wire.rows import ZERO_UUID, Row
-from tests.broker.stage import BY_NAME, Stage, Wire, decoded, produce
+from tests.broker.requests import produce
+from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
 NOT_YET = {  # what is sent and gets an answer, no more
     "coordinators": (16, 17, 18, 19, 20, 22, 23),

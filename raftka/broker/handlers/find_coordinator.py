@@ -19,7 +19,12 @@ KEY_TYPES = {  # what is asked of the authorizer, and its refusal
 response = FIND_COORDINATOR.response
 
 
-@handles(FIND_COORDINATOR)
+def _refused(request: Request, code: Code) -> Row:
+    rows = [response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code)) for key in request.body.coordinator_keys]
+    return response(error_code=int(code), node_id=-1, port=-1, coordinators=rows)
+
+
+@handles(FIND_COORDINATOR, refused=_refused)
 def find_coordinator(request: Request, node: "Node") -> Row:
     body = request.body
     if request.version < 4:

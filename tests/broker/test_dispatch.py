@@ -1,0 +1,292 @@
+"""From frame to handler and back: what is announced, the order of answers, what holds, and the hooks for faults and quotas."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftka.broker.dispatch import HANDLERS, Request
+from raftka.broker.handlers.fetch import Fetch
+from raftka.metadata.commands import CreateTopics
+from raftka.metadata.image import MetadataImage
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import CREATE_TOPICS
+from raftka.wire.rows import Row
+from tests.broker.requests import batch, fetch, fetched, produce, produced
+from tests.broker.stage import Stage, Wire, decoded
+
+CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
+NO_TOPICS = METADATA.request(topics=[])
+RECORDED = json.loads((Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()[0])  # the real broker's ApiVersions
+
+
+def ranges(answer: Row) -> dict[int, tuple[int, int]]:
+    return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+
+def new_topic(name: str, partitions: int = 1) -> Row:
+    request = CREATE_TOPICS.request
+    return request(topics=[request.topics(name=name, num_partitions=partitions, replication_factor=-1)])
+
+
+# what is announced
+
+
+def test_what_is_registered_is_announced_in_kafkas_ranges() -> None:
+    with Stage() as stage:
+        answer = ranges(stage.wire().ask(API_VERSIONS, CLIENT))
+
+    kafkas = ranges(decoded(API_VERSIONS, 0, bytes.fromhex(RECORDED["response"])))
+    assert answer == {key: kafkas[key] for key in HANDLERS}
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_api_versions_says_the_same(version: int) -> None:
+    with Stage() as stage:
+        assert ranges(stage.wire().ask(API_VERSIONS, CLIENT, version)).keys() == HANDLERS.keys()
+
+
+def test_only_the_feature_that_works_is_supported_and_finalized() -> None:
+    with Stage() as stage:
+        answer = stage.wire().ask(API_VERSIONS, CLIENT)
+
+    assert [feature.name for feature in answer.supported_features] == ["metadata.version"]
+    assert [feature.name for feature in answer.finalized_features] == ["metadata.version"]
+
+
+# order
+
+
+def test_answers_come_in_the_order_of_their_requests() -> None:
+    """A parked fetch, acks=all that waits for disks, what is answered at once and what asks the controller, all in one piece."""
+    with Stage(3) as stage:
+        stage.create("t")
+        wire = stage.wire(stage.leader("t"))
+        asked = [
+            wire.request(PRODUCE, produce("t", batch(b"1"))),
+            wire.request(API_VERSIONS, CLIENT),
+            wire.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1_000_000)),
+            wire.request(PRODUCE, produce("t", batch(b"2"), acks=1)),
+            wire.request(CREATE_TOPICS, new_topic("u")),
+            wire.request(METADATA, NO_TOPICS),
+            wire.request(PRODUCE, produce("t", batch(b"3"))),
+        ]
+        came = [int.from_bytes((wire.frame() or b"")[:4]) for _ in asked]
+
+    assert came == asked
+
+
+def test_behind_a_request_that_asks_the_controller_nothing_is_decoded() -> None:
+    with Stage() as stage:
+        wire = stage.wire()
+        wire.ask(API_VERSIONS, CLIENT)
+        seen: list[str] = []
+        stage.nodes[1].dispatcher.interceptors = {METADATA.key: lambda request: seen.append("metadata"), FETCH.key: lambda request: None}
+        link, parked = stage.nodes[1].link, []
+        call = link.call
+        link.call = lambda *asked: parked.append(asked) if isinstance(asked[0], CreateTopics) else call(*asked)  # type: ignore[method-assign]
+
+        wire.request(CREATE_TOPICS, new_topic("t"))
+        wire.request(METADATA, METADATA.request(topics=None))
+        stage.wait(lambda: bool(parked))
+        stage.world.run(stage.world.now + 1.0)
+        assert seen == []
+        assert wire.frames == []
+
+        call(*parked.pop())
+        assert wire.answer(CREATE_TOPICS).topics[0].error_code == 0
+        assert [topic.name for topic in wire.answer(METADATA).topics] == ["t"]
+        assert seen == ["metadata"]
+
+
+def test_a_connection_that_closes_while_it_holds_leaves_nothing() -> None:
+    with Stage() as stage:
+        wire = stage.wire()
+        wire.ask(API_VERSIONS, CLIENT)
+        wire.request(CREATE_TOPICS, new_topic("t"))
+        wire.close()
+        stage.wait(lambda: not stage.nodes[1].dispatcher.connections)
+
+        stage.wait(lambda: stage.nodes[1].image.topic_named("t") is not None)
+        assert stage.wire().ask(METADATA, METADATA.request(topics=None)).topics[0].name == "t"
+
+
+def test_a_muted_connection_is_answered_when_its_time_has_come() -> None:
+    with Stage() as stage:
+        wire = stage.wire()
+        wire.ask(API_VERSIONS, CLIENT)
+        begin = stage.world.now
+        stage.server_side().mute(begin + 5.0)
+
+        wire.request(API_VERSIONS, CLIENT)
+        stage.wire().ask(API_VERSIONS, CLIENT)
+        assert stage.world.now < begin + 1.0
+        wire.answer(API_VERSIONS)
+        assert begin + 5.0 <= stage.world.now < begin + 5.1
+
+
+# hooks, and what goes wrong
+
+
+def fails(request: Request) -> Row | None:
+    raise ValueError("a bug of ours")
+
+
+def refuses(request: Request) -> Row | None:
+    raise KafkaError(Code.POLICY_VIOLATION)
+
+
+REQUESTS: dict[int, Row] = {
+    PRODUCE.key: produce("t", batch(b"1")),
+    FETCH.key: fetch("t"),
+    **{key: each.api.request() for key, each in HANDLERS.items() if key not in (PRODUCE.key, FETCH.key)},
+}
+
+
+def error_codes(row: Row) -> set[int]:
+    """All that are anywhere in an answer."""
+    own = {row.error_code} if "error_code" in row.__slots__ else set()
+    inner = [each for name in row.__slots__ if isinstance(rows := getattr(row, name), list) for each in rows if isinstance(each, Row)]
+    return own.union(*map(error_codes, inner))
+
+
+def filled(key: int) -> tuple[Row, int]:
+    """A request that names something, and a version, so that there is a place for an error."""
+    api, row = HANDLERS[key].api, REQUESTS[key]
+    request = api.request
+    for name in ("topics", "coordinator_keys", "resources"):
+        if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
+            struct = next((f.struct for f in request.fields if f.name == name), None)
+            inner = struct(**({"partitions": [struct.partitions()]} if "partitions" in struct.row.__slots__ else {})) if struct is not None else "key"
+            row = request(**{name: [inner]})
+    return row, 12 if key in (PRODUCE.key, FETCH.key) else api.max_version
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: HANDLERS[key].api.name)
+@pytest.mark.parametrize(("hook", "code"), [(fails, Code.UNKNOWN_SERVER_ERROR), (refuses, Code.POLICY_VIOLATION)])
+def test_a_handler_that_fails_is_an_answer_and_nobody_elses_matter(key: int, hook: Any, code: Code) -> None:
+    with Stage() as stage:
+        wire, other = stage.wire(), stage.wire()
+        row, version = filled(key)
+        stage.nodes[1].dispatcher.interceptors[key] = hook
+
+        assert error_codes(wire.ask(HANDLERS[key].api, row, version)) - {0} == {code}
+
+        del stage.nodes[1].dispatcher.interceptors[key]
+        for connection in (wire, other):
+            assert connection.ask(API_VERSIONS, CLIENT).error_code == 0
+        assert len(stage.events("handler_failed")) == (hook is fails)
+        assert not stage.world.failures
+
+
+def test_an_interceptor_answers_in_the_handlers_place() -> None:
+    with Stage() as stage:
+        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: request.answer(cluster_id="somewhere else")
+
+        assert stage.wire().ask(METADATA, NO_TOPICS).cluster_id == "somewhere else"
+
+
+def test_an_interceptor_sees_also_what_would_go_the_short_way() -> None:
+    with Stage() as stage:
+        stage.create("t")
+        wire, seen = stage.wire(), []
+        for value in (b"1", b"2"):
+            wire.ask(PRODUCE, produce("t", batch(value)))
+        stage.nodes[1].dispatcher.interceptors[PRODUCE.key] = lambda request: seen.append(request.api.name)
+
+        wire.ask(PRODUCE, produce("t", batch(b"3")))
+
+        assert seen == ["Produce"]
+
+
+def test_an_answer_that_has_no_encoding_is_a_servers_error() -> None:
+    with Stage() as stage:
+        hooks = stage.nodes[1].dispatcher.interceptors
+        hooks[METADATA.key] = lambda request: METADATA.response(cluster_id="x" * 40_000)
+        wire = stage.wire()
+
+        answer = wire.ask(METADATA, METADATA.request(topics=[METADATA.request.topics(name="t")]), 4)
+
+        assert answer.topics[0].error_code == Code.UNKNOWN_SERVER_ERROR
+        assert len(stage.events("handler_failed")) == 1
+        assert wire.ask(API_VERSIONS, CLIENT).error_code == 0
+
+
+def test_a_topic_name_that_fits_no_error_text_is_refused() -> None:
+    with Stage() as stage:
+        wire = stage.wire()
+
+        answer = wire.ask(CREATE_TOPICS, new_topic("x" * 32_767), 2)
+
+        assert answer.topics[0].error_code in (Code.INVALID_TOPIC_EXCEPTION, Code.UNKNOWN_SERVER_ERROR)
+        assert wire.ask(API_VERSIONS, CLIENT).error_code == 0
+
+
+def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_that_fails(self: Fetch) -> Row:
+        raise ValueError("a bug of ours")
+
+    with Stage() as stage:
+        stage.create("t")
+        reader, writer = stage.wire(), stage.wire()
+        reader.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1))
+        stage.wait(lambda: stage.nodes[1].parked == 1)
+        monkeypatch.setattr(Fetch, "read", read_that_fails)
+
+        assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
+        assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR
+        assert stage.nodes[1].parked == 0
+        assert not stage.world.failures
+
+
+def test_the_session_goes_with_every_request() -> None:
+    with Stage() as stage:
+        seen: list[Any] = []
+        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: seen.append(request.session)
+        stage.wire().ask(METADATA, NO_TOPICS)
+
+    (session,) = seen
+    assert (session.listener, session.principal, session.client_id) == ("PLAINTEXT", "User:ANONYMOUS", "test")
+    assert session.peer.startswith("client:")
+
+
+def test_every_node_passes_on_what_the_controller_decides() -> None:
+    with Stage(3) as stage:
+        for node_id in stage.nodes:
+            assert stage.wire(node_id).ask(CREATE_TOPICS, new_topic(f"t{node_id}")).topics[0].error_code == 0
+        images: list[MetadataImage] = [node.image for node in stage.nodes.values()]
+        stage.wait(lambda: all(len(node.image.topics) == 3 for node in stage.nodes.values()))
+
+    assert len(images) == 3
+
+
+def test_the_short_way_answers_as_the_long_way_does() -> None:
+    """Byte by byte, in every version: the first request goes the long way, what follows the short one."""
+    with Stage() as stage:
+        topic_id = stage.create("t")
+        for version in range(PRODUCE.min_version, PRODUCE.max_version + 1):
+            wire = stage.wire()
+            row = produce("t", batch(b"1"), topic_id=topic_id)
+            long, short = (_frame(wire, PRODUCE, row, version) for _ in range(2))
+            assert stage.server_side().plans[PRODUCE.key]
+            base = produced(decoded(PRODUCE, version, long)).base_offset
+            assert short.replace((base + 1).to_bytes(8, "big"), base.to_bytes(8, "big"))[4:] == long[4:]
+        for version in range(FETCH.min_version, FETCH.max_version + 1):
+            wire = stage.wire()
+            row = fetch("t", 1, topic_id=topic_id, max_bytes=1)
+            long, short = (_frame(wire, FETCH, row, version) for _ in range(2))
+            assert stage.server_side().plans[FETCH.key]
+            assert fetched(decoded(FETCH, version, long)).records
+            assert short[4:] == long[4:]
+
+
+def _frame(wire: Wire, api: Any, row: Row, version: int) -> bytes:
+    wire.request(api, row, version)
+    frame = wire.frame()
+    assert frame is not None
+    return frame
