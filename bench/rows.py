@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 # Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): small segments that come again are
-# measured, not the host. Three of 32 MiB are there at a time: as much page cache as the floor's two of 64. Neither Kafka nor the floor flushes here; raftka does the same with raftka.log.flush=os.
+# measured, not the host. Three of 32 MiB are there at a time: as much page cache as the floor's two of 64.
+# Neither Kafka nor the floor flushes here; raftka does the same with raftka.log.flush=os.
 ONE_NODE: Mapping[str, str] = {
     "log.segment.bytes": str(32 * MIB),
     "log.retention.bytes": str(32 * MIB),
