@@ -118,6 +118,7 @@ class ServerConnection:
             return
         if not view:
             self._ended = True
+            self.hurry()  # perhaps nobody is there any more: that is known when an answer is sent
             self.settle()
             return
         try:
@@ -196,7 +197,7 @@ class ServerConnection:
         self.dispatcher.node.runtime.clock.call_at(until, self.release)
 
     def hurry(self) -> None:
-        """A request of another kind has come: whoever waits for more to send need not wait on."""
+        """A request of another kind has come, or none will: whoever waits for more to send need not wait on."""
         for slot in tuple(self.slots):
             if slot.parts is None and slot.hurry is not None:
                 slot.hurry()

@@ -191,9 +191,9 @@ class Stage:
         self.wait(lambda: all(node.image.topic_named(name) is not None for node in self.nodes.values()))
         return bytes(created.topic_id)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, node_id: int = 1) -> None:
         request = DELETE_TOPICS.request
-        self.wire().ask(DELETE_TOPICS, request(topics=[request.topics(name=name)], timeout_ms=5000))
+        self.wire(node_id).ask(DELETE_TOPICS, request(topics=[request.topics(name=name)], timeout_ms=5000))
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """As the node has it that knows most."""
