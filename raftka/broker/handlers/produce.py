@@ -12,7 +12,7 @@ from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.partition_host import PartitionHost
 from raftka.log.validation import MAGIC_POSITION, RefusedRecords, one_batch
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
 from raftka.wire.schema import ZERO_UUID, Row
@@ -118,6 +118,8 @@ class _Produce:
         row = rows(index=partition.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
         if isinstance(error, RefusedRecords):
             row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
+            if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
+                self.node.metrics.refused(cause.limit)
         host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
         if host is not None:
             if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
