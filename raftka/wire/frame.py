@@ -23,7 +23,11 @@ _SIZE = Struct(">i")
 _KEY_AND_VERSION = Struct(">hh")
 _REQUEST_HEADER = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
-_STRANGERS = {b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP", b"PUT ": "HTTP", b"\x16\x03\x01": "TLS", b"\x16\x03\x03": "TLS"}
+_STRANGERS = {
+    **dict.fromkeys((b"GET ", b"POST", b"HEAD", b"PUT "), "HTTP"),
+    **dict.fromkeys((b"\x16\x03\x01", b"\x16\x03\x03"), "TLS"),
+    **dict.fromkeys((b"ruok", b"srvr", b"stat", b"mntr", b"conf", b"cons", b"envi", b"dump", b"isro", b"wchs"), "ZooKeeper's four letters"),
+}
 
 
 class RequestHeader(NamedTuple):
