@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
-# Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): small segments that come again are
-# measured, not the host. Three of 32 MiB are there at a time: as much page cache as the floor's two of 64.
-# Neither Kafka nor the floor flushes here; raftka does the same with raftka.log.flush=os.
+# Fresh page cache costs more than the broker on some machines (a virtual one gives freed memory back): segments that come again are measured, not
+# the host. raftka and Kafka keep one of 128 MiB, the floor two of 64. Neither Kafka nor the floor flushes here; raftka does the same with flush=os.
 ONE_NODE: Mapping[str, str] = {
-    "log.segment.bytes": str(32 * MIB),
-    "log.retention.bytes": str(32 * MIB),
-    "log.retention.check.interval.ms": "50",
+    "log.segment.bytes": str(128 * MIB),
+    "log.retention.bytes": "1",
+    "log.retention.check.interval.ms": "20",
     "log.segment.delete.delay.ms": "0",
     "raftka.log.flush": "os",
 }

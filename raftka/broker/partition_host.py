@@ -132,7 +132,7 @@ class PartitionHost:
             return
         files, offset = self.log.begin_flush()
         if not files:
-            self._flushed(offset)
+            self._durable(offset)
             return
         self.flushing = True
         self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
@@ -148,10 +148,13 @@ class PartitionHost:
 
     def _flushed(self, offset: int) -> None:
         self.log.flushed(offset)
+        self._durable(self.log.flushed_offset)
+
+    def _durable(self, offset: int) -> None:
         if self.leader is not None:
-            self.apply(self.leader.flushed(self.log.flushed_offset))
+            self.apply(self.leader.flushed(offset))
         if self.on_flushed is not None:
-            self.on_flushed(self.log.flushed_offset)
+            self.on_flushed(offset)
 
     # effects
 

@@ -43,7 +43,7 @@ def start(file: str) -> int:
 
 async def _serve(settings: NodeSettings) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_runtime() as runtime:
+        async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings)
             node.start()
             async with trio.open_nursery() as nursery:

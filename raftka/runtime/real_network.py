@@ -355,9 +355,9 @@ class RealNetwork:
         sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
         RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
 
-    def turn(self) -> bool:
-        """Hand out what has come, once; False when there was nothing."""
-        events = self.epoll.poll(0, 256)
+    def turn(self, wait_s: float = 0.0) -> bool:
+        """Hand out what has come, once; False when there was nothing, also not within `wait_s`."""
+        events = self.epoll.poll(wait_s, 256)
         self.current.active = True
         transports = self.transports
         for fd, event in events:
