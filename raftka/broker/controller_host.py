@@ -47,7 +47,7 @@ class ControllerHost:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
         try:
-            outcome = machine.decide(command, self._context())
+            outcome = self._decide(machine, command)
             self._append(outcome.records)
         except KafkaError as error:
             done(error, None)
@@ -60,6 +60,17 @@ class ControllerHost:
             self._waiting.append((self._last_index, done, outcome.reply))
             self._release()
             self._arm()
+
+    def _decide(self, machine: Controller, command: Command) -> Any:
+        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
+        try:
+            return machine.decide(command, self._context())
+        except (KafkaError, LimitExceeded):
+            raise
+        except Exception as error:
+            self.node.metrics.count("raftka_handler_errors_total")
+            self.node.events.error("command_failed", command=type(command).__name__, error=repr(error))
+            raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
 
     def _context(self) -> Context:
         return Context(self.clock.now(), self.clock.wall_ms(), self.node.runtime.random("controller"), self.core.last_index + 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 
-from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES
+from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, Limit
 from raftka.runtime.door import Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -51,6 +51,8 @@ class Peer:
     ) -> None:
         self.hello: Hello | None = None
         self.transport: Transport | None = None
+        self.address = ""  # of the other side
+        self.limit_hit: Limit | None = None
         self.dialed = dialed
         self.observed: int | None = None  # the next index to be sent, when the other side observes
         self.on_drained: Callable[[Peer], None] | None = None
@@ -87,6 +89,7 @@ class Peer:
 
     def opened(self, transport: Transport) -> None:
         self.transport = transport
+        self.address = transport.peer
         if self.dialed:
             self._greet()
 
@@ -103,6 +106,8 @@ class Peer:
                     return
                 self._frame(frame)
         except (ProtocolError, msgpack.UnpackException, ValueError) as error:
+            if isinstance(error, ProtocolError) and error.limit is not None:
+                self.limit_hit = GREETING_BYTES if self.hello is None else CONTROLLER_FRAME_BYTES
             self.close(f"refused: {error}")
 
     def take_output(self) -> list[bytes]:
@@ -144,11 +149,11 @@ class Peer:
         if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
             raise ProtocolError("a greeting without node and cluster")
         hello = Hello(cluster_id, node_id, bool(broker), bool(controller))
+        if not self.dialed:
+            self._greet()  # also to whom we refuse: its own log should say why
         mine = self._mine().cluster_id
         if cluster_id is not None and mine is not None and cluster_id != mine:
             raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
         self.hello = hello
         self._frames.limit_bytes = CONTROLLER_FRAME_BYTES.value
-        if not self.dialed:
-            self._greet()
         self._on_hello(self)

@@ -11,7 +11,7 @@ import trio
 
 from raftka.broker.controller_host import ControllerHost
 from raftka.broker.peer import Hello, Kind, Peer
-from raftka.limits import CONTROLLER_CONNECTIONS
+from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft import RaftCore
@@ -38,7 +38,16 @@ class Link:
         self.peer: Peer | None = None
         self.up = False
         self.failures = 0
+        self.refused_for = ""
         self.calls: dict[int, Callable[[KafkaError | None, Any], None]] = {}
+
+
+SHAPES: dict[Kind, tuple[type, ...]] = {Kind.RAFT: (dict,), Kind.CALL: (int, str, list), Kind.OBSERVE: (int,)}  # of what other nodes ask
+
+
+def _has_shape(kind: Kind, fields: list[Any]) -> bool:
+    shape = SHAPES.get(kind, ())
+    return len(fields) >= len(shape) and all(isinstance(field, wanted) for field, wanted in zip(fields, shape, strict=False))
 
 
 class Quorum:
@@ -210,6 +219,7 @@ class Quorum:
             raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
         link.up = True
         link.failures = 0
+        link.refused_for = ""
         if self.core is not None:
             self.core.peer_up(link.voter)
             self.poke()
@@ -223,7 +233,10 @@ class Quorum:
 
     def _lost(self, link: Link, reason: str) -> None:
         was_up, link.up, link.peer = link.up, False, None
-        if was_up or "refused:" in reason:
+        if "refused:" in reason and reason != link.refused_for:
+            self.node.events.warning("controller_refused", controller=link.voter, address=f"{link.host}:{link.port}", reason=reason)
+            link.refused_for = reason  # once: it will be the same each time we try
+        elif was_up:
             self.node.events.info("controller_connection_lost", controller=link.voter, reason=reason)
         first, most = RECONNECT_S
         wait = min(most, first * 2.0 ** min(link.failures, 10))
@@ -272,6 +285,7 @@ class Quorum:
     def _accept(self) -> Peer | None:
         if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
             self.node.metrics.refused(CONTROLLER_CONNECTIONS)
+            self.node.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
             return None
         peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False)
         self.inbound[peer] = None
@@ -287,6 +301,8 @@ class Quorum:
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
+        if not _has_shape(kind, fields):
+            raise ProtocolError(f"{kind.name} without its fields")
         if kind is Kind.RAFT and peer.node_id in self.links:
             try:
                 core.receive(peer.node_id, fields[0])
@@ -295,9 +311,9 @@ class Quorum:
                 raise ProtocolError(str(error)) from error
             self.poke()
         elif kind is Kind.CALL:
-            self._call(peer, *fields)
+            self._call(peer, *fields[:3])
         elif kind is Kind.OBSERVE:
-            peer.observed = int(fields[0])
+            peer.observed = fields[0]
             peer.on_drained = self._feed
             peer.send(Kind.LEADER, core.leader)
             self._feed(peer)
@@ -316,7 +332,11 @@ class Quorum:
     def _feed(self, peer: Peer) -> None:
         """Send an observer what it does not have, as fast as it takes it."""
         assert self.core is not None
-        while peer.observed is not None and not peer.crowded:
+        while peer.observed is not None:
+            if peer.crowded:
+                if peer.observed <= self.core.commit_index:
+                    self.node.metrics.refused(PEER_OUTPUT_BYTES)
+                return
             found = self.core.observe(peer.observed)
             if not found:
                 return
@@ -331,9 +351,11 @@ class Quorum:
 
     def _gone(self, peer: Peer, reason: str) -> None:
         self.inbound.pop(peer, None)
+        if peer.limit_hit is not None:
+            self.node.metrics.refused(peer.limit_hit)
         if peer.hello is None or "refused:" in reason:
             self.node.metrics.count("raftka_controller_refusals_total")
-            self.node.events.warning("controller_connection_refused", reason=reason)
+            self.node.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
         elif peer.hello.broker and self.host is not None:
             self.host.connection_lost(peer.node_id)
 

@@ -137,10 +137,10 @@ class Stage:
             **{name.replace("_", "."): value for name, value in self.settings.items()},
         }
 
-    def start(self, node_id: int, *, disk: str | None = None, **properties: str) -> Node:
-        """`disk`: on that machine's. `properties` take the place of what is planned, and may be written with `_` for `.`."""
+    def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
+        """`properties` take the place of what is planned. `disk`: on that machine's."""
         runtime = self.world.node(f"n{node_id}", disk)
-        given = self.properties(node_id) | {name.replace("_", "."): value for name, value in properties.items()}
+        given = self.properties(node_id) | dict(properties or {})
         node = Node(runtime, NodeSettings.from_properties(given), self.logs.setdefault(node_id, io.StringIO()))
         self.nodes[node_id] = node
         runtime.take(lambda _: self._start(node_id, node), None)
