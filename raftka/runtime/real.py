@@ -22,7 +22,6 @@ from raftka.runtime.real_network import EPOLLIN, RealNetwork, Turn
 T = TypeVar("T")
 TURNS_IN_A_ROW = 32  # then Trio's other tasks get their turn
 LINGER_S = 0.001  # epoll's finest; under load the next request comes sooner, and a round of Trio's own loop costs as much as a request
-OWN_TASKS = 2  # of a runtime: drive and tick
 
 
 class NodeFailed(Exception):
@@ -115,6 +114,7 @@ class RealRuntime:
     def __init__(self, nursery: trio.Nursery, *, alone: bool) -> None:
         self._nursery = nursery
         self._alone = alone
+        self._tasks = 0  # that were spawned and have not ended: while there are some, the loop is not held up in the hope for more
         self._streams: dict[str, random.Random] = {}
         self._posted: deque[Callable[[], None]] = deque()
         self._kicked = False
@@ -140,7 +140,10 @@ class RealRuntime:
                 await task()
             except Exception as error:
                 self.fail(error)
+            finally:
+                self._tasks -= 1
 
+        self._tasks += 1
         self._nursery.start_soon(guarded, name=name)
 
     def fail(self, error: BaseException) -> None:
@@ -176,15 +179,10 @@ class RealRuntime:
                 return
             try:
                 turns = 0
-                while turns < TURNS_IN_A_ROW and not self._stopped and network.turn(self._linger_s):
+                while turns < TURNS_IN_A_ROW and not self._stopped and network.turn(LINGER_S if self._alone and not self._tasks else 0.0):
                     turns += 1
             except Exception as error:  # handlers answer for their own errors; this is a core part
                 self.fail(error)
-
-    @property
-    def _linger_s(self) -> float:
-        """How long the loop may be held up in the hope for more: not while a task of the node waits for its turn."""
-        return LINGER_S if self._alone and len(self._nursery.child_tasks) == OWN_TASKS else 0.0
 
     async def tick(self) -> None:
         try:

@@ -30,7 +30,7 @@ class RealFile:
     def append(self, buffers: Sequence[Buffer]) -> None:
         for start in range(0, len(buffers), IOV_MAX):
             part = buffers[start : start + IOV_MAX]
-            wanted = sum(len(b) for b in part)
+            wanted = sum(map(len, part))
             written = os.pwritev(self.fd, part, self._size)
             self._size += written
             if written < wanted:

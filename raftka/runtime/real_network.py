@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from raftka.runtime.door import Buffer, Connection, File, FileSpan
 from raftka.runtime.real_files import RealFile
@@ -154,14 +154,12 @@ class RealTransport:
             self._send()
 
     def _send(self) -> None:
+        """What was taken before, else what there is to take; what comes meanwhile wakes us again."""
         unsent = self._unsent
         try:
-            while True:
-                if not unsent:
-                    unsent.extend(self.connection.take_output())
-                    if not unsent:
-                        break
-                    _pin(unsent)
+            if not unsent:
+                self._send_joined(self.connection.take_output())
+            while unsent:
                 if not self._send_some(unsent):
                     self._watch()
                     return
@@ -172,6 +170,23 @@ class RealTransport:
             self.finish(self._closing)
         elif self._events & EPOLLOUT:
             self._watch()
+
+    def _send_joined(self, out: Sequence[Buffer | FileSpan]) -> None:
+        """The answers of a turn in one send, which nearly always takes them all; the rest, and files, are left in `_unsent`."""
+        if not out:
+            return
+        try:
+            data = b"".join(out)  # type: ignore[arg-type]
+        except TypeError:  # there is a file among them
+            self._unsent.extend(out)
+            _pin(self._unsent)
+            return
+        try:
+            sent = self._sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            self._unsent.append(memoryview(data)[sent:])
 
     def _send_some(self, unsent: "deque[Buffer | FileSpan]") -> bool:
         """Send from the front; False when the kernel takes no more for now."""
