@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.limits import LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command
 from raftka.metadata.controller import Context, Controller
-from raftka.metadata.raft_types import NotLeader
+from raftka.metadata.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
 from raftka.runtime.door import Transport
 from raftka.wire.errors import Code, KafkaError
@@ -31,35 +31,39 @@ class ControllerHost:
         self.clock = node.runtime.clock
         self.machine: Controller | None = None
         self._poke = poke
-        self._waiting: deque[tuple[int, Done, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._term = -1  # in which the machine decides
+        self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
         self.heard: dict[int, float] = {}  # when each voter last said anything
 
     @property
     def active(self) -> bool:
-        return self.machine is not None
+        """Not from the moment on in which the core steps down: the commit index may then be that of another leader's entries."""
+        return self.machine is not None and self.core.active and self.core.term == self._term
 
     def submit(self, command: Command, done: Done) -> None:
-        """`done` is called when the outcome is committed, or at once with what was refused. NOT_CONTROLLER: ask another node."""
+        """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
         machine = self.machine
-        if machine is None:
+        if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
+        refused, reply = None, None
         try:
             outcome = self._decide(machine, command)
             self._append(outcome.records)
+            reply = outcome.reply
         except KafkaError as error:
-            done(error, None)
-        except NotLeader:
-            done(KafkaError(Code.NOT_CONTROLLER), None)
+            refused = error
+        except ProposalsFull as error:  # it passes, and the link asks again
+            self.node.metrics.refused(error.limit)
+            refused = KafkaError(Code.NOT_CONTROLLER)
         except LimitExceeded as error:
             self.node.metrics.refused(error.limit)
-            done(KafkaError(Code.POLICY_VIOLATION, str(error)), None)
-        else:
-            self._waiting.append((self._last_index, done, outcome.reply))
-            self._release()
-            self._arm()
+            refused = KafkaError(Code.POLICY_VIOLATION, str(error))
+        self._waiting.append((self._last_index, done, refused, reply))
+        self._release()
+        self._arm()
 
     def _decide(self, machine: Controller, command: Command) -> Any:
         """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
@@ -90,22 +94,21 @@ class ControllerHost:
 
     def advanced(self) -> None:
         """Leadership or the commit index may have changed."""
-        if self.core.active and self.machine is None:
-            self._begin()
-        elif not self.core.active and self.machine is not None:
+        if self.machine is not None and not self.active:
             self._end()
+        if self.machine is None and self.core.active:
+            self._begin()
         self._release()
 
     def _release(self) -> None:
-        commit = self.core.commit_index
-        while self._waiting and self._waiting[0][0] <= commit:
-            _, done, reply = self._waiting.popleft()
-            done(None, reply)
+        while self._waiting and self.active and self._waiting[0][0] <= self.core.commit_index:
+            _, done, refused, reply = self._waiting.popleft()
+            done(refused, reply)
 
     def _begin(self) -> None:
         image = self.node.image
         assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
-        self._last_index = image.offset
+        self._last_index, self._term = image.offset, self.core.term
         self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard)
         self.node.events.info("controller_active", term=self.core.term, offset=image.offset)
         self.node.metrics.count("raftka_controller_elections_total")
@@ -116,7 +119,7 @@ class ControllerHost:
         self.machine = None
         self.node.events.info("controller_resigned", term=self.core.term)
         waiting, self._waiting = self._waiting, deque()
-        for _, done, _ in waiting:
+        for _, done, _, _ in waiting:
             done(KafkaError(Code.NOT_CONTROLLER), None)
 
     # time

@@ -4,6 +4,7 @@ A snapshot tells of everything before the offset in its name. It is written with
 one and more of the log serve. So losing any of them costs time, never knowledge.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from raftka.log.producer_state import ProducerState
@@ -82,13 +83,15 @@ def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: in
 
 
 def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
-    before = [segment for segment in segments if segment.base_offset < offset]
-    if not before:
-        return offset
-    index = before[-1].offset_index
-    indexed = [relative for relative in index.offsets[-ENTRIES_BACK:] if before[-1].base_offset + relative < offset]
-    slot = len(index.offsets) - ENTRIES_BACK
-    return before[-1].base_offset + (indexed[0] if indexed and slot > 0 else 0)
+    """Over as many segments as it takes: a producer that waits for its answers may be the one that wrote least."""
+    left, start = ENTRIES_BACK, offset
+    for segment in reversed(segments):
+        if segment.base_offset < offset and left > 0:
+            relative = segment.offset_index.offsets
+            before = bisect_left(relative, offset - segment.base_offset)
+            start = segment.base_offset + (relative[before - left] if before > left else 0)
+            left -= before + 1
+    return start
 
 
 def _idempotent(segments: Sequence[Segment], start: int, end: int | None = None) -> Iterator[tuple[int, int, int, int, int, int]]:

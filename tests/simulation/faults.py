@@ -10,7 +10,10 @@ from tests.simulation.cluster import Cluster
 
 SLOW_SYNC_S = (0.02, 0.3)
 SLOW_DELAY_S = (0.01, 0.2)
+VERY_SLOW_SYNC_S = (0.3, 1.0)
+BEFORE_THE_DARK_S = (0.05, 0.5)
 ROOM_BYTES = (0, 20_000)
+SPREADS_S = (0.0, 0.3, 3.0)  # of the nodes' starts, when all start
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class Kind:
     weight: int
 
 
-POWER = (Kind("power_loss_of_all", 5), Kind("slow_sync", 5), Kind("power_loss", 1))
+POWER = (Kind("dark", 8), Kind("slow_sync", 1), Kind("power_loss", 1))
 ALL = (
+    Kind("dark", 1),
     Kind("power_loss_of_all", 2),
     Kind("power_loss", 3),
     Kind("kill", 3),
@@ -36,6 +40,7 @@ ALL = (
     Kind("slow_sync", 3),
     Kind("full_disk", 1),
     Kind("failing_sync", 1),
+    Kind("failing_write", 1),
     Kind("restart", 2),
 )
 
@@ -95,11 +100,38 @@ class Faults:
 
     def _power_loss_of_all(self) -> None:
         self._note("power loss of all")
-        for node_id in list(self.cluster.nodes):
-            self.cluster.kill(node_id, power_loss=True)
-        spread = self._random.choice((0.0, 0.3, 3.0))
+        self.cluster.power_loss()
+        spread_s = self._random.choice(SPREADS_S)
         for node_id in self.cluster.nodes:
-            self._later(self._random.uniform(0.0, spread), partial(self._start, node_id))
+            self._later(self._random.uniform(0.0, spread_s), partial(self._start, node_id))
+
+    def _dark(self) -> None:
+        """When all is well one disk becomes very slow; soon after, all lose power. Often the one with that disk is the first to be back."""
+        victim = self._random.choice(sorted(self.cluster.nodes))
+        self._when_all_are_in_sync(20, partial(self._slow_and_then_dark, victim))
+
+    def _when_all_are_in_sync(self, looks: int, action: Callable[[], None]) -> None:
+        in_sync = all(len(self.cluster.isr_of(self._topic, partition)) == len(self.cluster.living) for partition in range(self._partitions))
+        if looks == 0 or (in_sync and len(self.cluster.living) == len(self.cluster.nodes)):
+            action()
+        else:
+            self._later(0.1, lambda: self._when_all_are_in_sync(looks - 1, action))
+
+    def _slow_and_then_dark(self, victim: int) -> None:
+        self._note(f"very slow disk n{victim}")
+        self.cluster.disk(victim).sync_s = VERY_SLOW_SYNC_S
+        self._later(self._random.uniform(*BEFORE_THE_DARK_S), partial(self._now_dark, victim))
+
+    def _now_dark(self, victim: int) -> None:
+        self._note("power loss of all")
+        disk = self.cluster.disk(victim)
+        disk.keeps_nothing = self._random.random() < 0.5
+        self.cluster.power_loss()
+        disk.keeps_nothing, disk.sync_s = False, SYNC_S
+        spread_s = self._random.choice(SPREADS_S)
+        first = victim if self._random.random() < 0.7 else 0
+        for node_id in self.cluster.nodes:
+            self._later(0.0 if node_id == first else self._random.uniform(0.0, spread_s), partial(self._start, node_id))
 
     def _power_loss(self) -> None:
         self._die(self._someone(), power_loss=True)
@@ -196,6 +228,13 @@ class Faults:
             self.cluster.disk(node_id).failing_syncs = 1
             self._later(self._random.uniform(1.0, 5.0), lambda: self._again(node_id))
 
+    def _failing_write(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"failing write n{node_id}")
+            self.cluster.disk(node_id).failing_writes = 1
+            self._later(self._random.uniform(1.0, 5.0), lambda: self._again(node_id))
+
     def _again(self, node_id: int) -> None:
         """Somebody has seen to the disk; the node is started anew."""
         if self.cluster.alive(node_id):
@@ -208,16 +247,22 @@ class Faults:
         """No more faults, and none left."""
         self.over = True
         self.world.network.heal()
+        spread_s = self._random.choice(SPREADS_S)
         for node_id in self.cluster.nodes:
             disk = self.cluster.disk(node_id)
-            full = disk.room_bytes is not None
             disk.sync_s = SYNC_S
             if self.cluster.alive(node_id):
                 self.world.resume(f"n{node_id}")
-                if full:  # a log that could not be written needs a new process
+                if self._cannot_write(node_id):
                     self.cluster.kill(node_id, power_loss=False)
-            self._start(node_id)
+            self.world.at(self.world.now + self._random.uniform(0.0, spread_s), partial(self._start, node_id))
         for a in self.cluster.nodes:
             for b in self.cluster.nodes:
                 if a < b:
                     self._usual_delay(f"n{a}", f"n{b}")
+
+    def _cannot_write(self, node_id: int) -> bool:
+        """A log that could not be written needs a new process, a disk that is still to fail would surprise us later."""
+        disk = self.cluster.disk(node_id)
+        logs = self.cluster.nodes[node_id].replicas.logs.logs
+        return bool(disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None) or any(log.failed for log in logs.values())

@@ -30,10 +30,11 @@ class Plan:
     seconds: float  # of faults, simulated
     gap_s: tuple[float, float]  # between two of them
     noise: bool
+    ends_in_the_dark: bool  # with a power loss of all
 
 
-POWER = Plan("power", faults.POWER, 6.0, (0.3, 1.5), noise=False)
-FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 2.0), noise=True)
+POWER = Plan("power", faults.POWER, 8.0, (0.5, 1.5), noise=False, ends_in_the_dark=True)
+FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 2.0), noise=True, ends_in_the_dark=False)
 PLANS = {plan.name: plan for plan in (POWER, FAULTS)}
 
 
@@ -99,6 +100,8 @@ class _Run:
         self._start_clients(client)
         self.faults.begin()
         self.world.run(self.world.now + self.plan.seconds)
+        if self.plan.ends_in_the_dark:
+            self.cluster.power_loss()
         self.faults.heal()
         self._end_clients()
         self._check(client)
@@ -107,7 +110,7 @@ class _Run:
         chance = self.world.random("clients")
         for partition in range(self.partitions):
             for name in ("a", "b")[: chance.randint(1, 2)]:
-                pause_s = (0.0, chance.choice((0.002, 0.02, 0.1)))
+                pause_s = (0.0, chance.choice((0.02, 0.1, 0.2)))
                 self.producers.append(Producer(client, self.history, Stream(name, TOPIC, partition), self.depth, pause_s))
             self.others.append(Reader(self.cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
         if self.plan.noise:

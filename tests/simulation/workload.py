@@ -22,7 +22,7 @@ from tests.simulation.client import PASSES, Client, NoAnswer, batches_of, end_ro
 BATCH_RECORDS = (1, 4)
 PADDING_BYTES = (0, 300)
 CODECS = (0, 0, 0, 1, 2, 3, 4)
-NOISE_PAUSE_S = (0.0, 0.05)
+NOISE_PAUSE_S = (0.0, 0.2)
 
 
 class Stream(NamedTuple):
