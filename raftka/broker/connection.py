@@ -110,7 +110,11 @@ class ServerConnection:
         self.session.peer = transport.peer
 
     def room(self) -> memoryview | None:
-        return self._frames.room()
+        try:
+            return self._frames.room()
+        except LimitExceeded as error:
+            self._refuse(error)
+            return None
 
     def receive(self, view: memoryview) -> None:
         self.active = True

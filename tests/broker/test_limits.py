@@ -1,0 +1,325 @@
+"""Every limit of the broker is hit: what then happens to who went too far, that nobody else feels it, and that its counter moves."""
+
+from collections.abc import Callable, Iterator
+
+import msgpack
+import pytest
+import trio
+
+from raftka import limits
+from raftka.broker.peer import MAGIC, Kind
+from raftka.cluster import launch
+from raftka.limits import (
+    CONNECTIONS,
+    CONTROLLER_CONNECTIONS,
+    CONTROLLER_FRAME_BYTES,
+    DECODED_OBJECTS,
+    GREETING_BYTES,
+    IDLE_SECONDS,
+    KIB,
+    MIB,
+    OUTPUT_BYTES,
+    PARTIAL_BYTES,
+    PARTIAL_FRAME_SECONDS,
+    PEER_OUTPUT_BYTES,
+    PROPOSALS_IN_FLIGHT,
+    RAFT_ENTRY_BYTES,
+    REQUEST_BYTES,
+    REQUESTS_IN_HAND,
+    Limit,
+)
+from raftka.metadata.commands import AllocateProducerIds, WriteExtension
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import encode_request
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.topics import CREATE_TOPICS
+from tests.broker.conftest import Lower
+from tests.broker.requests import fetch
+from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
+
+CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
+HUNDRED_NAMES = METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(100)], allow_auto_topic_creation=False)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as stage:
+        yield stage
+        assert not stage.world.failures
+
+
+def connected(stage: Stage) -> Wire:
+    wire = stage.wire()
+    assert wire.ask(API_VERSIONS, CLIENT).error_code == 0
+    return wire
+
+
+def is_closed(wire: Wire, stage: Stage, after_s: float) -> bool:
+    stage.world.run(stage.world.now + after_s)
+    return wire.close_reason is not None
+
+
+# clients
+
+
+def test_connections(stage: Stage, lowered: Lower) -> None:
+    lowered(CONNECTIONS, 3)
+    wires = [connected(stage) for _ in range(3)]
+
+    assert stage.wire().frame() is None
+    assert stage.counted(CONNECTIONS.metric) == 1
+    assert stage.events("connection_refused")[0]["reason"] == "there are 3 connections"
+    wires[0].close()
+    stage.wait(lambda: len(stage.nodes[1].dispatcher.connections) == 2)
+    connected(stage)
+
+
+def test_requests_in_hand(stage: Stage, lowered: Lower) -> None:
+    lowered(REQUESTS_IN_HAND, 4)
+    stage.create("t")
+    wire = connected(stage)
+    for _ in range(10):
+        wire.request(FETCH, fetch("t", 0, max_wait_ms=500, min_bytes=1))
+    stage.wait(lambda: stage.counted(REQUESTS_IN_HAND.metric) == 1)
+
+    assert stage.nodes[1].parked <= 5
+    connected(stage)
+    assert [wire.answer(FETCH).error_code for _ in range(10)] == [0] * 10
+
+
+def test_output_bytes(stage: Stage, lowered: Lower) -> None:
+    lowered(OUTPUT_BYTES, 10 * KIB)
+    wire = connected(stage)
+    wire.hold_reading(True)
+    asked = [wire.request(METADATA, HUNDRED_NAMES) for _ in range(500)]
+    stage.wait(lambda: stage.counted(OUTPUT_BYTES.metric) > 0)
+    stage.world.run(stage.world.now + 5.0)
+
+    connection = stage.server_side()
+    assert connection.out_bytes < 10 * KIB + 256 * KIB
+    connected(stage)
+    wire.hold_reading(False)
+    came = [int.from_bytes((wire.frame() or b"")[:4]) for _ in asked]
+    assert came == asked
+
+
+def test_idle_seconds(stage: Stage) -> None:
+    silent, busy = connected(stage), connected(stage)
+    for _ in range(10):
+        assert not is_closed(silent, stage, IDLE_SECONDS.value / 12)
+        busy.ask(API_VERSIONS, CLIENT)
+
+    assert is_closed(silent, stage, IDLE_SECONDS.value / 4)
+    assert stage.counted(IDLE_SECONDS.metric) == 1
+    assert stage.events("connection_idle")[0]["limit"] == "idle_seconds"
+    assert busy.ask(API_VERSIONS, CLIENT).error_code == 0
+
+
+@pytest.mark.parametrize("drip", [False, True])
+def test_partial_frame_seconds(stage: Stage, drip: bool) -> None:
+    wire = connected(stage)
+    wire.send((10 * MIB).to_bytes(4, "big") + bytes(10))
+    for _ in range(5):
+        assert not is_closed(wire, stage, 10.0)
+        if drip:
+            wire.send(bytes(10))
+
+    for _ in range(5):
+        stage.world.run(stage.world.now + 10.0)
+        wire.send(bytes(10) if drip else b"")
+    assert wire.close_reason is not None
+    assert stage.counted(PARTIAL_FRAME_SECONDS.metric) == 1
+    assert stage.nodes[1].pool.taken_bytes == 0
+
+
+def test_who_reads_nothing_is_not_kept_for_ever_by_what_it_should_read(stage: Stage) -> None:
+    """Refused, with answers under way that it does not take: closing gently would wait for it."""
+    wire = connected(stage)
+    wire.hold_reading(True)
+    for _ in range(300):
+        wire.request(METADATA, HUNDRED_NAMES)
+    wire.send(b"\xff\xff\xff\xff")
+    stage.wait(lambda: bool(stage.events("connection_refused")))
+    assert stage.nodes[1].dispatcher.connections
+
+    stage.world.run(stage.world.now + 3 * PARTIAL_FRAME_SECONDS.value)
+    assert not stage.nodes[1].dispatcher.connections
+
+
+def test_partial_bytes(stage: Stage, lowered: Lower) -> None:
+    lowered(PARTIAL_BYTES, 2 * MIB)
+    first, second = connected(stage), connected(stage)
+    for wire in (first, second):
+        wire.send(MIB.to_bytes(4, "big"))
+    first.send(bytes(800 * KIB))
+    stage.wait(lambda: stage.nodes[1].pool.taken_bytes > 800 * KIB)
+    second.send(bytes(800 * KIB))
+
+    assert second.frame() is None
+    assert stage.counted(PARTIAL_BYTES.metric) == 1
+    assert "partial_bytes" in stage.events("connection_refused")[0]["reason"]
+    connected(stage)  # who sends whole frames needs none of it
+    first.close()
+    stage.wait(lambda: stage.nodes[1].pool.taken_bytes == 0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "sent"),
+    [
+        (REQUEST_BYTES, (REQUEST_BYTES.value + 1).to_bytes(4, "big")),
+        (DECODED_OBJECTS, encode_request(METADATA, 0, 1, None, METADATA.request(topics=[METADATA.request.topics(name="")] * 600_000))),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_one_request(stage: Stage, limit: Limit, sent: bytes) -> None:
+    neighbour, wire = connected(stage), connected(stage)
+    wire.send(sent)
+
+    assert wire.frame() is None
+    assert stage.counted(limit.metric) == 1
+    assert neighbour.ask(API_VERSIONS, CLIENT).error_code == 0
+
+
+# the controller port
+
+
+def controller(stage: Stage) -> Wire:
+    return Wire(stage.world, stage.runtime, "n1", CONTROLLER_PORT)
+
+
+def greeted(stage: Stage) -> Wire:
+    wire = controller(stage)
+    wire.send_frame(msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, 7, False, False)))
+    assert wire.frame() is not None
+    return wire
+
+
+@pytest.mark.parametrize(("connect", "limit"), [(controller, GREETING_BYTES), (greeted, CONTROLLER_FRAME_BYTES)])
+def test_frames_of_the_controller_port(stage: Stage, connect: Callable[[Stage], Wire], limit: Limit) -> None:
+    wire = connect(stage)
+    wire.send((limit.value + 1).to_bytes(4, "big"))
+
+    assert wire.frame() is None
+    stage.wait(lambda: stage.counted(limit.metric) == 1)
+
+
+def test_controller_connections(stage: Stage, lowered: Lower) -> None:
+    lowered(CONTROLLER_CONNECTIONS, 2)
+    for _ in range(2):
+        greeted(stage)
+
+    assert controller(stage).frame() is None
+    assert stage.counted(CONTROLLER_CONNECTIONS.metric) == 1
+    assert stage.events("controller_connection_refused")[0]["reason"] == "there are 2 connections"
+
+
+def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
+    lowered(PEER_OUTPUT_BYTES, KIB)
+    wire = greeted(stage)
+    wire.send_frame(msgpack.packb((int(Kind.OBSERVE), 1)))
+    wire.hold_reading(True)
+    while not stage.counted(PEER_OUTPUT_BYTES.metric):
+        written: list[int] = []
+        entry = WriteExtension("test", ((b"key", bytes(100 * KIB)),))
+        stage.nodes[1].link.call(entry, lambda error, offset: written.append(offset))  # noqa: B023  # done before the next one is made
+        stage.wait(lambda: bool(written))  # noqa: B023
+        assert written[0] < 100, "it is sent more and more"
+
+    wire.hold_reading(False)
+    last = stage.nodes[1].image.offset
+    seen = 0
+    while seen < last:
+        kind, entries = msgpack.unpackb(wire.frame() or b"")
+        if kind == Kind.ENTRIES:
+            seen = entries[-1][0]
+
+
+def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
+    request = CREATE_TOPICS.request
+    value = ",".join(["1:1"] * 7500)  # replicas, as long as a string may be
+    config = [request.topics.configs(name="leader.replication.throttled.replicas", value=value)]
+    row = request(topics=[request.topics(name=f"t{i}", num_partitions=1, replication_factor=1, configs=config) for i in range(300)])
+
+    answer = stage.wire().ask(CREATE_TOPICS, row)
+
+    assert {topic.error_code for topic in answer.topics} == {Code.POLICY_VIOLATION}
+    assert stage.counted(RAFT_ENTRY_BYTES.metric) == 1
+    assert not stage.nodes[1].image.topics
+    stage.create("t")
+
+
+def test_proposals_in_flight(stage: Stage) -> None:
+    """What is too much is asked again by the broker's link, so a client only waits."""
+    node = stage.nodes[1]
+    stage.world.disk("n1").sync_s = (0.5, 0.5)
+    outcomes: list[KafkaError | None] = []
+
+    def flood() -> None:
+        for _ in range(PROPOSALS_IN_FLIGHT.value + 10):
+            node.link.call(AllocateProducerIds(1, node.link.broker_epoch), lambda error, reply: outcomes.append(error))
+
+    stage.world.at(stage.world.now, flood)
+    stage.wait(lambda: len(outcomes) == PROPOSALS_IN_FLIGHT.value + 10)
+
+    assert set(outcomes) == {None}
+    assert stage.counted(PROPOSALS_IN_FLIGHT.metric) >= 10
+
+
+# all of them
+
+
+HIT_HERE = {
+    *(CONNECTIONS, REQUESTS_IN_HAND, OUTPUT_BYTES, IDLE_SECONDS, PARTIAL_FRAME_SECONDS, PARTIAL_BYTES, REQUEST_BYTES, DECODED_OBJECTS),
+    *(GREETING_BYTES, CONTROLLER_FRAME_BYTES, CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES, RAFT_ENTRY_BYTES, PROPOSALS_IN_FLIGHT),
+}
+ELSEWHERE = {
+    "parked_requests": "test_purgatory",
+    "decompressed_bytes": "test_produce",
+    "headers_of_record": "tests/wire",
+    "metadata_snapshot_bytes": "tests/metadata",
+    "partitions_of_request": "tests/metadata",
+    "topics": "tests/metadata",
+    "partitions": "tests/metadata",
+    "brokers": "tests/metadata",
+    "producers_of_partition": "tests/log",
+}
+
+
+def test_no_limit_is_without_a_test() -> None:
+    every = {value.name for value in vars(limits).values() if isinstance(value, Limit)}
+
+    assert every == {limit.name for limit in HIT_HERE} | ELSEWHERE.keys()
+
+
+# over a real socket
+
+
+async def test_a_socket_that_nobody_reads_from_is_stopped_and_dropped(lowered: Lower) -> None:
+    lowered(OUTPUT_BYTES, 100 * KIB)
+    request = encode_request(METADATA, 12, 1, "test", HUNDRED_NAMES) * 50
+    async with launch(nodes=1) as cluster:
+        node = cluster.nodes[1].node
+        assert node is not None
+        assert node.broker_port is not None
+        with trio.fail_after(30):
+            stream = await trio.open_tcp_stream("127.0.0.1", node.broker_port)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_send_for_ever, stream, request)
+                while not node.metrics.counters.get(OUTPUT_BYTES.metric):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            (connection,) = node.dispatcher.connections
+            assert connection.out_bytes < 2 * MIB
+            while connection.overdue(IDLE_SECONDS.value) is None:
+                pass
+            connection.abort("idle")
+            while node.dispatcher.connections:
+                await trio.lowlevel.checkpoint()
+            await stream.aclose()
+
+
+async def _send_for_ever(stream: trio.SocketStream, data: bytes) -> None:
+    while True:
+        await stream.send_all(data)
