@@ -1,7 +1,6 @@
 """A blocking client for raw bytes and for requests of any version: whatever a stranger may do to a live node. Knows no limits and no retries."""
 
 import socket
-from collections.abc import Sequence
 from struct import pack
 from types import TracebackType
 
@@ -76,13 +75,3 @@ class Line:
     def ask(self, api: Api, row: Row, version: int | None = None) -> Row:
         self.request(api, row, version)
         return self.answer(api, version)
-
-
-def ask(address: Address, api: Api, row: Row, version: int | None = None) -> Row:
-    """On a connection of its own."""
-    with Line(address) as line:
-        return line.ask(api, row, version)
-
-
-def correlation_ids(frames: Sequence[bytes]) -> list[int]:
-    return [int.from_bytes(frame[:4], signed=True) for frame in frames]
