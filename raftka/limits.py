@@ -38,9 +38,7 @@ CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")
-PARTIAL_FRAME_SECONDS = Limit(
-    "partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer"
-)
+PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
 PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with what there is")
 
