@@ -10,7 +10,8 @@ import pytest
 from raftka.broker.connection import DRIP_BYTES, ServerConnection, Slot
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.metrics import Metrics
-from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
+from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
+from tests.broker.conftest import Lower
 
 
 class Line:
@@ -128,6 +129,18 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_announced() -> None:
 
     assert line.pool.taken_bytes > 0
     assert line.pool.taken_bytes <= 4096
+
+
+def test_a_frame_for_which_there_is_no_room_is_refused(lowered: Lower) -> None:
+    lowered(PARTIAL_BYTES, 20_000)
+    line = Line()
+    line.feed(pack(">i", 1_000_000) + bytes(16_000), 100_000)
+
+    assert line.connection.room() is None
+    assert line.close_reason is not None
+    assert line.metrics.counters == {PARTIAL_BYTES.metric: 1}
+    line.end_turn()
+    assert line.pool.taken_bytes == 0
 
 
 def test_nothing_behind_a_holding_request_is_decoded() -> None:
