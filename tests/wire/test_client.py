@@ -42,6 +42,9 @@ class Broker:
     def close(self, reason: str) -> None:
         self.client.closed(reason)
 
+    def drop(self, reason: str) -> None:
+        self.client.closed(reason)
+
     def hold_reading(self, held: bool) -> None:
         raise AssertionError("a client reads")
 
