@@ -141,6 +141,8 @@ class ServerConnection:
         return out
 
     def closed(self, reason: str) -> None:
+        if not self.session.peer:  # it was never opened: turned away at the door
+            self.dispatcher.refused(self, reason)
         self.transport = None
         self._forget()
         self.plans.clear()

@@ -6,9 +6,11 @@ All bytes of one turn lie in one arena until the turn ends, so a batch can be wr
 import errno
 import ipaddress
 import os
+import resource
 import select
 import socket
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -20,6 +22,7 @@ READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits lon
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
 BACKLOG = 512
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
 EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
@@ -288,6 +291,26 @@ def _drop(unsent: "deque[Buffer | FileSpan]", sent: int) -> None:
         unsent.popleft()
 
 
+class Spare:
+    """A descriptor in reserve: when there is no other left, whoever waits can still be turned away, and is not told of again and again."""
+
+    def __init__(self) -> None:
+        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def give_to(self, listener: socket.socket) -> bool:
+        self.close()
+        try:
+            listener.accept()[0].close()
+            turned_away = True
+        except OSError:
+            turned_away = False
+        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return turned_away
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
 class RealListener:
     __slots__ = ("_accept", "_network", "_sock", "fd", "port")
 
@@ -306,18 +329,26 @@ class RealListener:
                 sock, address = self._sock.accept()
             except BlockingIOError:
                 return
-            except OSError as failure:  # out of descriptors: who waits in the backlog may come later
-                self._network.refused(failure)
-                return
+            except OSError as failure:
+                if failure.errno not in OUT_OF_DESCRIPTORS or not self._network.spare.give_to(self._sock):
+                    return
+                self._turned_away(self._accept())
+                continue
             connection = self._accept()
-            if connection is None:
+            if connection is None or sock.fileno() >= self._network.last_for_connections:
                 sock.close()
+                self._turned_away(connection)
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             transport = RealTransport(self._network, sock, connection, f"{address[0]}:{address[1]}", connecting=False)
             connection.opened(transport)
             transport.wake()
+
+    @staticmethod
+    def _turned_away(connection: Connection | None) -> None:
+        if connection is not None:
+            connection.closed("no descriptors are left for connections: raise the limit of open files")
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -334,7 +365,9 @@ class RealNetwork:
         self.transports: dict[int, RealTransport | RealListener] = {}
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self.arena_used = 0
-        self.refused: Callable[[OSError], None] = lambda failure: None
+        self.spare = Spare()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs
         self._offload = offload
         self._stopped = False
 
@@ -406,3 +439,4 @@ class RealNetwork:
             else:
                 transport.finish("this node stopped", reset=reset)
         self.epoll.close()
+        self.spare.close()

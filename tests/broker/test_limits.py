@@ -1,6 +1,9 @@
 """Every limit of the broker is hit: what then happens to who went too far, that nobody else feels it, and that its counter moves."""
 
+import os
+import resource
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgpack
 import pytest
@@ -9,6 +12,7 @@ import trio
 from raftka import limits
 from raftka.broker.peer import MAGIC, Kind
 from raftka.cluster import launch
+from raftka.cluster.processes import running
 from raftka.limits import (
     CONNECTIONS,
     CONTROLLER_CONNECTIONS,
@@ -38,6 +42,7 @@ from raftka.wire.messages.topics import CREATE_TOPICS
 from tests.broker.conftest import Lower
 from tests.broker.requests import fetch
 from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
+from tests.broker.talk import Line
 
 CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
 HUNDRED_NAMES = METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(100)], allow_auto_topic_creation=False)
@@ -318,6 +323,43 @@ async def test_a_socket_that_nobody_reads_from_is_stopped_and_dropped(lowered: L
             while node.dispatcher.connections:
                 await trio.lowlevel.checkpoint()
             await stream.aclose()
+
+
+async def test_some_descriptors_are_kept_for_logs() -> None:
+    async with launch(nodes=1) as cluster:
+        node = cluster.nodes[1].node
+        assert node is not None
+        assert node.broker_port is not None
+        network: Any = node.runtime.network
+        network.last_for_connections = 0
+
+        with trio.fail_after(30):
+            async with await trio.open_tcp_stream("127.0.0.1", node.broker_port) as stream:
+                assert await stream.receive_some() == b""
+        assert "no descriptors are left" in cluster.nodes[1].plan.log_file.read_text(encoding="utf-8")
+        assert not node.dispatcher.connections
+
+
+def test_without_descriptors_strangers_are_turned_away_and_neighbours_are_served() -> None:
+    with running(nodes=1) as cluster:
+        pid = cluster.nodes[1].pid
+        with Line(cluster.addresses[0]) as neighbour:
+            neighbour.ask(API_VERSIONS, CLIENT)
+            descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+            soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors + 10, hard))
+            lines = [Line(cluster.addresses[0]) for _ in range(50)]
+
+            assert sum(line.closed() for line in lines[10:]) == 40
+            neighbour.ask(API_VERSIONS, CLIENT)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+            for line in lines[:10]:
+                assert line.ask(API_VERSIONS, CLIENT).error_code == 0
+            with Line(cluster.addresses[0]) as newcomer:
+                newcomer.ask(API_VERSIONS, CLIENT)
+        assert cluster.nodes[1].plan.log_file.read_text(encoding="utf-8").count("no descriptors are left") == 40
+        for line in lines:
+            line.sock.close()
 
 
 async def _send_for_ever(stream: trio.SocketStream, data: bytes) -> None:
