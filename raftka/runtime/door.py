@@ -82,7 +82,7 @@ class Network(Protocol):
         """Port 0 picks a free one. `accept` may refuse by returning None. Raises OSError."""
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
-        """`opened` or `closed` of the connection follows in a later turn."""
+        """`opened` or `closed` of the connection follows in a later turn, some three seconds later where nobody answers."""
 
 
 class File(Protocol):

@@ -175,3 +175,24 @@ async def test_a_stopped_node_lets_go_of_its_files_and_locks(tmp_path: Path) -> 
     assert sorted(os.listdir("/proc/self/fd")) == before
     async with open_runtime() as runtime:
         runtime.files.lock(f"{tmp_path}/.lock")
+
+
+async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds() -> None:
+    """By default the kernel asks for two minutes, with longer and longer waits."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        fillers = [socket.socket() for _ in range(3)]  # more than its queue takes: the kernel is silent from now on
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        async with open_runtime() as runtime:
+            connection = Echo()
+            runtime.network.connect(*address, connection)
+            with trio.fail_after(6):
+                await connection.over.wait()
+        assert connection.end is not None
+        assert "timed out" in connection.end
+        for filler in fillers:
+            filler.close()

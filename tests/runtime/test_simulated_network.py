@@ -221,7 +221,7 @@ def test_a_node_without_power_is_silent_until_it_is_back() -> None:
     world.kill("b", power_loss=True)
     client.say(b"hello?")
     again = call(client.node, "b")
-    world.run(world.now + 5)
+    world.run(world.now + 2.5)
     assert client.reason is None
     assert again.reason is None
 

@@ -11,7 +11,8 @@ from tests.simulation.cluster import Cluster
 SLOW_SYNC_S = (0.02, 0.3)
 SLOW_DELAY_S = (0.01, 0.2)
 VERY_SLOW_SYNC_S = (0.3, 1.0)
-BEFORE_THE_DARK_S = (0.05, 0.5)
+BEFORE_THE_DARK_S = (0.1, 0.5)
+BACK_S = ((0.0, 0.0), (0.0, 0.0), (0.2, 1.0))  # the first, the second, the third node
 ROOM_BYTES = (0, 20_000)
 SPREADS_S = (0.0, 0.3, 3.0)  # of the nodes' starts, when all start
 
@@ -24,7 +25,7 @@ class Kind:
     weight: int
 
 
-POWER = (Kind("dark", 8), Kind("slow_sync", 1), Kind("power_loss", 1))
+POWER = (Kind("dark", 20), Kind("slow_sync", 1), Kind("power_loss", 1), Kind("power_loss_of_all", 1))
 ALL = (
     Kind("dark", 1),
     Kind("power_loss_of_all", 2),
@@ -54,6 +55,7 @@ class Faults:
         self._topic, self._partitions = topic, partitions
         self._kinds, self._gap_s = kinds, gap_s
         self._random: Random = self.world.random("faults")
+        self._preparing = False
 
     def begin(self) -> None:
         self._later(self._random.uniform(*self._gap_s), self._next)
@@ -62,8 +64,9 @@ class Faults:
         self.world.at(self.world.now + after_s, lambda: None if self.over else action())
 
     def _next(self) -> None:
-        kind = self._random.choices(self._kinds, [kind.weight for kind in self._kinds])[0]
-        getattr(self, f"_{kind.name}")()
+        if not self._preparing:
+            kind = self._random.choices(self._kinds, [kind.weight for kind in self._kinds])[0]
+            getattr(self, f"_{kind.name}")()
         self._later(self._random.uniform(*self._gap_s), self._next)
 
     def _note(self, what: str) -> None:
@@ -106,32 +109,52 @@ class Faults:
             self._later(self._random.uniform(0.0, spread_s), partial(self._start, node_id))
 
     def _dark(self) -> None:
-        """When all is well one disk becomes very slow; soon after, all lose power. Often the one with that disk is the first to be back."""
-        victim = self._random.choice(sorted(self.cluster.nodes))
-        self._when_all_are_in_sync(20, partial(self._slow_and_then_dark, victim))
+        """One node is down when the disk of a second becomes very slow; then all lose power, and the second is back before the third.
 
-    def _when_all_are_in_sync(self, looks: int, action: Callable[[], None]) -> None:
-        in_sync = all(len(self.cluster.isr_of(self._topic, partition)) == len(self.cluster.living) for partition in range(self._partitions))
-        if looks == 0 or (in_sync and len(self.cluster.living) == len(self.cluster.nodes)):
-            action()
-        else:
-            self._later(0.1, lambda: self._when_all_are_in_sync(looks - 1, action))
+        So it leads alone what it had when it went: all that was acknowledged, or else it will be missed.
+        """
+        self._preparing = True
+        nodes = sorted(self.cluster.nodes)
+        self._when(40, self._all_are_in_sync, lambda: self._one_down(*self._random.sample(nodes, 3)))
 
-    def _slow_and_then_dark(self, victim: int) -> None:
-        self._note(f"very slow disk n{victim}")
-        self.cluster.disk(victim).sync_s = VERY_SLOW_SYNC_S
-        self._later(self._random.uniform(*BEFORE_THE_DARK_S), partial(self._now_dark, victim))
+    def _one_down(self, down: int, *others: int) -> None:
+        if self._random.random() < 0.8:
+            self._note(f"kill n{down}")
+            self.cluster.kill(down, power_loss=False)
+        self._when(40, lambda: self._left(down), lambda: self._slow_and_then_dark(down, *others))
 
-    def _now_dark(self, victim: int) -> None:
+    def _left(self, node_id: int) -> bool:
+        return self.cluster.alive(node_id) or not any(node_id in self.cluster.isr_of(self._topic, p) for p in range(self._partitions))
+
+    def _slow_and_then_dark(self, down: int, slow: int, other: int) -> None:
+        leader = self.cluster.leader_of(self._topic, self._random.randrange(self._partitions))
+        if (slow == leader) is (self._random.random() < 0.5):  # a leader as often as a follower
+            slow, other = other, slow
+        self._note(f"very slow disk n{slow}")
+        self.cluster.disk(slow).sync_s = VERY_SLOW_SYNC_S
+        self._later(self._random.uniform(*BEFORE_THE_DARK_S), lambda: self._now_dark(down, slow, other))
+
+    def _now_dark(self, *order: int) -> None:
+        """The last of the three is the last to be back."""
         self._note("power loss of all")
-        disk = self.cluster.disk(victim)
-        disk.keeps_nothing = self._random.random() < 0.5
+        self._preparing = False
+        disk = self.cluster.disk(order[1])
+        disk.keeps_nothing = self._random.random() < 0.7
         self.cluster.power_loss()
         disk.keeps_nothing, disk.sync_s = False, SYNC_S
-        spread_s = self._random.choice(SPREADS_S)
-        first = victim if self._random.random() < 0.7 else 0
-        for node_id in self.cluster.nodes:
-            self._later(0.0 if node_id == first else self._random.uniform(0.0, spread_s), partial(self._start, node_id))
+        for node_id, spread_s in zip(order, BACK_S, strict=True):
+            self._later(self._random.uniform(*spread_s), partial(self._start, node_id))
+
+    def _all_are_in_sync(self) -> bool:
+        nodes = len(self.cluster.nodes)
+        return len(self.cluster.living) == nodes and all(len(self.cluster.isr_of(self._topic, p)) == nodes for p in range(self._partitions))
+
+    def _when(self, looks: int, holds: Callable[[], bool], action: Callable[[], object]) -> None:
+        """As soon as it holds, or when it was looked at in vain so often."""
+        if looks == 0 or holds():
+            action()
+        else:
+            self._later(0.05, lambda: self._when(looks - 1, holds, action))
 
     def _power_loss(self) -> None:
         self._die(self._someone(), power_loss=True)

@@ -29,12 +29,13 @@ class Plan:
     kinds: tuple[Kind, ...]
     seconds: float  # of faults, simulated
     gap_s: tuple[float, float]  # between two of them
+    pauses_s: tuple[float, ...]  # of a producer between two sends, the longest
     noise: bool
     ends_in_the_dark: bool  # with a power loss of all
 
 
-POWER = Plan("power", faults.POWER, 8.0, (0.5, 1.5), noise=False, ends_in_the_dark=True)
-FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 2.0), noise=True, ends_in_the_dark=False)
+POWER = Plan("power", faults.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
+FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False)
 PLANS = {plan.name: plan for plan in (POWER, FAULTS)}
 
 
@@ -99,7 +100,7 @@ class _Run:
         self.cluster.do(client, lambda: client.create_topic(TOPIC, self.partitions, 3, self.configs))
         self._start_clients(client)
         self.faults.begin()
-        self.world.run(self.world.now + self.plan.seconds)
+        self._settled(lambda: False, self.plan.seconds)
         if self.plan.ends_in_the_dark:
             self.cluster.power_loss()
         self.faults.heal()
@@ -110,7 +111,7 @@ class _Run:
         chance = self.world.random("clients")
         for partition in range(self.partitions):
             for name in ("a", "b")[: chance.randint(1, 2)]:
-                pause_s = (0.0, chance.choice((0.02, 0.1, 0.2)))
+                pause_s = (0.0, chance.choice(self.plan.pauses_s))
                 self.producers.append(Producer(client, self.history, Stream(name, TOPIC, partition), self.depth, pause_s))
             self.others.append(Reader(self.cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
         if self.plan.noise:
@@ -125,15 +126,21 @@ class _Run:
         def went_on() -> bool:
             return all(len(self.history.acknowledged[producer.stream]) > counted[producer] for producer in self.producers)
 
-        if not self.cluster.settled(went_on, PROGRESS_S):
+        if not self._settled(went_on, PROGRESS_S):
             self.found.append(f"no progress within {PROGRESS_S} s after all was healed")
         for each in (*self.producers, *self.others):
             each.over = True
-        if not self.cluster.settled(lambda: all(producer.done for producer in self.producers), PROGRESS_S):
+        if not self._settled(lambda: all(producer.done for producer in self.producers), PROGRESS_S):
             self.found.append("what was begun does not come through")
 
+    def _settled(self, holds: Callable[[], bool], at_most_s: float) -> bool:
+        """Nothing is waited for any more when something was found already."""
+        return self.cluster.settled(lambda: bool(self.history.violations) or holds(), at_most_s)
+
     def _check(self, client: Client) -> None:
-        if not self.cluster.settled(lambda: checker.whole(self.cluster, TOPIC, range(self.partitions)), WHOLE_S):
+        if self.history.violations:
+            return
+        if not self._settled(lambda: checker.whole(self.cluster, TOPIC, range(self.partitions)), WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
         for partition in range(self.partitions):
             read = self.cluster.do(client, lambda partition=partition: client.read_with_offsets(TOPIC, partition))  # type: ignore[misc]

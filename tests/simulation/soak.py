@@ -66,9 +66,11 @@ def main() -> int:
     options = parser.parse_args()
     first, _, last = options.seeds.partition("-")
     plans = PLANS if options.plan == "all" else [options.plan]
-    if not last:
-        return 0 if all([tell(int(first), plan) for plan in plans]) else 1
-    return 0 if all([run(range(int(first), int(last) + 1), plan, options.jobs) for plan in plans]) else 1
+    if last:
+        good = [run(range(int(first), int(last) + 1), plan, options.jobs) for plan in plans]
+    else:
+        good = [tell(int(first), plan) for plan in plans]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
