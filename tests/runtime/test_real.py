@@ -182,14 +182,14 @@ async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds() ->
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        address = full.getsockname()
+        host, port = full.getsockname()
         fillers = [socket.socket() for _ in range(3)]  # more than its queue takes: the kernel is silent from now on
         for filler in fillers:
             filler.setblocking(False)
-            filler.connect_ex(address)
+            filler.connect_ex((host, port))
         async with open_runtime() as runtime:
             connection = Echo()
-            runtime.network.connect(*address, connection)
+            runtime.network.connect(host, port, connection)
             with trio.fail_after(6):
                 await connection.over.wait()
         assert connection.end is not None
