@@ -344,11 +344,17 @@ class Engine(SyncObj):  # type: ignore[misc]
                     self._SyncObj__connectedNodes.discard(node)
         self.send(node, message)
 
-    def acknowledged(self, node: Node, index: int) -> None:
-        """Everything up to `index` has arrived there."""
+    def acknowledged(self, node: Node, index: int, sent_up_to: int) -> None:
+        """Everything up to `index` has arrived there; before that, entries below `sent_up_to` had been sent."""
+        had_to_wait = self._window_full(node) or self.next_index[node] > sent_up_to
         if sent := self._sent.get(node.id):
             self._sent[node.id] = [item for item in sent if item[0] > index]
-        self.send_now |= self.next_index[node] <= self.journal.last.index and not self._window_full(node)
+        if had_to_wait and not self._window_full(node):
+            self.more_to_send(node)
+
+    def more_to_send(self, node: Node) -> None:
+        """A round for what waited for this answer, and only then: an answer to a round that causes a round makes a flood."""
+        self.send_now |= self.next_index[node] <= self.journal.last.index
 
     def send_again_from(self, node: Node, index: int) -> None:
         """Something was lost on the way. Answers to what was sent before say so once each; only the first one counts."""

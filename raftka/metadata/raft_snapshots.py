@@ -16,6 +16,7 @@ from raftka.metadata.raft_types import Message, Snapshot
 class _Stream:
     index: int  # of the snapshot that is being sent
     position: int  # all before this has arrived
+    round: int  # that was answered last: an older answer comes late
     sent_at: float  # when the piece at `position` was sent last; -inf: not yet
 
 
@@ -32,18 +33,23 @@ class SnapshotSender:
         assert head is not None, "the log begins behind its first entry, so there is a snapshot"
         stream = self._streams.get(peer)
         if stream is None or stream.index != head.index:
-            stream = self._streams[peer] = _Stream(head.index, 0, float("-inf"))
+            stream = self._streams[peer] = _Stream(head.index, 0, 0, float("-inf"))
         if now < stream.sent_at + self._resend_after:
             return None
         stream.sent_at = now
         data = self._journal.read_chunk(stream.position, min(self._chunk_bytes, head.size_bytes - stream.position))
         return {"index": head.index, "of_term": head.term, "size": head.size_bytes, "crc": head.crc, "position": stream.position, "data": data}
 
-    def acknowledged(self, peer: int, index: int, position: int) -> None:
-        """The peer wants what begins at `position`."""
+    def acknowledged(self, peer: int, index: int, position: int, answered: int) -> bool:
+        """The peer wants what begins at `position`. True: that is something new."""
         stream = self._streams.get(peer)
-        if stream is not None and stream.index == index and stream.position != position:
-            stream.position, stream.sent_at = position, float("-inf")
+        if stream is None or stream.index != index or answered < stream.round:
+            return False
+        stream.round = answered
+        if stream.position == position:
+            return False
+        stream.position, stream.sent_at = position, float("-inf")
+        return True
 
     def getTransmissionData(self, node: Any) -> tuple[bytes, bool, bool]:
         """SyncObj's question; the engine's `ship` puts the piece in the answer's place."""

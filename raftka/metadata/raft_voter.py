@@ -236,8 +236,9 @@ class Voter(Engine):
             if message["reset"] and not self.is_stale(node, message["seq"]):
                 self.send_again_from(node, index)
             elif message["success"]:
-                self.next_index[node] = max(self.next_index[node], index)
-                self.acknowledged(node, index - 1)
+                sent_up_to = self.next_index[node]
+                self.next_index[node] = max(sent_up_to, index)
+                self.acknowledged(node, index - 1, sent_up_to)
             return
         if message["reset"]:
             if not self.is_stale(node, message["seq"]):
@@ -246,14 +247,14 @@ class Voter(Engine):
         sent_up_to = self.next_index[node]
         self.stock_receive(node, message)
         self.next_index[node] = max(sent_up_to, self.next_index[node])  # SyncObj would send again what is on its way
-        self.acknowledged(node, self.match_index[node])
+        self.acknowledged(node, self.match_index[node], sent_up_to)
 
     def on_snapshot_ack(self, node: Node, message: Message) -> None:
         if self._of_this_term(node, message):
             if self._counts(node, message):
                 self._SyncObj__lastResponseTime[node] = self.now
-            self._sender.acknowledged(node.id, message["index"], message["position"])
-            self.send_now = True
+            if self._sender.acknowledged(node.id, message["index"], message["position"], message["seq"]):
+                self.more_to_send(node)
 
     def next_piece(self, voter: int) -> Message | None:
         return self._sender.piece(voter, self.now)

@@ -5,6 +5,7 @@ from typing import Any
 
 from raftka.metadata.raft import RaftConfig, SafetyViolated, WrongCluster
 from tests.metadata.raft.bench import OurBench
+from tests.metadata.raft.cluster import Cluster
 from tests.metadata.raft.disk import MemoryFiles
 from tests.metadata.raft.hazards import VALUES, harm_if
 
@@ -129,6 +130,27 @@ def answers_make_floods() -> None:
     bench.deliver("b", "a")
     sent = [message for message in said(bench, "a", "b", "append_entries") if message["entries"]]
     harm_if(len(sent) != 1, f"sent {len(sent)} times")
+
+
+def rounds_without_end() -> None:
+    """While two voters take snapshots, what all of them answer to a round does not cause rounds."""
+    five = Cluster(5, 0, RaftConfig(retain_entries=0, chunk_bytes=100))
+    leader = five.elect()
+    late = [voter for voter in five.voters if voter != leader.id][:2]
+    for voter in late:
+        five.crash(voter)
+    for n in range(20):
+        five.propose(b"%d" % n)
+    five.run(1)
+    leader.core.snapshot(leader.applied[-1].index, bytes(1000))
+    five.net.drop = lambda sender, receiver, message: message["type"] == "snapshot"  # the pieces are lost
+    for voter in late:
+        five.start(voter)
+    before = five.sent
+    five.run(2, lambda: five.sent > before + 1000)
+    harm_if(five.sent - before > 400, f"{five.sent - before} messages in {five.now:.1f} s")
+    five.net.drop = lambda sender, receiver, message: False
+    five.settle()
 
 
 def paused_voter_fills_memory() -> None:

@@ -145,6 +145,7 @@ class Cluster:
         self._count = 0
         self._last: dict[tuple[int, int], float] = {}
         self.refused: list[WrongCluster] = []
+        self.sent = 0  # messages
         self.nodes = {voter: Node(self, voter, MemoryFiles()) for voter in self.voters}
         if start:
             for voter in self.voters:
@@ -197,6 +198,7 @@ class Cluster:
 
     def send(self, sender: int, receiver: int, message: Message) -> None:
         net = self.net
+        self.sent += 1
         if (sender, receiver) in net.cut or net.drop(sender, receiver, message):
             return
         arrives = self.now + net.delay(sender, receiver)

@@ -6,6 +6,8 @@ from raftka.metadata.raft import Committed, Snapshot
 from raftka.metadata.raft_types import Entry
 from tests.metadata.raft.cluster import Cluster, Node
 
+MOST_MESSAGES, MOST_STEPS = 20_000, 100_000  # of a run; usual are a thousand or two, and ten thousand
+
 
 class Violation(AssertionError):
     """A promise was broken."""
@@ -24,6 +26,7 @@ class Oracle:
         self.complete_in: set[int] = set()  # terms whose leader was checked
         self.applied: dict[int, int] = {}  # node -> last index in its present life
         self.highest = 0  # index, as anyone has seen it
+        self.steps = 0
         self.reads = self.snapshots = 0
         for node in cluster.nodes.values():
             node.on_applied = self.applies
@@ -39,6 +42,8 @@ class Oracle:
 
     def stepped(self, node: Node) -> None:
         """Election safety: at most one leader in a term. Leader completeness: it has all that was committed before."""
+        self.steps += 1
+        self.check(self.steps < MOST_STEPS and self.cluster.sent < MOST_MESSAGES, f"a flood: {self.cluster.sent} messages, {self.steps} steps")
         if node.core.state != "leader":
             return
         term = node.core.term

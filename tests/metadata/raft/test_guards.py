@@ -81,11 +81,17 @@ def settle_at_once(self: Membership) -> None:
 
 ORIGINAL_CONF, ORIGINAL_STEP = Engine._conf_for, RaftCore.step
 
+
+def every_answer_is_a_round(self: Engine, node: Any, index: int, sent_up_to: int) -> None:
+    self.more_to_send(node)
+
+
 MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
     # without it: where it is, what is in its place, what notices
     "term in acknowledgements": (Voter, "_of_this_term", lambda self, node, message: self.state == LEADER, hazard("H1")),
     "equal entries are skipped": (Voter, "_unless_equal", lambda self, message: dict(message), hazard("H2")),
     "stale answers do not send again": (Engine, "is_stale", lambda self, node, sequence: False, cases.answers_make_floods),
+    "answers cause no rounds": (Engine, "acknowledged", every_answer_is_a_round, cases.rounds_without_end),
     "no commit by snapshot": (Voter, "_follow", follow_and_commit, hazard("H3")),
     "commit up to the verified index": (Voter, "_cap_commit", lambda self, index: index, cases.divergent_tail_committed),
     "no older snapshot": (Voter, "_has_already", lambda self, index: False, hazard("H4")),
