@@ -99,7 +99,7 @@ def whole(cluster: Cluster, topic: str, partitions: Iterable[int]) -> bool:
     for partition in partitions:
         hosts = cluster.hosts(topic, partition)
         leader = cluster.leader_of(topic, partition)
-        if leader not in hosts or len(cluster.isr_of(topic, partition)) < len(hosts) or len(hosts) < min(3, cluster.size):
+        if leader not in hosts or not len(cluster.isr_of(topic, partition)) == len(hosts) == len(cluster.replicas_of(topic, partition)):
             return False
         ends = {(host.log.end_offset, host.high_watermark) for host in hosts.values()}
         if len(ends) > 1 or any(end != high for end, high in ends) or hosts[leader].leader is None:

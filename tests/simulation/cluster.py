@@ -162,6 +162,10 @@ class Cluster:
         known = self.newest.image.topic_named(topic)
         return tuple(known.partitions[partition].isr) if known is not None else ()
 
+    def replicas_of(self, topic: str, partition: int) -> tuple[int, ...]:
+        known = self.newest.image.topic_named(topic)
+        return tuple(known.partitions[partition].replicas) if known is not None else ()
+
     @property
     def controller(self) -> int | None:
         return next((i for i, node in self.living.items() if node.quorum.host is not None and node.quorum.host.active), None)

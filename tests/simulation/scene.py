@@ -73,9 +73,7 @@ class Scene:
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        topic = self.cluster.newest.image.topic_named(TOPIC)
-        assert topic is not None
-        return tuple(topic.partitions[0].replicas)
+        return self.cluster.replicas_of(TOPIC, 0)
 
     @property
     def isr(self) -> set[int]:
