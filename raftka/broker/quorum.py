@@ -295,6 +295,8 @@ class Quorum:
     def _welcomed(self, peer: Peer) -> None:
         if peer.node_id == self.node.node_id:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
+        for earlier in [each for each in self.inbound if each is not peer and each.node_id == peer.node_id]:
+            earlier.close("the node has connected anew")  # its machine went without a word
 
     def _asked(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
         """What comes on a connection that another node made."""

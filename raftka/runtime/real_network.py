@@ -19,7 +19,6 @@ from raftka.runtime.real_files import RealFile
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
-SYN_AGAIN = 1  # then given up, after 3 s: the kernel would double its waits up to a minute, and a link that heals is noticed as late
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
 BACKLOG = 512
@@ -27,6 +26,15 @@ OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
 EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
+# Of connections we make: a machine that went without a word, or came back and knows of nothing, is noticed in seconds, not in minutes.
+LIVENESS = (
+    ((socket.IPPROTO_TCP, socket.TCP_SYNCNT), 1),  # asked again once, given up after 3 s
+    ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 2),  # seconds of silence, then the kernels ask each other
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL), 1),
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPCNT), 3),
+    ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), 5000),  # ms that what was sent may stay unacknowledged
+)
 
 
 class Turn:
@@ -401,7 +409,8 @@ class RealNetwork:
     def _open(self, address: str, port: int, connection: Connection) -> None:
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, SYN_AGAIN)
+        for option, value in LIVENESS:
+            sock.setsockopt(*option, value)
         sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
         RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
 

@@ -24,6 +24,9 @@ SPLIT = 0.1  # of the pieces are cut in two at a random byte
 RESEND_S = 0.2  # a lost piece comes so much later, and twice that when it is lost again
 SYN_TRIES = 2  # as the real network asks for: again after one second, given up after two more
 SYN_AGAIN_S = 1.0
+KEEPALIVE_IDLE_S = 2.0  # of who has connected; as the real network sets it
+KEEPALIVE_AGAIN_S = 1.0
+KEEPALIVE_TRIES = 3
 SILENCE_S = 900.0  # a connection gives up when nothing gets through for so long
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 WILDCARD = frozenset({"", "0.0.0.0", "::"})
@@ -434,6 +437,24 @@ class SimulatedNetwork:
         server.pipe.last_arrival = world.now + round_trip_s
         world.push(accepted, lambda _a, _b: server.node.take(lambda _: self._accept(server, listener), None))
         world.push(world.now + round_trip_s, lambda _a, _b: endpoint.node.take(endpoint.opened, None))
+        world.push(world.now + round_trip_s + KEEPALIVE_IDLE_S, self._keep_alive, endpoint, 0)
+
+    def _keep_alive(self, endpoint: Endpoint, misses: int) -> None:
+        """The kernel of who has connected asks the other one whether it knows the connection."""
+        if endpoint.over or not endpoint.node.alive:
+            return
+        other, again = endpoint.other, self._world.now + KEEPALIVE_AGAIN_S
+        if endpoint.pipe.link.cut or other.pipe.link.cut or not other.node.machine.powered:
+            if misses == KEEPALIVE_TRIES:
+                endpoint.reset("connection timed out")
+            else:
+                self._world.push(again, self._keep_alive, endpoint, misses + 1)
+        elif not other.over and other.node.alive:
+            self._world.push(self._world.now + KEEPALIVE_IDLE_S, self._keep_alive, endpoint, 0)
+        elif other.pipe.last_arrival >= self._world.now:  # its last word is under way
+            self._world.push(again, self._keep_alive, endpoint, 0)
+        else:
+            endpoint.reset("connection reset by peer")
 
     def _accept(self, server: Endpoint, listener: SimulatedListener) -> None:
         connection = listener.accept()

@@ -4,7 +4,7 @@ import pytest
 
 from raftka.runtime.door import FileSpan, Runtime
 from raftka.runtime.simulated import World
-from raftka.runtime.simulated_network import PIPE_BYTES, SILENCE_S
+from raftka.runtime.simulated_network import KEEPALIVE_AGAIN_S, KEEPALIVE_IDLE_S, KEEPALIVE_TRIES, PIPE_BYTES, SILENCE_S
 from tests.runtime.talk import Talker, call, serve
 
 
@@ -142,7 +142,7 @@ def test_a_one_way_cut_stops_one_way_and_what_was_said_comes_after_healing() -> 
     world.network.cut("a", "b", one_way=True)
     client.say(b"into the cut")
     server.say(b"against it")
-    world.run(world.now + 60)
+    world.run(world.now + 3)
     assert not server.heard
     assert client.heard == b"against it"
 
@@ -173,12 +173,25 @@ def test_a_cut_that_lasts_ends_the_connection() -> None:
     world = World(1)
     client, server = pair(world)
     world.network.cut("a", "b")
-    client.say(b"x")
+    server.say(b"x")
 
-    assert world.run(lambda: client.reason is not None, at_most_s=SILENCE_S + 1)
+    assert world.run(lambda: client.reason is not None, at_most_s=KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_AGAIN_S)
 
     assert client.reason == "connection timed out"
-    assert server.reason is None
+    assert server.reason is None  # who was connected to has more patience
+    assert world.run(lambda: server.reason is not None, at_most_s=SILENCE_S + 1)
+
+
+def test_who_connected_notices_that_the_machine_is_another_one_than_it_was() -> None:
+    """Nobody has said a word since, so no packet told."""
+    world = World(1)
+    client, _ = pair(world)
+    world.kill("b", power_loss=True)
+    world.run(world.now + 0.1)
+    world.node("b")
+
+    assert world.run(lambda: client.reason is not None, at_most_s=KEEPALIVE_IDLE_S + 1)
+    assert client.reason == "connection reset by peer"
 
 
 def test_loss_makes_late_and_delay_makes_later() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
@@ -114,7 +115,7 @@ def never_truncates() -> None:
         world.network.heal()
         scene.produce(2)
         scene.cluster.start(leader)
-        scene.wait_whole()
+        scene.wait_whole(5.0)
         scene.assert_nothing_lost()
 
 
@@ -132,9 +133,38 @@ def journal_without_flush() -> None:
         scene.assert_nothing_lost()
 
 
-def _leads(scene: Scene, node_id: int) -> bool:
+def forgets_its_vote() -> None:
+    """A voter that was restarted votes no second time in a term: two leaders would decide, each with a majority."""
+    with World(7) as world:
+        scene = Scene(world)
+        cluster, first = scene.cluster, scene.cluster.controller
+        assert first is not None
+        world.network.isolate(f"n{first}")
+        others = [node_id for node_id in cluster.nodes if node_id != first]
+        assert cluster.settled(lambda: any(_leads(scene, node_id) for node_id in others), 10.0)
+        second = next(node_id for node_id in others if _leads(scene, node_id))
+        voter, term = scene.other_than(first, second), _core(scene, second).term
+        cluster.kill(voter, power_loss=True)
+        world.network.heal()
+        world.network.isolate(f"n{second}")
+        cluster.start(voter)
+        assert cluster.settled(lambda: any(_leads(scene, node_id, term) for node_id in (first, voter)), 10.0)
+        world.network.heal()
+        scene.produce(1)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+def _core(scene: Scene, node_id: int) -> RaftCore:
     core = scene.cluster.nodes[node_id].quorum.core
-    return core is not None and core.active
+    assert core is not None
+    return core
+
+
+def _leads(scene: Scene, node_id: int, term: int = 0) -> bool:
+    """In that term or a later one."""
+    core = scene.cluster.nodes[node_id].quorum.core  # None: about to start
+    return core is not None and core.active and core.term >= term
 
 
 SCENARIOS = [
@@ -144,6 +174,7 @@ SCENARIOS = [
     follower_forgets_producers,
     never_truncates,
     journal_without_flush,
+    forgets_its_vote,
 ]
 
 
