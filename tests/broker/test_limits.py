@@ -194,9 +194,9 @@ def controller(stage: Stage) -> Wire:
     return Wire(stage.world, stage.runtime, "n1", CONTROLLER_PORT)
 
 
-def greeted(stage: Stage) -> Wire:
+def greeted(stage: Stage, node_id: int = 7) -> Wire:
     wire = controller(stage)
-    wire.send_frame(msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, 7, False, False)))
+    wire.send_frame(msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, node_id, False, False)))
     assert wire.frame() is not None
     return wire
 
@@ -212,12 +212,20 @@ def test_frames_of_the_controller_port(stage: Stage, connect: Callable[[Stage], 
 
 def test_controller_connections(stage: Stage, lowered: Lower) -> None:
     lowered(CONTROLLER_CONNECTIONS, 2)
-    for _ in range(2):
-        greeted(stage)
+    for node_id in (7, 8):
+        greeted(stage, node_id)
 
     assert controller(stage).frame() is None
     assert stage.counted(CONTROLLER_CONNECTIONS.metric) == 1
     assert stage.events("controller_connection_refused")[0]["reason"] == "there are 2 connections"
+
+
+def test_a_node_that_connects_anew_has_one_connection(stage: Stage) -> None:
+    """Its machine may have gone without a word: then nobody else ends the earlier one."""
+    earlier = greeted(stage)
+    greeted(stage)
+
+    assert earlier.frame() is None
 
 
 def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
