@@ -44,6 +44,9 @@ PASSES = frozenset(
 )
 
 
+CREATION_PASSES = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER, Code.INVALID_REPLICATION_FACTOR})
+
+
 class NoAnswer(Exception):
     """The connection is gone, or time is up."""
 
@@ -157,8 +160,10 @@ class Client:
         topic = request.topics(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given)
         while True:
             row = await self.anybody(CREATE_TOPICS, request(topics=[topic], timeout_ms=3000))
-            if row.topics[0].error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+            code = Code(row.topics[0].error_code)
+            if code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                 return
+            assert code in CREATION_PASSES, code
             await trio.sleep(RETRY_S)
 
     async def producer_id(self) -> int:
