@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
-from raftka.wire.messages.configs import DESCRIBE_CONFIGS
+from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -21,6 +22,8 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
+from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import Row, Struct
 from raftka.wire.schema import Api
@@ -36,14 +39,20 @@ with warnings.catch_warnings():
 Values = dict[str, Any]
 
 APIS = [
+    ALTER_CONFIGS,
     API_VERSIONS,
     CREATE_TOPICS,
+    DELETE_RECORDS,
     DELETE_TOPICS,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TOPIC_PARTITIONS,
     FETCH,
     FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
+    LIST_CONFIG_RESOURCES,
     LIST_OFFSETS,
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
@@ -102,7 +111,7 @@ class Oracle:
         """What their constructors take. A tagged field that says nothing is left out, as ours is."""
         given = {}
         for name, field in self.present(fields):
-            theirs, value = _RENAMED.get(name, name), values[name]
+            theirs, value = name if name in struct.fields else _RENAMED[name], values[name]
             if "tag" in field and self._says_nothing(field, value):
                 continue
             given[theirs] = self._their_value(field, struct.fields[theirs], value)
@@ -116,12 +125,12 @@ class Oracle:
             return rows if field["type"].startswith("[]") else rows[0]
         if field["type"] == "uuid":
             return uuid.UUID(bytes=value)
-        return {bit for bit in range(32) if value >> bit & 1} if _is_operations(field) else value
+        return {bit for bit in range(32) if value >> bit & 1} if theirs.name == "authorized_operations" else value
 
     def _plain(self, fields: list[Values], theirs: Any) -> Values:
         plain = {}
         for name, field in self.present(fields):
-            value = getattr(theirs, _RENAMED.get(name, name))
+            value = getattr(theirs, name) if hasattr(theirs, name) else getattr(theirs, _RENAMED[name])
             if "tag" in field and value is None:
                 value = self._nothing(field)
             plain[name] = self._plain_value(field, value)

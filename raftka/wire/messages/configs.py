@@ -1,4 +1,4 @@
-"""DescribeConfigs (32)."""
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74)."""
 
 from raftka.wire.schema import api
 
@@ -9,7 +9,7 @@ DESCRIBE_CONFIGS = api(
     flexible="4+",
     request="""
     resources []
-        resource_type           int8        # 2 topic, 4 broker
+        resource_type           int8        # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
         resource_name           string
         configuration_keys      string[]?   # null: all
     include_synonyms            bool
@@ -34,5 +34,66 @@ DESCRIBE_CONFIGS = api(
                 source          int8
             config_type         int8        3+
             documentation       string?     3+
+""",
+)
+
+_ALTERED = """
+    throttle_time_ms            int32
+    responses []
+        error_code              int16
+        error_message           string?
+        resource_type           int8
+        resource_name           string
+"""
+
+ALTER_CONFIGS = api(
+    "AlterConfigs",
+    33,
+    versions="0-2",
+    flexible="2+",
+    request="""
+    resources []
+        resource_type           int8
+        resource_name           string
+        configs []                          # all of them: what is not here goes back to its default
+            name                string
+            value               string?
+    validate_only               bool
+""",
+    response=_ALTERED,
+)
+
+INCREMENTAL_ALTER_CONFIGS = api(
+    "IncrementalAlterConfigs",
+    44,
+    versions="0-1",
+    flexible="1+",
+    request="""
+    resources []
+        resource_type           int8
+        resource_name           string
+        configs []
+            name                string
+            config_operation    int8        # 0 set, 1 delete, 2 append, 3 subtract
+            value               string?
+    validate_only               bool
+""",
+    response=_ALTERED,
+)
+
+LIST_CONFIG_RESOURCES = api(
+    "ListConfigResources",
+    74,
+    versions="0-1",
+    flexible="0+",
+    request="""
+    resource_types              int8[]      1+ !    # none: all
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    config_resources []
+        resource_name           string
+        resource_type           int8=16     1+
 """,
 )
