@@ -86,7 +86,7 @@ class PartitionHost:
 
     def append(self, batch: memoryview, acks: int, now_ms: int, connection: Any) -> tuple[int, int, int, bool]:
         """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code."""
-        leader = self.leading()
+        leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
         try:

@@ -121,8 +121,8 @@ class Segment:
         self.size = position + size
 
     def index(self, position: int, last_offset: int) -> None:
-        self.offset_index.append(last_offset, position)
-        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        (self._offset_index or self.offset_index).append(last_offset, position)
+        (self._time_index or self.time_index).append(self.max_timestamp, self.max_timestamp_offset)
         self.since_index = 0
 
     def resume(self, batches: Iterable[tuple[int, Header]]) -> int:

@@ -7,7 +7,7 @@ the version yet.
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from raftka.limits import REQUEST_BYTES
 from raftka.runtime.door import Buffer, FileSpan
@@ -157,13 +157,13 @@ class FrameBuffer:
         """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that is as short-lived. Raises ProtocolError."""
         frames: list[memoryview] = []
         position = self._continue(view, frames) if self._have else 0
-        end = len(view)
+        end, limit = len(view), self.limit_bytes
         while end - position >= 4:
-            try:
-                stop = position + 4 + self._checked(_SIZE.unpack_from(view, position)[0])
-            except ProtocolError:
+            (size,) = _SIZE.unpack_from(view, position)
+            if not 0 <= size <= limit:
                 self.before_error = frames
-                raise
+                self._refuse(size)
+            stop = position + 4 + size
             if stop > end:
                 break
             frames.append(view[position + 4 : stop])
@@ -187,7 +187,10 @@ class FrameBuffer:
             self._store(view[:position])
             if self._have < 4:
                 return position
-            self._need = 4 + self._checked(_SIZE.unpack_from(self._buffer)[0])
+            (size,) = _SIZE.unpack_from(self._buffer)
+            if not 0 <= size <= self.limit_bytes:
+                self._refuse(size)
+            self._need = 4 + size
         taken = view[position : position + self._need - self._have]
         self._store(taken)
         if self._have == self._need:
@@ -213,9 +216,7 @@ class FrameBuffer:
             self._pool.give_at_turn_end(self._buffer)
         self._buffer = larger
 
-    def _checked(self, size: int) -> int:
-        if 0 <= size <= self.limit_bytes:
-            return size
+    def _refuse(self, size: int) -> NoReturn:
         start = _SIZE.pack(size)
         stranger = next((name for bytes_, name in _STRANGERS.items() if start.startswith(bytes_)), None)
         what = f"{stranger} instead of Kafka's protocol" if stranger else f"a frame of {size} bytes, {self.limit_bytes} are possible"

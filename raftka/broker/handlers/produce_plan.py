@@ -112,8 +112,8 @@ class ProducePlan:
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
-        end = self.end
-        if frame[HEAD_END:end] != self.prefix or self.host.leader is not self.leader:
+        end, host = self.end, self.host
+        if frame[HEAD_END:end] != self.prefix or host.leader is not self.leader:
             return False
         if self.flexible:
             begin, size = _varint(frame, end)
@@ -127,17 +127,14 @@ class ProducePlan:
         attributes = frame[begin + ATTRIBUTES_POSITION + 1]
         if attributes & TRANSACTIONAL or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
             return False
-        return self._append(connection, frame[begin:stop], correlation_id)
-
-    def _append(self, connection: ServerConnection, batch: memoryview, correlation_id: int) -> bool:
-        host = self.host
+        acks = self.acks
         try:
-            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection)
+            base, following, time_ms, _ = host.append(frame[begin:stop], acks, self.clock.wall_ms(), connection)
         except KafkaError:
             return False  # nothing was done: the long way finds the same error, and words for it
-        if self.acks == 1:
+        if acks == 1:
             connection.answer((self.pack(correlation_id, base, time_ms),), 100)
-        elif self.acks == -1:
+        elif acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
             host.wait_for(following, self.clock.now() + self.timeout_s, wait)
         return True
