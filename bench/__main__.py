@@ -89,14 +89,14 @@ class Bench:
         yield from self._failover("SIGSTOP of a leader", signal.SIGSTOP)
 
     def _failover(self, title: str, number: int) -> Iterator[str]:
-        yield f"| {title} to the next acknowledgement | median s | worst s | rounds |"
-        yield "|---|---|---|---|"
+        yield f"| {title} to the next acknowledgement | median s | worst s | rounds | of them the controller |"
+        yield "|---|---|---|---|---|"
         for make in self._three():
             with make as system:
                 system.start()
                 system.wait_ready()
                 figure = faults.failover(system, self.rounds, number)
-            yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']} |"
+            yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']} | {figure['controllers']} |"
 
     def _three(self) -> Iterator[System]:
         yield Raftka(3)
