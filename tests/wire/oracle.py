@@ -20,9 +20,12 @@ from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
+from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import Row, Struct
@@ -40,23 +43,29 @@ Values = dict[str, Any]
 
 APIS = [
     ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
     API_VERSIONS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
     DESCRIBE_PRODUCERS,
+    DESCRIBE_QUORUM,
     DESCRIBE_TOPIC_PARTITIONS,
+    ELECT_LEADERS,
     FETCH,
     FIND_COORDINATOR,
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     LIST_CONFIG_RESOURCES,
     LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    UPDATE_FEATURES,
 ]
 SIDES = ("Request", "Response")
 CASES = [(api, side, version) for api in APIS for side in SIDES for version in range(api.min_version, api.max_version + 1)]
@@ -186,6 +195,7 @@ def _simple(kind: str) -> st.SearchStrategy[Any]:
         return st.integers(-half, half - 1) | st.sampled_from([0, -1, half - 1, -half])
     return {
         "bool": st.booleans(),
+        "uint16": st.integers(0, 65535),
         "string": st.text(max_size=12) | st.sampled_from(["", "ä" * 63, "x" * 126, "x" * 127, "x" * 20000]),
         "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
         "records": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),

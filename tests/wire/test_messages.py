@@ -71,23 +71,29 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
 
     assert known == {
         "AlterConfigs": (0, 2, (0, 2)),
+        "AlterPartitionReassignments": (0, 1, (0, 1)),
         "ApiVersions": (0, 4, (0, 4)),
+        "CreatePartitions": (0, 3, (0, 3)),
         "CreateTopics": (2, 7, (2, 7)),
         "DeleteRecords": (0, 2, (0, 2)),
         "DeleteTopics": (1, 6, (1, 6)),
         "DescribeCluster": (0, 2, (0, 2)),
         "DescribeConfigs": (1, 4, (1, 4)),
         "DescribeProducers": (0, 0, (0, 0)),
+        "DescribeQuorum": (0, 2, (0, 2)),
         "DescribeTopicPartitions": (0, 0, (0, 0)),
+        "ElectLeaders": (0, 2, (0, 2)),
         "Fetch": (4, 18, (4, 18)),
         "FindCoordinator": (0, 6, (0, 6)),
         "IncrementalAlterConfigs": (0, 1, (0, 1)),
         "InitProducerId": (0, 5, (0, 5)),
         "ListConfigResources": (0, 1, (0, 1)),
         "ListOffsets": (1, 11, (1, 11)),
+        "ListPartitionReassignments": (0, 0, (0, 0)),
         "Metadata": (0, 13, (0, 13)),
         "OffsetForLeaderEpoch": (2, 4, (2, 4)),
         "Produce": (3, 13, (0, 13)),
+        "UpdateFeatures": (0, 2, (0, 2)),
     }
     assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
 

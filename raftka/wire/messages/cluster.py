@@ -1,4 +1,4 @@
-"""DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919, KIP-1073)."""
+"""DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919, KIP-1073). UnregisterBroker (64)."""
 
 from raftka.wire.schema import api
 
@@ -26,5 +26,20 @@ DESCRIBE_CLUSTER = api(
         rack                    string?
         is_fenced               bool        2+
     cluster_authorized_operations int32=-2147483648
+""",
+)
+
+UNREGISTER_BROKER = api(
+    "UnregisterBroker",
+    64,
+    versions="0",
+    flexible="0+",
+    request="""
+    broker_id                   int32
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    error_message               string?
 """,
 )

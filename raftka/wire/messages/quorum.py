@@ -1,0 +1,72 @@
+"""DescribeQuorum (55, KIP-595, KIP-836, KIP-853) and UpdateFeatures (57, KIP-584)."""
+
+from raftka.wire.schema import api
+
+REPLICA = """
+                replica_id          int32
+                replica_directory_id uuid   2+ !
+                log_end_offset      int64
+                last_fetch_timestamp int64=-1 1+
+                last_caught_up_timestamp int64=-1 1+
+"""
+
+DESCRIBE_QUORUM = api(
+    "DescribeQuorum",
+    55,
+    versions="0-2",
+    flexible="0+",
+    request="""
+    topics []
+        topic_name              string
+        partitions []
+            partition_index     int32
+""",
+    response=f"""
+    error_code                  int16
+    error_message               string?     2+
+    topics []
+        topic_name              string
+        partitions []
+            partition_index     int32
+            error_code          int16
+            error_message       string?     2+
+            leader_id           int32
+            leader_epoch        int32
+            high_watermark      int64
+            current_voters []
+{REPLICA}
+            observers []
+{REPLICA}
+    nodes []                                2+ !
+        node_id                 int32
+        listeners []
+            name                string
+            host                string
+            port                uint16
+""",
+)
+
+UPDATE_FEATURES = api(
+    "UpdateFeatures",
+    57,
+    versions="0-2",
+    flexible="0+",
+    request="""
+    timeout_ms                  int32=60000
+    feature_updates []
+        feature                 string
+        max_version_level       int16
+        allow_downgrade         bool        0 !
+        upgrade_type            int8=1      1+ !    # 1 upgrade, 2 safe downgrade, 3 unsafe downgrade
+    validate_only               bool        1+ !
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    error_message               string?
+    results []                              0-1
+        feature                 string
+        error_code              int16
+        error_message           string?
+""",
+)
