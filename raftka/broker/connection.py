@@ -11,6 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from raftka.broker.frame_pool import FramePool
+from raftka.broker.metrics import FAST_S
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
 from raftka.runtime.door import Buffer, FileSpan, Transport
 from raftka.wire.errors import ProtocolError
@@ -50,12 +51,15 @@ class Plan(Protocol):
 class Slot:
     """A request's place in the order of answers; `hurry`: answer now with what there is, a request of another kind waits behind."""
 
-    __slots__ = ("connection", "hurry", "parts")
+    __slots__ = ("began", "connection", "hurry", "kind", "parts")
 
     def __init__(self, connection: "ServerConnection", hurry: Callable[[], None] | None = None) -> None:
         self.connection = connection
         self.parts: Parts | None = None
         self.hurry = hurry
+        dispatcher = connection.dispatcher
+        self.began = dispatcher.began
+        self.kind, dispatcher.kind = dispatcher.kind, None  # its time is taken when it leaves
 
     def complete(self, parts: Parts) -> None:
         if self.parts is None:
@@ -171,9 +175,16 @@ class ServerConnection:
 
     def settle(self) -> None:
         """Whatever is answered at the front leaves."""
-        slots = self.slots
+        slots, now = self.slots, self.dispatcher.now
         while slots and (parts := slots[0].parts) is not None:
-            slots.popleft()
+            slot = slots.popleft()
+            if (kind := slot.kind) is not None:
+                took = now() - slot.began
+                kind.sum_s += took
+                if took < FAST_S:
+                    kind.fast += 1
+                else:
+                    kind.add_slow(took)
             self.out.extend(parts)
             for part in parts:
                 if part.__class__ is not FileSpan:
@@ -242,6 +253,7 @@ class ServerConnection:
     def _dispatch(self, frames: Iterable[memoryview]) -> None:
         """One after the other, until one holds."""
         dispatch = self.dispatcher.dispatch
+        self.dispatcher.began = self.dispatcher.now()
         try:
             for frame in frames:
                 if self._over:
@@ -290,12 +302,17 @@ class ServerConnection:
         if self._held or self.crowded or self.transport is None:
             return
         self._stopped = False
+        dispatcher = self.dispatcher
+        under_way = dispatcher.began, dispatcher.kind  # another request's, when its answer is what lets us go on
         try:
             while self._backlog and not self._stopped:
-                self.dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
+                dispatcher.began = dispatcher.now()
+                dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
         except ProtocolError as error:
             self._refuse(error)
             return
+        finally:
+            dispatcher.began, dispatcher.kind = under_way
         if self._over:
             return
         if not self._stopped and self.transport is not None and not self._ended:

@@ -1,14 +1,55 @@
-"""Plain counters of one node, by name. Knows no exporter: /metrics reads them."""
+"""What a node counts while it works: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
+
+from bisect import bisect_right
 
 from raftka.limits import Limit
 
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of a histogram's buckets
+FAST_S = BOUNDS_S[0]
+
+
+class Latency:
+    """How long something of one kind took: a histogram whose commonest bucket is a plain number (half a request's cost here would be a list's)."""
+
+    __slots__ = ("fast", "slow", "sum_s")
+
+    def __init__(self) -> None:
+        self.fast = 0  # took less than FAST_S
+        self.slow: list[int] = []  # the buckets above, made with the first that is not fast
+        self.sum_s = 0.0
+
+    def add(self, took_s: float) -> None:
+        self.sum_s += took_s
+        if took_s < FAST_S:
+            self.fast += 1
+        else:
+            self.add_slow(took_s)
+
+    def add_slow(self, took_s: float) -> None:
+        """Without the sum: connections and dispatch add that themselves, a call costs more than it does."""
+        if not self.slow:
+            self.slow = [0] * len(BOUNDS_S)
+        self.slow[bisect_right(BOUNDS_S, took_s) - 1] += 1
+
+    @property
+    def count(self) -> int:
+        return self.fast + sum(self.slow)
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """One number for each of BOUNDS_S, and one for what took longer still."""
+        return (self.fast, *(self.slow or (0,) * len(BOUNDS_S)))
+
 
 class Metrics:
-    __slots__ = ("counters", "gauges")
+    __slots__ = ("commits", "counters", "flushes", "replication_bytes_in", "replication_bytes_out", "requests")
 
     def __init__(self) -> None:
         self.counters: dict[str, int] = {}
-        self.gauges: dict[str, float] = {}
+        self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
+        self.replication_bytes_in = self.replication_bytes_out = 0
+        self.flushes = Latency()
+        self.commits = Latency()  # of metadata entries, while this node is the controller
 
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by
@@ -16,3 +57,10 @@ class Metrics:
     def refused(self, limit: Limit) -> None:
         """Somebody hit a limit."""
         self.count(limit.metric)
+
+    def kind(self, name: str) -> Latency:
+        """Requests of that name: an API's, and the two sorts of Fetch."""
+        known = self.requests.get(name)
+        if known is None:
+            known = self.requests[name] = Latency()
+        return known

@@ -23,9 +23,20 @@ class Waiter(Protocol):
     def committed(self, host: "PartitionHost", code: Code) -> None: ...
 
 
+class Traffic:
+    """What came from producers in earlier leaderships, and where the log was when the present one began."""
+
+    __slots__ = ("begun_at", "bytes_in", "messages_in")
+
+    def __init__(self) -> None:
+        self.begun_at = self.bytes_in = self.messages_in = 0
+
+
 class PartitionHost:
     __slots__ = (
         "awaiting",
+        "bytes_out",
+        "fetched",
         "fetches",
         "flushing",
         "follower_state",
@@ -36,11 +47,12 @@ class PartitionHost:
         "manager",
         "name",
         "on_flushed",
+        "produced",
         "staged_by",
         "topic",
         "topic_id",
         "touched",
-        "written",
+        "traffic",
     )
 
     def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, high_watermark: int) -> None:
@@ -59,6 +71,31 @@ class PartitionHost:
         self.touched = False
         self.flushing = False
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
+        self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
+        self.traffic = Traffic()
+
+    # leading
+
+    def lead(self, leader: LeaderState) -> None:
+        self.stop_leading()
+        self.leader = leader
+        self.traffic.begun_at = self.log.appended_bytes
+
+    def stop_leading(self) -> None:
+        if self.leader is not None:
+            self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
+            self.leader = None
+
+    @property
+    def bytes_in(self) -> int:
+        """Of producers. Read off the log, so that no append counts it."""
+        led = self.log.appended_bytes - self.traffic.begun_at if self.leader is not None else 0
+        return self.traffic.bytes_in + led
+
+    @property
+    def messages_in(self) -> int:
+        led = self.log.end_offset - self.leader.epoch_start_offset if self.leader is not None else 0
+        return self.traffic.messages_in + led
 
     # reading
 
@@ -95,6 +132,7 @@ class PartitionHost:
             if self.log.failed is not None:  # it had to begin a segment
                 self.manager.log_failed(self, self.log.failed)
             raise
+        self.produced += 1
         if not result[3]:
             leader.appended(result[1])
             self.staged_by.append(connection)

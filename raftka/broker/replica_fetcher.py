@@ -72,6 +72,7 @@ class Follow:
                         self.fetcher.node.events.error("replica_append_refused", partition=host.name, error=str(error))
                         fetch.append_failed(self.fetcher.now())
                         continue
+                    self.fetcher.node.metrics.replication_bytes_in += len(records)
                     if not host.touched:
                         host.touched = True
                         host.manager.touch(host)

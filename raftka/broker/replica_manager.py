@@ -103,7 +103,13 @@ class ReplicaManager:
             host.write()
 
     def flush(self, files: list[File], done: Callable[[OSError | None], None]) -> None:
-        self.node.runtime.files.flush(files, done)
+        now, began = self.clock.now, self.clock.now()
+
+        def came_back(error: OSError | None) -> None:
+            self.node.metrics.flushes.add(now() - began)
+            done(error)
+
+        self.node.runtime.files.flush(files, came_back)
 
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""
@@ -115,7 +121,7 @@ class ReplicaManager:
     def log_failed(self, host: PartitionHost, error: OSError) -> None:
         """The disk is full or broken: this replica serves no more. The broker withdraws, so that others lead; a controller on this node goes on."""
         self._unusable(host.name, error)
-        host.leader = None
+        host.stop_leading()
         self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
 
@@ -271,7 +277,7 @@ class ReplicaManager:
             if leader is not None:
                 host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
             host.log.assign_epoch(partition.leader_epoch)
-            host.leader = leader = LeaderState(
+            leader = LeaderState(
                 self.me,
                 partition.leader_epoch,
                 partition.partition_epoch,
@@ -285,6 +291,7 @@ class ReplicaManager:
                 min_isr,
                 self.live,
             )
+            host.lead(leader)
             host.flush()  # what an earlier role left
             host.wake_all()
             self.high_watermark_changed(host)
@@ -296,7 +303,7 @@ class ReplicaManager:
     def _follow(self, host: PartitionHost, before: PartitionImage, partition: PartitionImage) -> None:
         if host.leader is not None:
             high_watermark = host.leader.high_watermark
-            host.leader = None
+            host.stop_leading()
             host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, high_watermark)
             host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
         elif (before.leader, before.leader_epoch) == (partition.leader, partition.leader_epoch):
@@ -331,7 +338,7 @@ class ReplicaManager:
         self.fetchers.remove(host)
         self.hosts.pop((host.topic, host.index), None)
         self.by_id.pop((host.topic_id, host.index), None)
-        host.leader = None
+        host.stop_leading()
         self._watched.pop(host, None)
         host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
         self.logs.remove(host.topic, host.index)

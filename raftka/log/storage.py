@@ -33,6 +33,7 @@ class Storage:
         "_roll_offset",
         "_roll_size",
         "_roll_timestamp",
+        "_sealed_bytes",
         "_staged",
         "_sync",
         "_truncations",
@@ -66,6 +67,7 @@ class Storage:
         self._truncations = 0
         self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
         self._written_size = 0
+        self._sealed_bytes = 0
         self._roll_size = self._roll_offset = self._roll_timestamp = 0
         self.active = segments[-1]
         self.configure(config)
@@ -86,6 +88,7 @@ class Storage:
         with self._failing():
             self._behind.extend(self.active.seal()[1:])
             self.active.index_files = None  # closed when they are flushed
+            self._sealed_bytes += self.active.size
             self._sealed()
             self._begin_segment(self._new_segment(self.end_offset, now_ms))
 
@@ -140,6 +143,11 @@ class Storage:
             self._files.sync_directory(self.directory)
 
     # writing and flushing
+
+    @property
+    def appended_bytes(self) -> int:
+        """It grows with what is appended, whatever retention takes; only a truncation makes a difference of two meaningless."""
+        return self._sealed_bytes + self.active.size
 
     def write_staged(self) -> None:
         """One write for everything staged. Raises OSError when that fails or the log had failed before; then nothing staged is claimed any more."""

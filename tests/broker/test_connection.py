@@ -21,6 +21,8 @@ class Line:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
+        self.now: Callable[[], float] = lambda: 0.0
+        self.began, self.kind = 0.0, None
         self.frames: list[bytes] = []
         self.slots: list[Slot] = []
         self.refusals: list[str] = []

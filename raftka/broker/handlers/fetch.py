@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 CONSUMER = -1
+FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
 MAX_WAIT_MS = 3_600_000
 response = FETCH.response
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
@@ -33,14 +34,16 @@ def fetch(request: Request, node: "Node") -> Row | Pending:
     if body.session_id:
         return request.answer(error_code=int(Code.FETCH_SESSION_ID_NOT_FOUND))
     run = Fetch(request, node)
+    if run.is_follower:
+        request.connection.dispatcher.kind = node.metrics.kind(FOLLOWER)
     row = run.read()
     if run.plain:
         remember(request, run.hosts[0], run.isolated, run.max_bytes)
     if body.max_wait_ms <= 0 or run.settled:
-        return row
+        return run.counted(row)
     if node.parked >= PARKED_REQUESTS.value:
         node.metrics.refused(PARKED_REQUESTS)
-        return row
+        return run.counted(row)
     return run.park(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
 
 
@@ -62,6 +65,7 @@ class Fetch:
         "replica",
         "request",
         "settled",
+        "sizes",
         "timer",
     )
 
@@ -81,6 +85,7 @@ class Fetch:
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
         self.bytes = 0
+        self.sizes: list[tuple[PartitionHost, int]] = []  # of what was read, for the metrics
         self.asked = sum([len(topic.partitions) for topic in body.topics])
 
     # reading
@@ -89,6 +94,7 @@ class Fetch:
         self.bytes = 0
         self.settled = not self.asked
         self.hosts = []
+        self.sizes = []
         rows = [
             response.responses(topic=topic.topic, topic_id=topic.topic_id, partitions=[self._partition(topic, p) for p in topic.partitions])
             for topic in self.body.topics
@@ -170,6 +176,7 @@ class Fetch:
         except OSError as error:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         self.bytes += size
+        self.sizes.append((host, size))
         return self._row(host, asked, high_watermark, records=spans if size else b"")
 
     def _row(self, host: PartitionHost, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
@@ -209,6 +216,17 @@ class Fetch:
             return False
         epoch: int = self.body.topics[0].partitions[0].last_fetched_epoch
         return epoch < 0 or epoch == self.hosts[0].leader_epoch
+
+    def counted(self, row: Row) -> Row:
+        """The answer, as it goes out."""
+        for host in self.hosts:
+            host.fetched += 1
+        if self.is_follower:
+            self.node.metrics.replication_bytes_out += self.bytes
+        else:
+            for host, size in self.sizes:
+                host.bytes_out += size
+        return row
 
     # waiting
 
@@ -251,7 +269,7 @@ class Fetch:
         else:
             if self.settled or at_once:
                 self.finish()
-                pending.complete(row)
+                pending.complete(self.counted(row))
 
     def finish(self) -> None:
         if self.pending is not None:

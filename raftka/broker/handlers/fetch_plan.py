@@ -118,6 +118,8 @@ class FetchPlan:
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
             return False
+        host.fetched += 1
+        host.bytes_out += size
         head = self._head(correlation_id, watermark, log.start_offset, size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
