@@ -36,7 +36,7 @@ class Setting:
     type: Type
     default: str | None
     check: Check | None = None
-    synonyms: tuple[str, ...] = ()  # of a topic's setting: the broker's names for its default, the strongest first
+    synonyms: tuple[str, ...] = ()  # the broker's names for its default, the strongest first; a broker's own setting is its own first
     doc: str = ""
     dynamic: bool = False  # may be changed while the broker runs
     used: bool = True  # False: known, so that Kafka's own files are taken, but nothing here looks at it
@@ -54,6 +54,15 @@ class Setting:
         if wrong is not None:
             raise SettingError(f"Invalid value {text.strip()} for configuration {self.name}: {wrong}")
         return value
+
+    def shown(self, text: str | None) -> str | None:
+        """The value in the form in which Kafka gives it back: ` a , b ` is `a,b`, `TRUE` is `true`."""
+        if text is None or self.type in (Type.STRING, Type.CLASS, Type.PASSWORD, Type.UNKNOWN):
+            return text
+        value = text.strip() if self.type is Type.DOUBLE else self._read(text.strip())
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return ",".join(value) if isinstance(value, tuple) else str(value)
 
     def _read(self, text: str) -> Any:
         match self.type:
