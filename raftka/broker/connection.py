@@ -4,6 +4,7 @@ A request is *answered*, *waiting* (its effect is made: appended, parked; what f
 authenticates: nothing behind it is decoded until it has its answer).
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from raftka.broker.frame_pool import FramePool
-from raftka.broker.metrics import FAST_S
+from raftka.broker.metrics import BOUNDS_S, FAST_S, Latency
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
 from raftka.runtime.door import Buffer, FileSpan, Transport
 from raftka.wire.errors import ProtocolError
@@ -42,6 +43,7 @@ class Plan(Protocol):
     """What a connection remembers of the last request of a kind, to answer one that differs only in its records without decoding it."""
 
     version: int
+    kind: Latency
     operation: str
     resource: tuple[str, str]
 
@@ -180,11 +182,11 @@ class ServerConnection:
             slot = slots.popleft()
             if (kind := slot.kind) is not None:
                 took = now() - slot.began
-                kind.sum_s += took
+                kind.sum_s += took  # Latency.add, without its call
                 if took < FAST_S:
                     kind.fast += 1
                 else:
-                    kind.add_slow(took)
+                    kind.slots[bisect_left(BOUNDS_S, took)] += 1
             self.out.extend(parts)
             for part in parts:
                 if part.__class__ is not FileSpan:
@@ -252,8 +254,9 @@ class ServerConnection:
 
     def _dispatch(self, frames: Iterable[memoryview]) -> None:
         """One after the other, until one holds."""
-        dispatch = self.dispatcher.dispatch
-        self.dispatcher.began = self.dispatcher.now()
+        dispatcher = self.dispatcher
+        dispatch = dispatcher.dispatch
+        dispatcher.began = dispatcher.now()
         try:
             for frame in frames:
                 if self._over:

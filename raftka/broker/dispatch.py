@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_operations
 from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
-from raftka.broker.metrics import FAST_S, Latency, Metrics
+from raftka.broker.metrics import SAMPLED, Latency, Metrics
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.frame import decode_request_header, encode_response
 from raftka.wire.schema import Api, Row
@@ -120,7 +120,6 @@ class Dispatcher:
         self.now = node.runtime.clock.now
         self.began = 0.0  # when the bytes under way were handed to us
         self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
-        self.kinds: dict[int, Latency] = {}
 
     # the way of a request
 
@@ -134,9 +133,10 @@ class Dispatcher:
             if key != FETCH_KEY:
                 connection.hurry()
             connection.check_crowded()
-        self.kind = self.kinds.get(key)
         if not self.interceptors:
             plan = connection.plans.get(key)
+            if plan is not None:
+                self.kind = plan.kind
             if (
                 plan is not None
                 and plan.version == version
@@ -144,19 +144,15 @@ class Dispatcher:
                 and plan.run(connection, frame, correlation_id)
             ):
                 if (kind := self.kind) is not None:
-                    took = self.now() - self.began
-                    kind.sum_s += took
-                    if took < FAST_S:
-                        kind.fast += 1
-                    else:
-                        kind.add_slow(took)
+                    kind.at_once += 1
+                    if not kind.at_once % SAMPLED:
+                        kind.sum_s += SAMPLED * (self.now() - self.began)
                 return
         registration = HANDLERS.get(key)
         if registration is None or version not in registration.api.versions:
             self._unsupported(connection, key, version, correlation_id)
             return
-        if self.kind is None:
-            self.kind = self.kinds[key] = self.metrics.kind(registration.api.name)
+        self.kind = self.metrics.kind(registration.api.name)
         request = self._decode(connection, registration.api, version, frame)
         self._call(registration, request)
         if self.kind is not None:

@@ -1,21 +1,23 @@
 """What a node counts while it works: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 
 from raftka.limits import Limit
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of a histogram's buckets
 FAST_S = BOUNDS_S[0]
+SAMPLED = 16  # of the answers that a plan gives at once, one in so many is timed: two readings of the clock would be a tenth of its cost
 
 
 class Latency:
-    """How long something of one kind took: a histogram whose commonest bucket is a plain number (half a request's cost here would be a list's)."""
+    """How long something of one kind took, as a histogram."""
 
-    __slots__ = ("fast", "slow", "sum_s")
+    __slots__ = ("at_once", "fast", "slots", "sum_s")
 
     def __init__(self) -> None:
-        self.fast = 0  # took less than FAST_S
-        self.slow: list[int] = []  # the buckets above, made with the first that is not fast
+        self.at_once = 0  # answered by a plan within the turn; every sixteenth stands for all in the sum
+        self.fast = 0  # the first bucket, without those
+        self.slots = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = 0.0
 
     def add(self, took_s: float) -> None:
@@ -23,22 +25,16 @@ class Latency:
         if took_s < FAST_S:
             self.fast += 1
         else:
-            self.add_slow(took_s)
-
-    def add_slow(self, took_s: float) -> None:
-        """Without the sum: connections and dispatch add that themselves, a call costs more than it does."""
-        if not self.slow:
-            self.slow = [0] * len(BOUNDS_S)
-        self.slow[bisect_right(BOUNDS_S, took_s) - 1] += 1
+            self.slots[bisect_left(BOUNDS_S, took_s)] += 1
 
     @property
     def count(self) -> int:
-        return self.fast + sum(self.slow)
+        return self.at_once + self.fast + sum(self.slots)
 
     @property
     def buckets(self) -> tuple[int, ...]:
         """One number for each of BOUNDS_S, and one for what took longer still."""
-        return (self.fast, *(self.slow or (0,) * len(BOUNDS_S)))
+        return (self.at_once + self.fast, *self.slots[1:])
 
 
 class Metrics:

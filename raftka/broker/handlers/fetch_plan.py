@@ -37,6 +37,7 @@ class FetchPlan:
         "before",
         "flexible",
         "host",
+        "kind",
         "leader",
         "max_bytes",
         "min_bytes",
@@ -54,6 +55,7 @@ class FetchPlan:
         body, asked = request.body, request.body.topics[0].partitions[0]
         self.version = request.version
         self.host = host
+        self.kind = request.connection.dispatcher.metrics.kind(FETCH.name)
         self.resource = (TOPIC, host.topic)
         self.leader = host.leader
         self.min_bytes: int = body.min_bytes

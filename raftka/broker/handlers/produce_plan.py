@@ -42,6 +42,7 @@ class ProducePlan:
         "end",
         "flexible",
         "host",
+        "kind",
         "leader",
         "post",
         "pre",
@@ -63,6 +64,7 @@ class ProducePlan:
         self.acks: int = request.body.acks
         self.timeout_s = request.body.timeout_ms / 1000
         self.clock = node.runtime.clock
+        self.kind = node.metrics.kind(PRODUCE.name)
         self.prefix = prefix
         self.end = HEAD_END + len(prefix)
         self.flexible = flexible
@@ -136,7 +138,7 @@ class ProducePlan:
             connection.answer((self.pack(correlation_id, base, time_ms),), 100)
         elif acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
-            host.wait_for(following, self.clock.now() + self.timeout_s, wait)
+            host.wait_for(following, connection.dispatcher.began + self.timeout_s, wait)
         return True
 
 
