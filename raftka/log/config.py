@@ -27,6 +27,16 @@ class LogConfig:
     compression_type: str = "producer"
     validation: Literal["header", "records"] = "header"  # "records": each record is walked and Kafka's full answers are given
     flush: Literal["fsync", "os"] = "fsync"  # "os": an answer may leave before the disk has the bytes, as Kafka's do
+    gzip_level: int = -1  # when the broker compresses; -1: gzip's own
+    lz4_level: int = 9
+    zstd_level: int = 3
+    delete_retention_ms: int = 24 * HOUR_MS  # a tombstone outlives its first compaction so long
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = FOREVER
+    segment_jitter_ms: int = 0
+    flush_messages: int = FOREVER  # 1: as flush="fsync"
+    file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
 
     @property

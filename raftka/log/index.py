@@ -9,7 +9,8 @@ Entries live in memory and are written behind the records; what a crash takes of
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import lt
 from struct import Struct
 
 OFFSET_ENTRY = Struct(">ii")
@@ -23,12 +24,20 @@ class OffsetIndex:
         self.base_offset = base_offset
         self.offsets = array("I")  # relative to the base offset, last offset of the batch
         self.positions = array("I")
+        offsets, positions = _columns(OFFSET_ENTRY, data)
+        if _rising(offsets) and _rising(positions) and (not positions or positions[0] > 0):  # a segment has a quarter of a million entries
+            self.offsets.extend(offsets)
+            self.positions.extend(positions)
+        else:
+            self._take_sane(data)
+        self.written = len(self.offsets)  # entries the file has
+
+    def _take_sane(self, data: bytes) -> None:
         for offset, position in _sane(OFFSET_ENTRY, data):
             if position <= (self.positions[-1] if self.positions else 0) or (self.offsets and offset <= self.offsets[-1]):
-                break  # not ours: zeros (a running Kafka reserves them), or a disk that lied
+                return  # not ours: zeros (a running Kafka reserves them), or a disk that lied
             self.offsets.append(offset)
             self.positions.append(position)
-        self.written = len(self.offsets)  # entries the file has
 
     def append(self, last_offset: int, position: int) -> None:
         self.offsets.append(last_offset - self.base_offset)
@@ -51,7 +60,11 @@ class OffsetIndex:
         self.written = min(self.written, keep)
 
     def unwritten(self) -> bytes:
-        return b"".join(map(OFFSET_ENTRY.pack, self.offsets[self.written :], self.positions[self.written :]))
+        return self.encoded(self.written)
+
+    def encoded(self, start: int = 0) -> bytes:
+        """The entries from number `start` on, as the file has them."""
+        return b"".join(map(OFFSET_ENTRY.pack, self.offsets[start:], self.positions[start:]))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -64,12 +77,20 @@ class TimeIndex:
         self.base_offset = base_offset
         self.timestamps = array("q")
         self.offsets = array("I")
+        timestamps, offsets = _columns(TIME_ENTRY, data)
+        if _rising(timestamps) and _rising(offsets) and timestamps and timestamps[0] > 0:
+            self.timestamps.extend(timestamps)
+            self.offsets.extend(offsets)
+        else:
+            self._take_sane(data)
+        self.written = len(self.offsets)
+
+    def _take_sane(self, data: bytes) -> None:
         for timestamp, offset in _sane(TIME_ENTRY, data):
             if timestamp == offset == 0 or (self.offsets and (timestamp <= self.timestamps[-1] or offset < self.offsets[-1])):
-                break
+                return
             self.timestamps.append(timestamp)
             self.offsets.append(offset)
-        self.written = len(self.offsets)
 
     def append(self, timestamp: int, last_offset: int) -> None:
         """Takes only what moves time forward, as Kafka's maybeAppend."""
@@ -92,10 +113,24 @@ class TimeIndex:
         self.written = min(self.written, keep)
 
     def unwritten(self) -> bytes:
-        return b"".join(map(TIME_ENTRY.pack, self.timestamps[self.written :], self.offsets[self.written :]))
+        return self.encoded(self.written)
+
+    def encoded(self, start: int = 0) -> bytes:
+        """The entries from number `start` on, as the file has them."""
+        return b"".join(map(TIME_ENTRY.pack, self.timestamps[start:], self.offsets[start:]))
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+
+def _columns(entry: Struct, data: bytes) -> tuple[Sequence[int], Sequence[int]]:
+    whole = len(data) - len(data) % entry.size
+    first, second = zip(*entry.iter_unpack(data[:whole]), strict=True) if whole else ((), ())
+    return first, second
+
+
+def _rising(numbers: Sequence[int]) -> bool:
+    return not numbers or (numbers[0] >= 0 and all(map(lt, numbers, numbers[1:])))
 
 
 def _sane(entry: Struct, data: bytes) -> Iterator[tuple[int, ...]]:

@@ -278,6 +278,8 @@ class Log(Storage):
     def delete_old_segments(self, now_ms: int, up_to: int) -> int:
         """Retention below `up_to`, the high watermark; returns how many segments went. Forgets silent producers too. Raises OSError."""
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        if self.cleaning:
+            return 0
         count = outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
         if count == 0:
             return 0
@@ -340,6 +342,7 @@ class Log(Storage):
     def close(self, clean: bool) -> None:
         """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
         if clean and not self.failed:
+            self._finish_swap()
             with self._failing():
                 self.active.seal()
                 if self.end_offset != self._snapshots.newest:

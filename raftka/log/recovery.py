@@ -14,15 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, CheckpointError, decode_epochs
+from raftka.log.compact_job import SWAP
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
-from raftka.log.scan import Header, headers
-from raftka.log.segment import Segment
+from raftka.log.scan import Header, checked, headers
+from raftka.log.segment import Segment, segment_path
 from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.runtime.door import Files
+from raftka.wire.records import LOG_OVERHEAD_BYTES
 
 OFFSET_DIGITS = 20
+OF_SEGMENT = {"log", "index", "timeindex", "txnindex"}
 LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}  # last suffixes of names that are on their way in or out
 
 
@@ -47,6 +50,7 @@ class Recovered:
 
 def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, recovery_point: int, start_offset: int) -> Recovered:
     """Raises OSError. Leaves the directory with sound segments, in order, all of it on disk."""
+    _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
     segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
     stored = _stored_epochs(files, directory)
@@ -66,6 +70,38 @@ def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, cle
     if believed_below != FOREVER or not bases:
         _make_durable(files, directory, segments, believed_below)
     return Recovered(segments, end, epochs, snapshots, rebuild(segments, snapshots, end, now_ms), cut)
+
+
+def _finish_swaps(files: Files, directory: str) -> None:
+    """A cleaner's new segment under this name is whole and on disk: it takes the place of what lies in its range.
+
+    A segment that it was made of and that lies behind its last batch may be left: all of it is told again further on, so it is only in vain.
+    """
+    for name in files.list(directory):
+        if not name.endswith(f".log{SWAP}") or not _is_offset(name[:OFFSET_DIGITS]):
+            continue
+        base = int(name[:OFFSET_DIGITS])
+        end, whole = _extent(files, f"{directory}/{name}", base)
+        if not whole and files.exists(segment_path(directory, base, ".log")):
+            continue  # no cleaner leaves that; the sweep takes it
+        for other in files.list(directory):
+            stem, _, suffix = other.partition(".")
+            if _is_offset(stem) and base <= int(stem) < max(end, base + 1) and suffix in OF_SEGMENT and (suffix != "log" or int(stem) != base):
+                files.remove(f"{directory}/{other}")
+        files.sync_directory(directory)
+        files.rename(f"{directory}/{name}", segment_path(directory, base, ".log"))
+        files.sync_directory(directory)
+
+
+def _extent(files: Files, path: str, base: int) -> tuple[int, bool]:
+    """Where the batches in the file end, and whether the file ends there too."""
+    file = files.open(path)
+    end, stop = base, 0
+    for position, header in checked(file, 0, file.size(), base, base + (1 << 31) - 1):
+        end, stop = header[0] + header[6] + 1, position + header[1] + LOG_OVERHEAD_BYTES
+    whole = stop == file.size()
+    file.close()
+    return end, whole
 
 
 def _sweep(files: Files, directory: str) -> tuple[list[int], list[int]]:

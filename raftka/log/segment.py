@@ -24,6 +24,7 @@ class Segment:
     __slots__ = (
         "_files",
         "_offset_index",
+        "_suffix",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -38,13 +39,14 @@ class Segment:
         "size",
     )
 
-    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int, suffix: str = "") -> None:
         self._files = files
+        self._suffix = suffix  # of one that is not in its place yet
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         self.created_ms = now_ms  # when this process first saw it: stands in where records have no timestamp
-        self.file: File = files.open(segment_path(directory, base_offset, ".log"), create=True)
+        self.file: File = files.open(self._path(".log"), create=True)
         self.size = self.file.size()
         self.since_index = 0  # bytes
         self.first_timestamp = NO_TIMESTAMP
@@ -53,6 +55,9 @@ class Segment:
         self.index_files: tuple[File, File] | None = None  # open while they may grow
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+
+    def _path(self, suffix: str) -> str:
+        return segment_path(self.directory, self.base_offset, suffix + self._suffix)
 
     # indexes, read when first needed
 
@@ -75,6 +80,11 @@ class Segment:
         if not self.read_indexes():
             self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
             self.resume(headers(self.file, 0, self.size))
+            try:
+                self.seal()
+            except OSError:
+                pass  # found again next time
+            self.close_index()
 
     def read_indexes(self, below: int = FOREVER) -> bool:
         """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
@@ -99,12 +109,37 @@ class Segment:
         return bool(base + delta == self.base_offset + index.offsets[-1])
 
     def _read(self, suffix: str) -> bytes | None:
-        path = segment_path(self.directory, self.base_offset, suffix)
+        path = self._path(suffix)
         return self._files.read(path) if self._files.exists(path) else None
 
     def _keep_entries_below(self, offset: int) -> None:
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
+
+    # not in its place yet: a cleaner has made it
+
+    def empty(self) -> None:
+        """Nothing of what an earlier attempt left in the file."""
+        self.file.truncate(0)
+        self.size = 0
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        for file in self._open_index_files():
+            file.close()
+
+    def discard(self) -> None:
+        """It is not wanted."""
+        self.remove()
+        self.file.close()
+
+    def adopt(self, offset_index: bytes, time_index: bytes, first_timestamp: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """What its maker knows of it."""
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset, offset_index), TimeIndex(self.base_offset, time_index)
+        self.first_timestamp = first_timestamp
+        self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
+
+    def settle(self) -> None:
+        """It has got its name."""
+        self._suffix = ""
 
     # growing
 
@@ -136,7 +171,7 @@ class Segment:
         end = self.base_offset
         for position, header in batches:
             end = header[0] + header[6] + 1
-            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, header[8])
+            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, header[8] if header[12] else NO_TIMESTAMP)
             position += header[1] + LOG_OVERHEAD_BYTES
         self.size = position
         return end
@@ -172,6 +207,13 @@ class Segment:
     def largest_timestamp(self) -> int:
         """Of its records, or when it was first seen: what retention by time goes by."""
         return self.max_timestamp_known if self.max_timestamp_known >= 0 else self.created_ms
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """-1 when it has none."""
+        if self.first_timestamp < 0 and self.size >= BATCH_HEADER_BYTES:
+            self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
+        return self.first_timestamp
 
     @property
     def max_timestamp_known(self) -> int:
@@ -210,8 +252,8 @@ class Segment:
     def _open_index_files(self) -> tuple[File, File]:
         files = self._files
         opened = (
-            files.open(segment_path(self.directory, self.base_offset, ".index"), create=True),
-            files.open(segment_path(self.directory, self.base_offset, ".timeindex"), create=True),
+            files.open(self._path(".index"), create=True),
+            files.open(self._path(".timeindex"), create=True),
         )
         self._cut_index_files(opened)
         return opened
@@ -234,10 +276,10 @@ class Segment:
             file.close()
         self.index_files = None
 
-    def remove(self) -> None:
+    def remove(self, *, keep_log: bool = False) -> None:
         """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers."""
         self.close_index()
-        for suffix in (".timeindex", ".index", ".txnindex", ".log"):
-            path = segment_path(self.directory, self.base_offset, suffix)
+        for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log else 4]:
+            path = self._path(suffix)
             if self._files.exists(path):
                 self._files.remove(path)

@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from raftka.log.compact_job import CLEANED, SWAP, Cleaned
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.flushes import Flushes
 from raftka.log.scan import cut_whole
-from raftka.log.segment import Segment
+from raftka.log.segment import Segment, segment_path
 from raftka.runtime.door import File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 
@@ -35,10 +36,13 @@ class Storage:
         "_roll_timestamp",
         "_sealed_bytes",
         "_staged",
+        "_swap",
         "_sync",
         "_truncations",
         "_written_size",
         "active",
+        "cleaned_offset",
+        "cleaning",
         "config",
         "directory",
         "end_offset",
@@ -57,6 +61,9 @@ class Storage:
         self.start_offset = segments[0].base_offset
         self.end_offset = self.written_offset = end_offset
         self.recovery_point = 0  # everything below it is on disk, indexes and all
+        self.cleaned_offset = 0  # before it a cleaner has left each key once
+        self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
+        self._swap: Iterator[None] | None = None
         self.on_recovery_point_lowered: Callable[[], None] | None = None  # to write it down, before what it promised is cut
         self.failed: OSError | None = None
         self._flushes = Flushes(end_offset)
@@ -297,11 +304,61 @@ class Storage:
             self._remember(next_offset, position)
         return position
 
+    # a cleaner's segments
+
+    def begin_swap(self, cleaned: Cleaned, now_ms: int) -> None:
+        """A new segment begins to take the place of those it was made of; `go_on_swap` each time the directory has been synced, until it is done.
+
+        Whatever moment the power goes in, recovery finds either the old ones or all of the new. Raises OSError, and then the log has failed.
+        """
+        assert self._swap is None
+        self._swap = self._swapping(cleaned, now_ms)
+        next(self._swap)
+
+    def go_on_swap(self) -> bool:
+        """Whether there is more to do, behind another sync of the directory. Raises OSError, and then the log has failed."""
+        if self._swap is not None and (self.failed is not None or next(self._swap, self) is self):
+            self._swap = None
+        return self._swap is not None
+
+    def _finish_swap(self) -> None:
+        """Somebody is about to change the segments."""
+        while self._swap is not None:
+            with self._failing():
+                self._files.sync_directory(self.directory)
+            self.go_on_swap()
+
+    def _swapping(self, cleaned: Cleaned, now_ms: int) -> Iterator[None]:
+        base = cleaned.bases[0]
+        log, index, time_index = (segment_path(self.directory, base, suffix) for suffix in (".log", ".index", ".timeindex"))
+        with self._failing():
+            self._files.rename(log + CLEANED, log + SWAP)
+        yield  # from here on it is the new one that counts
+        with self._failing():
+            at = self._slot_of(base)
+            old = self.segments[at : at + len(cleaned.bases)]
+            assert [segment.base_offset for segment in old] == cleaned.bases
+            segment = Segment(self._files, self.directory, base, old[-1].created_ms, self.config.index_interval_bytes, SWAP)
+            segment.adopt(cleaned.offset_index, cleaned.time_index, cleaned.first_timestamp, cleaned.max_timestamp, cleaned.max_timestamp_offset)
+            self.segments[at : at + len(old)] = [segment]
+            self._positions = {self.written_offset: self._written_size}
+            for each in old:
+                each.remove(keep_log=each is old[0])
+                self._retire(each)
+        yield  # nothing in its range can come back beside it
+        with self._failing():
+            self._files.rename(log + SWAP, log)
+            self._files.rename(index + CLEANED, index)
+            self._files.rename(time_index + CLEANED, time_index)
+            segment.settle()
+        yield
+
     # cutting
 
     def _cut_from(self, offset: int) -> int:
         """Batches that reach `offset` or beyond go; returns the new end offset, which is `offset` where a batch begins there. Raises OSError."""
         self.write_staged()
+        self._finish_swap()
         doomed = [segment for segment in self.segments[1:] if segment.base_offset >= offset]
         last = self.segments[-1 - len(doomed)]
         with self._failing():
@@ -323,6 +380,7 @@ class Storage:
     def _restart_at(self, offset: int, now_ms: int) -> None:
         """Every batch goes; the log is empty at `offset`. Raises OSError."""
         self.write_staged()
+        self._finish_swap()
         with self._failing():
             self._lower_recovery_point(0)
             for segment in reversed(self.segments.copy()):
@@ -335,6 +393,9 @@ class Storage:
         """The file stays open: an answer on its way may still read from it."""
         segment.remove()
         self.segments.remove(segment)
+        self._retire(segment)
+
+    def _retire(self, segment: Segment) -> None:
         self._flushes.forget(segment.file)
         self._retired.append(segment.file)
 
@@ -352,7 +413,8 @@ class Storage:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncations += 1
-        if offset < self.recovery_point:
-            self.recovery_point = offset
+        if offset < max(self.recovery_point, self.cleaned_offset):
+            self.recovery_point = min(self.recovery_point, offset)
+            self.cleaned_offset = min(self.cleaned_offset, offset)
             if self.on_recovery_point_lowered:
                 self.on_recovery_point_lowered()

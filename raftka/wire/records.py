@@ -25,6 +25,7 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40  # KIP-534: the base timestamp is when the tombstones of the batch may go
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 NewRecord = tuple[bytes | None, bytes | None, RecordHeaders, int]  # key, value, headers, timestamp (ms)

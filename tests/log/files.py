@@ -1,7 +1,8 @@
 """Files in memory with a power switch: what was not flushed may be lost or torn when it is turned off. For tests of the log alone.
 
 Contents become durable by sync, flush, and replace; names by sync_directory, make_directory and replace. `power_loss` gives the disk as it may
-be found afterwards: of an unsynced file any mix of old and new that a page cache could have written, of unsynced names any subset.
+be found afterwards: of an unsynced file any mix of old and new that a page cache could have written, of unsynced changes of names any that do not
+depend on one that is lost. `power_off_at` is the file call at which the power goes.
 """
 
 import errno
@@ -11,6 +12,10 @@ from random import Random
 from raftka.runtime.door import Buffer, File
 
 PAGE = 64  # bytes that reach the disk together: small, so that tests see many kinds of tears
+
+
+class PowerLoss(BaseException):
+    """Nothing runs any more."""
 
 
 class Inode:
@@ -28,6 +33,7 @@ class MemoryFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         assert not self.closed
+        self.files.call()
         self.files.appends += 1
         data = b"".join(buffers)
         room = self.files.room
@@ -43,9 +49,11 @@ class MemoryFile:
         return bytes(self.inode.data[position : position + size])
 
     def write(self, position: int, data: Buffer) -> None:
+        self.files.call()
         self.inode.data[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
+        self.files.call()
         del self.inode.data[size:]
         self.inode.data += bytes(size - len(self.inode.data))
 
@@ -54,6 +62,7 @@ class MemoryFile:
 
     def sync(self) -> None:
         assert not self.closed
+        self.files.call()
         self.inode.durable = bytearray(self.inode.data)
 
     def close(self) -> None:
@@ -69,12 +78,29 @@ class MemoryFiles:
         self.appends = 0
         self.reads = 0
         self.locked: set[str] = set()
+        self.changes: list[dict[str, Inode | None]] = []  # of names, that may be lost: what stands under them after each
+        self.calls = 0  # that change something
+        self.power_off_at: int | None = None
+
+    def call(self) -> None:
+        self.calls += 1
+        if self.calls == self.power_off_at:
+            raise PowerLoss
+
+    def change(self, names: dict[str, Inode | None]) -> None:
+        self.call()
+        self.changes.append(names)
+        for name, inode in names.items():
+            if inode is None:
+                self.names.pop(name, None)
+            else:
+                self.names[name] = inode
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         if path not in self.names:
             if not create or self.room == 0:
                 raise OSError(errno.ENOSPC if create else errno.ENOENT, "cannot open", path)
-            self.names[path] = Inode()
+            self.change({path: Inode()})
         return MemoryFile(path, self.names[path], self)
 
     def exists(self, path: str) -> bool:
@@ -97,28 +123,35 @@ class MemoryFiles:
     def replace(self, path: str, data: Buffer) -> None:
         if self.room == 0:
             raise OSError(errno.ENOSPC, "no space left", path)
+        self.call()
         inode = Inode()
         inode.data += data
         inode.durable += data
         self.names[path] = self.durable_names[path] = inode
+        for names in self.changes:
+            names.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:
+        if old in self.names:
+            self.change({old: None, new: self.names[old]})
+            return
         for table in (self.names, self.durable_names):  # a directory's rename: durable here, the log does not depend on it
             for name in [name for name in table if name == old or name.startswith(old + "/")]:
                 table[new + name[len(old) :]] = table.pop(name)
         self.directories = {new + name[len(old) :] if name == old or name.startswith(old + "/") else name for name in self.directories}
 
     def sync_directory(self, path: str) -> None:
+        self.call()
         for table, other in (self.names, self.durable_names), (self.durable_names, self.names):
             for name in [name for name in table if name.rpartition("/")[0] == path]:
                 if table is self.names:
                     other[name] = table[name]
                 elif name not in other:
                     del table[name]
+        self.changes = [names for names in self.changes if not any(name.rpartition("/")[0] == path for name in names)]
 
     def remove(self, path: str) -> None:
-        for name in [name for name in self.names if name == path or name.startswith(path + "/")]:
-            del self.names[name]
+        self.change({name: None for name in self.names if name == path or name.startswith(path + "/")})
         self.directories = {name for name in self.directories if name != path and not name.startswith(path + "/")}
 
     def lock(self, path: str) -> Callable[[], None]:
@@ -135,15 +168,23 @@ class MemoryFiles:
     def power_loss(self, random: Random) -> "MemoryFiles":
         after = MemoryFiles()
         after.directories = set(self.directories)
-        for name in sorted({*self.names, *self.durable_names}):
-            old, new = self.durable_names.get(name), self.names.get(name)
-            inode = new if old is new else random.choice([old, new])
-            if inode is not None:
-                found = Inode()
-                found.data = torn(inode, random)
-                found.durable = bytearray(found.data)
-                after.names[name] = after.durable_names[name] = found
+        for name, inode in self._names_left(random).items():
+            found = Inode()
+            found.data = torn(inode, random)
+            found.durable = bytearray(found.data)
+            after.names[name] = after.durable_names[name] = found
         return after
+
+    def _names_left(self, random: Random) -> dict[str, Inode]:
+        left: dict[str, Inode | None] = dict(self.durable_names)
+        lost: set[str] = set()
+        share = random.choice([0.0, 0.2, 0.5, 1.0])
+        for names in self.changes:
+            if random.random() < share or lost & names.keys():
+                lost |= names.keys()
+            else:
+                left |= names
+        return {name: inode for name, inode in left.items() if inode is not None}
 
 
 def torn(inode: Inode, random: Random) -> bytearray:
