@@ -50,6 +50,52 @@ class DeletedTopic(NamedTuple):
     message: str | None
 
 
+class TopicResult(NamedTuple):
+    name: str
+    error: int
+    message: str | None
+
+
+class PartitionResult(NamedTuple):
+    partition: int
+    error: int
+    message: str | None
+
+
+class TopicResults(NamedTuple):
+    name: str
+    partitions: tuple[PartitionResult, ...]
+
+
+class OngoingPartition(NamedTuple):
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class OngoingTopic(NamedTuple):
+    name: str
+    partitions: tuple[OngoingPartition, ...]
+
+
+class QuorumReplica(NamedTuple):
+    node_id: int
+    log_end_offset: int
+    last_fetch_ms: int  # wall clock of the controller; -1: not heard of
+    last_caught_up_ms: int
+
+
+class QuorumState(NamedTuple):
+    """As the one that leads it sees it."""
+
+    leader: int
+    term: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+
 class ProducerIdBlock(NamedTuple):
     first: int
     size: int
@@ -71,6 +117,33 @@ class NewTopic(NamedTuple):
     replication_factor: int = -1
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (partition, replicas in order of preference)
     configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class MorePartitions(NamedTuple):
+    name: str
+    total: int  # of all partitions, those that are there included
+    assignments: tuple[tuple[int, ...], ...] | None = None  # of each new one; None: the controller places them
+
+
+class TopicPartitions(NamedTuple):
+    name: str
+    partitions: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    partition: int
+    replicas: tuple[int, ...] | None  # None: call off what is under way
+
+
+class MovedTopic(NamedTuple):
+    name: str
+    partitions: tuple[Move, ...]
+
+
+class FeatureUpdate(NamedTuple):
+    name: str
+    level: int  # 0: not finalized any more
+    upgrade_type: int  # 1 upgrade, 2 safe downgrade, 3 unsafe downgrade
 
 
 class DoomedTopic(NamedTuple):
@@ -138,6 +211,45 @@ class DeleteTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+    REPLY: ClassVar[Any] = tuple[TopicResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    election_type: int  # 0 preferred, 1 unclean
+    topics: tuple[TopicPartitions, ...] | None = None  # None: all
+    REPLY: ClassVar[Any] = tuple[TopicResults, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignments:
+    topics: tuple[MovedTopic, ...]
+    allow_replication_factor_change: bool = True
+    REPLY: ClassVar[Any] = tuple[TopicResults, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListReassignments:
+    topics: tuple[TopicPartitions, ...] | None = None  # None: all
+    REPLY: ClassVar[Any] = tuple[OngoingTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+    REPLY: ClassVar[Any] = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorum:
+    REPLY: ClassVar[Any] = QuorumState
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
@@ -154,9 +266,10 @@ class WriteExtension:
     REPLY: ClassVar[Any] = int  # the offset of the write
 
 
-Command = (
-    RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | AlterPartition | CreateTopics | DeleteTopics | AllocateProducerIds | WriteExtension
+Administration = (
+    CreateTopics | DeleteTopics | CreatePartitions | ElectLeaders | AlterReassignments | ListReassignments | UpdateFeatures | DescribeQuorum
 )
+Command = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | AlterPartition | AllocateProducerIds | WriteExtension | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 

@@ -13,23 +13,33 @@ from typing import Any
 
 from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
 from raftka.metadata.commands import (
+    Administration,
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignments,
     BrokerLost,
     Command,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DescribeQuorum,
+    ElectLeaders,
     Heartbeat,
     HeartbeatAnswer,
+    ListReassignments,
     ProducerIdBlock,
     RegisterBroker,
     Registered,
     UnregisterBroker,
+    UpdateFeatures,
     WriteExtension,
 )
+from raftka.metadata.elections import elect_leaders
 from raftka.metadata.extension import write
+from raftka.metadata.features import LEVEL, METADATA_VERSION, update_features
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
+from raftka.metadata.reassignments import alter_reassignments, list_reassignments
 from raftka.metadata.records import (
     BrokerFenced,
     BrokerRegistered,
@@ -45,12 +55,13 @@ from raftka.metadata.records import (
     TopicDeleted,
 )
 from raftka.metadata.settings import NodeSettings, TopicConfigs
-from raftka.metadata.topics import TopicCreation, TopicNames, delete_topics
+from raftka.metadata.topics import TopicCreation, TopicNames, create_partitions, delete_topics
 from raftka.wire.errors import Code, KafkaError
 
-METADATA_VERSION = 30  # Kafka 4.3's level of metadata.version
 PRODUCER_IDS = 1000  # one block, as Kafka's
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
+REBALANCE_PAUSE_S = 1.0
+RECORDS_AT_ONCE = 10_000  # that one request may cause, as Kafka's
 BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -112,6 +123,31 @@ class Controller:
                 return Outcome(() if broker.fenced else self._gone([broker]))
             case WriteExtension():
                 return Outcome(*write(self.image, command, context.next_offset))
+            case _:
+                return self._administer(command, context)
+
+    def _administer(self, command: Administration, context: Context) -> Outcome:
+        match command:
+            case CreateTopics():
+                creation = TopicCreation(self.image, self._names, self.settings, context.random)
+                reply = creation.run(command)
+                return Outcome(() if command.validate_only else creation.records, reply)
+            case DeleteTopics():
+                return Outcome(*delete_topics(self.image, command, self.settings))
+            case CreatePartitions():
+                records, answers = create_partitions(self.image, command, context.random)
+                return Outcome(() if command.validate_only else records, answers)
+            case ElectLeaders():
+                return Outcome(*elect_leaders(self.image, command, RECORDS_AT_ONCE))
+            case AlterReassignments():
+                return Outcome(*alter_reassignments(self.image, command, self._unclean_allowed, RECORDS_AT_ONCE))
+            case ListReassignments():
+                return Outcome(reply=list_reassignments(self.image, command))
+            case UpdateFeatures():
+                updated = update_features(self.image, command, self.settings.node_id)
+                return Outcome(() if command.validate_only else updated)
+            case DescribeQuorum():
+                raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         before = self.image
@@ -135,14 +171,19 @@ class Controller:
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
-            return Outcome([ClusterFormed(new_cluster_id(context.random)), FeatureLevelSet("metadata.version", METADATA_VERSION)])
+            return Outcome([ClusterFormed(new_cluster_id(context.random)), FeatureLevelSet(METADATA_VERSION, LEVEL)])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return Outcome(self._gone(silent))
         if context.now >= self._rebalance_at:
-            self._rebalance_at = context.now + self._rebalance_every
-            return Outcome(to_preferred(self.image, REBALANCED_AT_ONCE))
+            return self._rebalance(context.now)
         return Outcome()
+
+    def _rebalance(self, now: float) -> Outcome:
+        """As many as go into one batch; the rest a moment later, so that brokers are not asked to move everything at once."""
+        records = to_preferred(self.image, REBALANCED_AT_ONCE)
+        self._rebalance_at = now + (self._rebalance_every if len(records) < REBALANCED_AT_ONCE else REBALANCE_PAUSE_S)
+        return Outcome(records)
 
     def _register(self, command: RegisterBroker, context: Context) -> Outcome:
         check_registration(command, self.image, self.sessions, context.now)
@@ -217,9 +258,12 @@ class Controller:
         def unclean(topic: str, isr: Replicas) -> bool:
             if any(self.image.alive(each) for each in isr if each not in gone):
                 return False
-            return self._configs.of(self.image, topic).unclean_leader_election
+            return self._unclean_allowed(topic)
 
         return unclean
+
+    def _unclean_allowed(self, topic: str) -> bool:
+        return self._configs.of(self.image, topic).unclean_leader_election
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
         current(self.image, command.broker_id, command.broker_epoch)

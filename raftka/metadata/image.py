@@ -24,6 +24,7 @@ from raftka.metadata.records import (
     FeatureLevelSet,
     NoOp,
     PartitionChanged,
+    PartitionsAdded,
     ProducerIdsAllocated,
     Record,
     Replicas,
@@ -33,7 +34,7 @@ from raftka.metadata.records import (
     decode_batch,
 )
 
-SNAPSHOT_VERSION = 0
+SNAPSHOT_VERSION = 1  # 1: partitions with adding and removing replicas
 NO_LEADER = -1
 TOPIC, BROKER = 2, 4  # Kafka's config resource types
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -75,6 +76,8 @@ class PartitionImage(NamedTuple):
     leader: int  # -1: none
     leader_epoch: int
     partition_epoch: int
+    adding: Replicas = ()  # of `replicas`: not there before the reassignment that is under way (KIP-455)
+    removing: Replicas = ()  # of `replicas`: not there any more when it is complete
 
 
 class TopicImage(NamedTuple):
@@ -224,6 +227,8 @@ class _Draft:
                 self._partition_changed(record)
             case TopicCreated():
                 self._topic_created(record)
+            case PartitionsAdded():
+                self._partitions_added(record)
             case TopicDeleted(topic_id):
                 self._topic_deleted(topic_id)
             case BrokerRegistered():
@@ -267,7 +272,7 @@ class _Draft:
         if topic is None:
             return
         del self._own("topic_ids")[topic.name]
-        self.changed["partition_count"] = self._now("partition_count") - len(topic.partitions)
+        self.changed["partition_count"] = self._now("partition_count") - len(self.partitions.get(topic_id, topic.partitions))
         if (TOPIC, topic.name) in self._now("configs"):
             del self._own("configs")[TOPIC, topic.name]
             self.delta.configs_changed.add((TOPIC, topic.name))
@@ -281,11 +286,27 @@ class _Draft:
         partitions = self._partitions_of(record.topic_id)
         if not 0 <= record.partition < len(partitions):
             return
-        replicas = partitions[record.partition].replicas if record.replicas is None else record.replicas
-        now = PartitionImage(replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch)
-        partitions[record.partition] = now
+        was = partitions[record.partition]
+        partitions[record.partition] = PartitionImage(
+            was.replicas if record.replicas is None else record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            was.adding if record.adding is None else record.adding,
+            was.removing if record.removing is None else record.removing,
+        )
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed.append((record.topic_id, record.partition))
+
+    def _partitions_added(self, record: PartitionsAdded) -> None:
+        partitions = self._partitions_of(record.topic_id)
+        if not partitions or len(partitions) != record.first:
+            return
+        partitions += [PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions]
+        self.changed["partition_count"] = self._now("partition_count") + len(record.partitions)
+        self.delta.topics_changed.add(record.topic_id)
+        self.delta.partitions_changed += [(record.topic_id, index) for index in range(record.first, len(partitions))]
 
     def _partitions_of(self, topic_id: bytes) -> list[PartitionImage]:
         if topic_id not in self.partitions:

@@ -5,6 +5,7 @@ lead; nobody else may, unless the topic allows unclean election. Knows no time a
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -32,19 +33,37 @@ def settle(topic: str, partition: PartitionImage, alive: Alive, unclean: Unclean
         isr = (leader,)
     if leader == partition.leader and isr == partition.isr:
         return partition
-    return _moved(partition, leader, isr)
+    return moved(partition, partition._replace(leader=leader, isr=isr))
 
 
-def _moved(partition: PartitionImage, leader: int, isr: Replicas) -> PartitionImage:
-    leader_epoch = partition.leader_epoch + (leader != partition.leader)
-    return PartitionImage(partition.replicas, isr, leader, leader_epoch, partition.partition_epoch + 1)
+def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
+    """`after` with its epochs, and without the reassignment that it completes.
+
+    The leader epoch moves too when a replica goes for good: should it come back before it has noticed, it removes a log that its fetches have
+    told of. None of these is answered then, because they name the epoch before.
+    """
+    after = _completed(after)
+    gone = not set(before.replicas) <= set(after.replicas)
+    epoch = before.leader_epoch + (gone or after.leader != before.leader)
+    return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
+
+
+def _completed(partition: PartitionImage) -> PartitionImage:
+    """A reassignment is complete when all that it adds are in the ISR: then what it removes goes. Not without a leader: who lives is unknown."""
+    adding, removing = partition.adding, partition.removing
+    isr = tuple([each for each in partition.isr if each not in removing])
+    if not (adding or removing) or partition.leader == NO_LEADER or not isr or not set(adding) <= set(isr):
+        return partition
+    replicas = tuple([each for each in partition.replicas if each not in removing])
+    leader = partition.leader if partition.leader in isr else next(each for each in replicas if each in isr)
+    return partition._replace(replicas=replicas, isr=isr, leader=leader, adding=(), removing=())
 
 
 def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean, lost: Collection[int] = ()) -> list[Record]:
     """What changes in all partitions when these brokers are not alive any more, or have lost their disk."""
     moved = frozenset(gone)
     return [
-        changed(topic.topic_id, index, after)
+        changed(topic.topic_id, index, before, after)
         for topic in image.topics.values()
         for index, before in enumerate(topic.partitions)
         if not moved.isdisjoint(before.isr)
@@ -55,7 +74,7 @@ def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean
 def when_back(image: MetadataImage, back: int, alive: Alive, unclean: Unclean) -> list[Record]:
     """What changes when this broker is alive again: partitions without a leader may get one. Into an ISR only a leader brings it back."""
     return [
-        changed(topic.topic_id, index, after)
+        changed(topic.topic_id, index, before, after)
         for topic in image.topics.values()
         for index, before in enumerate(topic.partitions)
         if before.leader == NO_LEADER and back in before.replicas
@@ -73,12 +92,15 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
                 continue
             if len(records) == most:
                 return records
-            records.append(changed(topic.topic_id, index, _moved(partition, first, partition.isr)))
+            records.append(changed(topic.topic_id, index, partition, moved(partition, partition._replace(leader=first))))
     return records
 
 
-def changed(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionChanged:
-    return PartitionChanged(topic_id, index, partition.leader, partition.leader_epoch, partition.isr, partition.partition_epoch)
+def changed(topic_id: bytes, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChanged:
+    now = PartitionChanged(topic_id, index, after.leader, after.leader_epoch, after.isr, after.partition_epoch)
+    if (before.replicas, before.adding, before.removing) == (after.replicas, after.adding, after.removing):
+        return now
+    return replace(now, replicas=after.replicas, adding=after.adding, removing=after.removing)
 
 
 def alter(image: MetadataImage, command: AlterPartition) -> tuple[list[Record], tuple[AlteredPartition, ...]]:
@@ -94,10 +116,17 @@ def alter(image: MetadataImage, command: AlterPartition) -> tuple[list[Record], 
         except KafkaError as error:
             answers.append(_answer(change, error.code, before))
             continue
-        if after is not before:
-            records.append(changed(*key, after))
-        answers.append(_answer(change, Code.NONE, after))
+        if before is not None and after is not before:
+            records.append(changed(*key, before, after))
+        answers.append(_answer(change, _told(change, command.broker_id, after), after))
     return records, tuple(answers)
+
+
+def _told(change: Change, leader: int, now: PartitionImage) -> Code:
+    """Whom the change has made no leader any more, or the leader of another epoch, must take it from the metadata."""
+    if now.leader != leader:
+        return Code.NEW_LEADER_ELECTED
+    return Code.NONE if now.leader_epoch == change.leader_epoch else Code.FENCED_LEADER_EPOCH
 
 
 def _answer(change: Change, code: Code, now: PartitionImage | None) -> AlteredPartition:
@@ -123,7 +152,7 @@ def _altered(image: MetadataImage, partition: PartitionImage | None, change: Cha
         raise KafkaError(Code.INVALID_REQUEST)
     if not all(_eligible(image, *member) for member in change.new_isr):
         raise KafkaError(Code.INELIGIBLE_REPLICA)
-    return partition if isr == partition.isr else _moved(partition, leader, isr)
+    return partition if isr == partition.isr else moved(partition, partition._replace(isr=isr))
 
 
 def _eligible(image: MetadataImage, broker_id: int, epoch: int) -> bool:

@@ -10,12 +10,13 @@ from random import Random
 Place = tuple[int, str | None]  # (broker id, rack)
 
 
-def place(partitions: int, replication_factor: int, brokers: Sequence[Place], random: Random) -> list[tuple[int, ...]]:
-    """The replicas of each partition in order of preference. There must be as many brokers as replicas."""
-    assert 0 < replication_factor <= len(brokers)
-    ring = _by_racks(brokers)
+def place(partitions: int, replication_factor: int, brokers: Sequence[Place], random: Random, fenced: Sequence[Place] = ()) -> list[tuple[int, ...]]:
+    """The replicas of each partition in order of preference. Who is fenced is never the first, and taken only where a rack or the number needs it."""
+    assert 0 < replication_factor <= len(brokers) + len(fenced)
+    assert brokers
+    ring, behind = _by_racks(brokers), _by_racks(fenced)
     start, shift = random.randrange(len(ring)), random.randrange(len(ring))
-    return [_replicas(ring, start + each, shift + each // len(ring), replication_factor) for each in range(partitions)]
+    return [_replicas(ring, behind, start + each, shift + each // len(ring), replication_factor) for each in range(partitions)]
 
 
 def _by_racks(brokers: Sequence[Place]) -> list[Place]:
@@ -28,9 +29,10 @@ def _by_racks(brokers: Sequence[Place]) -> list[Place]:
     return [(broker_id, rack) for _, _, broker_id, rack in sorted(keyed)]
 
 
-def _replicas(ring: list[Place], first: int, shift: int, count: int) -> tuple[int, ...]:
+def _replicas(ring: list[Place], behind: list[Place], first: int, shift: int, count: int) -> tuple[int, ...]:
     leader = ring[first % len(ring)]
     others = [ring[(first + 1 + (shift + each) % (len(ring) - 1)) % len(ring)] for each in range(len(ring) - 1)]
+    others += [behind[(first + each) % len(behind)] for each in range(len(behind))]
     racks = {leader[1]}
     chosen, rest = [leader[0]], []
     for broker_id, rack in others:

@@ -102,14 +102,16 @@ class PartitionChanged:
     """The partition as it is from now on; what is None stays."""
 
     KIND: ClassVar[int] = 21
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     topic_id: bytes
     partition: int
     leader: int  # -1: none
-    leader_epoch: int  # moves with the leader
+    leader_epoch: int  # moves with the leader, and when a replica goes for good
     isr: Replicas
     partition_epoch: int  # moves with every change
     replicas: Replicas | None = None
+    adding: Replicas | None = None  # from version 1 on: a reassignment under way (KIP-455)
+    removing: Replicas | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,17 @@ class TopicDeleted:
     KIND: ClassVar[int] = 22
     VERSION: ClassVar[int] = 0
     topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """Behind those that the topic has."""
+
+    KIND: ClassVar[int] = 23
+    VERSION: ClassVar[int] = 0
+    topic_id: bytes
+    first: int  # index of the first new one: as many as there were
+    partitions: tuple[tuple[Replicas, Replicas, int], ...]  # as in TopicCreated
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +182,7 @@ Record = (
     | TopicCreated
     | PartitionChanged
     | TopicDeleted
+    | PartitionsAdded
     | ConfigSet
     | ProducerIdsAllocated
     | ExtensionPut

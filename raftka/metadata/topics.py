@@ -1,4 +1,4 @@
-"""Creating and deleting topics: every check of CreateTopics and DeleteTopics in Kafka's order, and the records that follow. Knows no time.
+"""Creating, growing and deleting topics: every check of these requests in Kafka's order, and the records that follow. Knows no time.
 
 Each topic is answered for itself; one that is refused does not spoil the others. All that are granted become one atomic batch.
 """
@@ -8,10 +8,20 @@ from collections import Counter
 from random import Random
 
 from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS, LimitExceeded
-from raftka.metadata.commands import CreatedTopic, CreateTopics, DeletedTopic, DeleteTopics, DoomedTopic, NewTopic
+from raftka.metadata.assignment import NewPartition, assigned, bad_assignment, check_assigned, choose
+from raftka.metadata.commands import (
+    CreatedTopic,
+    CreatePartitions,
+    CreateTopics,
+    DeletedTopic,
+    DeleteTopics,
+    DoomedTopic,
+    MorePartitions,
+    NewTopic,
+    TopicResult,
+)
 from raftka.metadata.image import TOPIC, MetadataImage, TopicImage
-from raftka.metadata.placement import place
-from raftka.metadata.records import ConfigSet, Record, Replicas, TopicCreated, TopicDeleted
+from raftka.metadata.records import ConfigSet, PartitionsAdded, Record, TopicCreated, TopicDeleted
 from raftka.metadata.settings import NodeSettings, SettingError, check_topic_configs
 from raftka.wire.errors import Code, KafkaError
 
@@ -19,7 +29,7 @@ NO_ID = bytes(16)
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
 
-Partitions = tuple[tuple[Replicas, Replicas, int], ...]  # (replicas, isr, leader)
+Partitions = tuple[NewPartition, ...]
 
 
 class TopicNames:
@@ -62,7 +72,7 @@ class TopicCreation:
             try:
                 if times[topic.name] > 1:
                     raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-                _check_limit(PARTITIONS_OF_REQUEST.value, asked, "Excessively large number of partitions per request.")
+                check_limit(PARTITIONS_OF_REQUEST.value, asked, "Excessively large number of partitions per request.")
                 answers[topic.name] = self._create(topic)
             except KafkaError as error:
                 answers[topic.name] = CreatedTopic(topic.name, NO_ID, int(error.code), error.message)
@@ -99,8 +109,8 @@ class TopicCreation:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _check_room(self, partitions: int) -> None:
-        _check_limit(TOPICS.value, self.topics + 1, str(LimitExceeded(TOPICS, self.topics + 1)))
-        _check_limit(PARTITIONS.value, self.partitions + partitions, str(LimitExceeded(PARTITIONS, self.partitions + partitions)))
+        check_limit(TOPICS.value, self.topics + 1, str(LimitExceeded(TOPICS, self.topics + 1)))
+        check_limit(PARTITIONS.value, self.partitions + partitions, str(LimitExceeded(PARTITIONS, self.partitions + partitions)))
 
     def _placed(self, topic: NewTopic) -> Partitions:
         factor = self.settings["default.replication.factor"] if topic.replication_factor == -1 else topic.replication_factor
@@ -109,14 +119,7 @@ class TopicCreation:
             raise KafkaError(Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value.")
         if count <= 0:
             raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-        brokers = [(broker.broker_id, broker.rack) for broker in self.image.brokers.values() if broker.alive]
-        if factor > len(brokers):
-            raise KafkaError(
-                Code.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be reached "
-                f"because only {len(brokers)} broker(s) are alive.",
-            )
-        return tuple((replicas, replicas, replicas[0]) for replicas in place(count, factor, brokers, self.random))
+        return choose(self.image, count, factor, self.random)
 
     def _assigned(self, topic: NewTopic) -> Partitions:
         given = "A manual partition assignment was specified, but"
@@ -126,37 +129,59 @@ class TopicCreation:
             raise KafkaError(Code.INVALID_REQUEST, f"{given} numPartitions was not set to -1.")
         assignments = dict(topic.assignments)
         if len(assignments) < len(topic.assignments):
-            raise _bad_assignment("a partition is assigned more than once")
+            raise bad_assignment("a partition is assigned more than once")
         factor = len(topic.assignments[0][1])
-        partitions = {index: self._assigned_partition(index, replicas, factor) for index, replicas in topic.assignments}
+        for _, replicas in topic.assignments:
+            check_assigned(self.image, replicas, factor)
         if sorted(assignments) != list(range(len(assignments))):
-            raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
-        return tuple(partitions[index] for index in range(len(partitions)))
-
-    def _assigned_partition(self, index: int, replicas: Replicas, factor: int) -> tuple[Replicas, Replicas, int]:
-        includes = "The manual partition assignment includes"
-        if not replicas:
-            raise _bad_assignment(f"{includes} an empty replica list.")
-        for position, broker_id in enumerate(replicas):
-            if broker_id not in self.image.brokers:
-                raise _bad_assignment(f"{includes} broker {broker_id}, but no such broker is registered.")
-            if broker_id in replicas[:position]:
-                raise _bad_assignment(f"{includes} the broker {broker_id} more than once.")
-        if len(replicas) != factor:
-            raise _bad_assignment(f"{includes} a partition with {len(replicas)} replica(s), but the first one has {factor}.")
-        isr = tuple(each for each in replicas if self.image.alive(each))
-        if not isr:
-            raise _bad_assignment(f"All brokers of the manual assignment of partition {index} are fenced or in controlled shutdown.")
-        return replicas, isr, isr[0]
+            raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        return assigned(self.image, [assignments[index] for index in range(len(assignments))], 0, factor)
 
 
-def _check_limit(most: int, asked: int, message: str) -> None:
+def create_partitions(image: MetadataImage, command: CreatePartitions, random: Random) -> tuple[list[Record], tuple[TopicResult, ...]]:
+    """Records, and one answer for each topic that was named; one named twice is refused, once."""
+    times = Counter(topic.name for topic in command.topics)
+    records: list[Record] = []
+    answers: dict[str, TopicResult] = {}
+    partitions = image.partition_count
+    for topic in command.topics:
+        try:
+            if times[topic.name] > 1:
+                raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
+            added = _more_partitions(image, topic, partitions, random)
+            records.append(added)
+            partitions += len(added.partitions)
+            answers[topic.name] = TopicResult(topic.name, 0, None)
+        except KafkaError as error:
+            answers[topic.name] = TopicResult(topic.name, int(error.code), error.message)
+    return records, tuple(answers.values())
+
+
+def _more_partitions(image: MetadataImage, asked: MorePartitions, partitions: int, random: Random) -> PartitionsAdded:
+    topic = image.topic_named(asked.name)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    there = len(topic.partitions)
+    more = asked.total - there
+    if more == 0:
+        raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {there} partition(s).")
+    if more < 0:
+        text = f"The topic {asked.name} currently has {there} partition(s); {asked.total} would not be an increase."
+        raise KafkaError(Code.INVALID_PARTITIONS, text)
+    if asked.assignments is not None and len(asked.assignments) != more:
+        text = f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified."
+        raise bad_assignment(text)
+    check_limit(PARTITIONS_OF_REQUEST.value, more, "Excessively large number of partitions per request.")
+    check_limit(PARTITIONS.value, partitions + more, str(LimitExceeded(PARTITIONS, partitions + more)))
+    factor = len(topic.partitions[0].replicas)
+    if asked.assignments is not None:
+        return PartitionsAdded(topic.topic_id, there, assigned(image, asked.assignments, there, factor))
+    return PartitionsAdded(topic.topic_id, there, choose(image, more, factor, random))
+
+
+def check_limit(most: int, asked: int, message: str) -> None:
     if asked > most:
         raise KafkaError(Code.POLICY_VIOLATION, message)
-
-
-def _bad_assignment(message: str) -> KafkaError:
-    return KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def check_topic_name(name: str) -> None:

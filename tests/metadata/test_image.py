@@ -18,6 +18,7 @@ from raftka.metadata.records import (
     FeatureLevelSet,
     NoOp,
     PartitionChanged,
+    PartitionsAdded,
     ProducerIdsAllocated,
     Record,
     TopicCreated,
@@ -151,6 +152,44 @@ def test_the_delta_of_a_created_topic_has_all_its_partitions() -> None:
     assert delta.cluster_formed
 
 
+def test_added_partitions_come_behind_those_that_are_there() -> None:
+    before = image_of([TWO_PARTITIONS])
+
+    image, delta = before.apply(2, [PartitionsAdded(A, 2, (((3, 1), (3,), 3),))])
+
+    assert image.topics[A].partitions[2] == PartitionImage((3, 1), (3,), 3, 0, 0)
+    assert image.topics[A].partitions[:2] == before.topics[A].partitions
+    assert (image.partition_count, delta.topics_changed, delta.partitions_changed) == (3, {A}, [(A, 2)])
+
+
+def test_a_topic_that_grows_and_is_deleted_in_one_batch_leaves_nothing() -> None:
+    image, delta = image_of([TWO_PARTITIONS]).apply(2, [PartitionsAdded(A, 2, (((3, 1), (3,), 3),)), TopicDeleted(A)])
+
+    assert (image.partition_count, list(delta.topics_deleted), delta.partitions_changed) == (0, [A], [])
+
+
+def test_a_reassignment_stays_until_a_record_says_otherwise() -> None:
+    under_way = PartitionChanged(A, 0, 1, 0, (1,), 1, (3, 1), (3,), (1,))
+    image = image_of([TWO_PARTITIONS, under_way], [PartitionChanged(A, 0, 1, 0, (1, 3), 2)])
+
+    assert image.topics[A].partitions[0] == PartitionImage((3, 1), (1, 3), 1, 0, 2, (3,), (1,))
+    done, _ = image.apply(3, [PartitionChanged(A, 0, 3, 1, (3,), 3, (3,), (), ())])
+    assert done.topics[A].partitions[0] == PartitionImage((3,), (3,), 3, 1, 3)
+
+
+def test_what_was_written_before_there_were_reassignments_is_read() -> None:
+    import msgpack
+
+    image = image_of([TWO_PARTITIONS])
+    version, offset, cluster_id, features, brokers, topics, *rest = msgpack.unpackb(image.to_snapshot(), use_list=False)
+    old = tuple((name, topic_id, tuple(partition[:5] for partition in partitions)) for name, topic_id, partitions in topics)
+
+    assert version == 1
+    assert MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest))) == image
+    row = (PartitionChanged.KIND, 0, (A, 0, 1, 0, (1,), 1, None))
+    assert image.apply_entry(2, msgpack.packb((2, [row])))[0].topics[A].partitions[0].partition_epoch == 1
+
+
 def test_a_topic_created_and_deleted_in_one_batch_was_never_there() -> None:
     changed = PartitionChanged(A, 0, 2, 1, (2,), 1)
     image, delta = MetadataImage().apply(1, [TWO_PARTITIONS, changed, TopicDeleted(A), changed])
@@ -167,6 +206,9 @@ def test_a_topic_created_and_deleted_in_one_batch_was_never_there() -> None:
         TopicCreated("b", A, ()),
         PartitionChanged(B, 0, 1, 1, (1,), 1),
         PartitionChanged(A, 9, 1, 1, (1,), 1),
+        PartitionsAdded(A, 1, (((1,), (1,), 1),)),
+        PartitionsAdded(A, 3, (((1,), (1,), 1),)),
+        PartitionsAdded(B, 0, (((1,), (1,), 1),)),
         TopicDeleted(B),
     ],
 )
@@ -228,6 +270,8 @@ class Records:
             BrokerUnregistered(broker, epoch),
             TopicCreated(topic.decode()[:1] + str(random.randint(0, 1)), topic, tuple(((1, 2, 3), isr, 1) for _ in range(random.randint(1, 3)))),
             PartitionChanged(topic, random.randint(0, 2), 1, epoch, isr, epoch, random.choice([None, (3, 2, 1)])),
+            PartitionChanged(topic, random.randint(0, 2), 1, epoch, isr, epoch, (1, 2, 3), random.choice([(), (1,)]), random.choice([(), (2, 3)])),
+            PartitionsAdded(topic, random.randint(1, 4), tuple(((1, 2, 3), isr, 1) for _ in range(random.randint(1, 2)))),
             TopicDeleted(topic),
             ConfigSet(random.choice([TOPIC, BROKER]), random.choice(["A0", "1", ""]), random.choice("xy"), random.choice([None, "1", ""])),
             ProducerIdsAllocated(broker, epoch, epoch * 1000),

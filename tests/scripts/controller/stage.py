@@ -7,23 +7,35 @@ from typing import Any
 from raftka.metadata.commands import (
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignments,
     BrokerLost,
     Change,
     Command,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DoomedTopic,
+    ElectLeaders,
+    FeatureUpdate,
     Heartbeat,
+    ListReassignments,
+    MorePartitions,
+    Move,
+    MovedTopic,
     NewTopic,
+    OngoingTopic,
     RegisterBroker,
+    TopicPartitions,
+    TopicResults,
     UnregisterBroker,
+    UpdateFeatures,
     WriteExtension,
     from_wire,
     to_wire,
 )
 from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.image import MetadataImage, PartitionImage
-from raftka.metadata.records import ConfigSet, PartitionChanged, Record, TopicCreated, TopicDeleted, decode_batch, encode_batch
+from raftka.metadata.records import ConfigSet, PartitionChanged, PartitionsAdded, Record, TopicCreated, TopicDeleted, decode_batch, encode_batch
 from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code, KafkaError
 from tests.scenario import Words
@@ -160,6 +172,40 @@ class ControllerStage:
             return DoomedTopic()
         return DoomedTopic(None if how == "id-of" else name, self.ids.get(name, b"?" * 16) if how else None)
 
+    def do_more(self, words: Words) -> Iterator[str]:
+        """`more t u partitions=4`, or `more t partitions=3 assign=1,2;2,1`; `assign=none`: an empty list."""
+        given = words.get("assign")
+        assignments = tuple(_numbers(each) for each in given.split(";")) if given not in ("", "none") else () if given else None
+        topics = tuple(MorePartitions(name, words.number("partitions"), assignments) for name in words.bare if name != "validate-only")
+        yield from self._decide(CreatePartitions(topics, words.flag("validate-only")))
+
+    def do_elect(self, words: Words) -> Iterator[str]:
+        """`elect t-0 t-1 type=1`; without a partition: all."""
+        by_topic: dict[str, list[int]] = {}
+        for name, _, index in (each.rpartition("-") for each in words.bare):
+            by_topic.setdefault(name, []).append(int(index))
+        topics = tuple(TopicPartitions(name, tuple(indexes)) for name, indexes in by_topic.items()) or None
+        yield from self._decide(ElectLeaders(words.number("type", 0), topics))
+
+    def do_reassign(self, words: Words) -> Iterator[str]:
+        """`reassign t-0=2,3 t-1=cancel t-2=`; `same-factor`: the number of replicas must not change."""
+        by_topic: dict[str, list[Move]] = {}
+        for name, _, index in (each.rpartition("-") for each in words.named):
+            target = words[f"{name}-{index}"]
+            by_topic.setdefault(name, []).append(Move(int(index), None if target == "cancel" else _numbers(target)))
+        topics = tuple(MovedTopic(name, tuple(moves)) for name, moves in by_topic.items())
+        yield from self._decide(AlterReassignments(topics, not words.flag("same-factor")))
+
+    def do_reassignments(self, words: Words) -> Iterator[str]:
+        """`reassignments t-0 nosuch-7`; without a partition: all."""
+        named = [each.rpartition("-") for each in words.bare]
+        yield from self._decide(ListReassignments(tuple(TopicPartitions(name, (int(index),)) for name, _, index in named) or None))
+
+    def do_features(self, words: Words) -> Iterator[str]:
+        """`features metadata.version=30 type=1`."""
+        updates = tuple(FeatureUpdate(name, int(words[name]), words.number("type", 1)) for name in words.named if name != "type")
+        yield from self._decide(UpdateFeatures(updates, words.flag("validate-only")))
+
     def do_producer_ids(self, words: Words) -> Iterator[str]:
         broker_id = words.number("broker")
         yield from self._decide(AllocateProducerIds(broker_id, words.number("epoch", self._epoch(broker_id))))
@@ -220,13 +266,14 @@ class ControllerStage:
     def _fields(self, record: Record, before: MetadataImage) -> str:
         match record:
             case TopicCreated(name, _, partitions):
-                return " ".join(
-                    [name, *(f"{','.join(map(str, replicas))}/{','.join(map(str, isr))}/{leader}" for replicas, isr, leader in partitions)]
-                )
+                return " ".join([name, *map(_new_partition, partitions)])
+            case PartitionsAdded(topic_id, first, partitions):
+                return " ".join([self.image.topics[topic_id].name, f"from={first}", *map(_new_partition, partitions)])
             case PartitionChanged(topic_id, index):
                 now = self.image.partition(topic_id, index)
                 assert now is not None
-                return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}"
+                replicas = f" replicas={','.join(map(str, now.replicas))}" if record.replicas is not None and not (now.adding or now.removing) else ""
+                return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}{replicas}"
             case TopicDeleted(topic_id):
                 return before.topics[topic_id].name
             case ConfigSet(_, resource, name, value):
@@ -241,7 +288,15 @@ class ControllerStage:
             yield f"reply {self._named(reply)}"
         else:
             for each in reply:
-                yield f"reply {self._named(each)}"
+                for line in self._results(each):
+                    yield f"reply {line}"
+
+    def _results(self, reply: Any) -> Iterator[str]:
+        if isinstance(reply, TopicResults | OngoingTopic):
+            parts = [f"{reply.name}-{each.partition} {self._named(each._replace(partition=-1))}" for each in reply.partitions]
+            yield from parts or [f"{reply.name} -"]
+        else:
+            yield self._named(reply)
 
     def _named(self, reply: Any) -> str:
         parts = []
@@ -273,9 +328,25 @@ def _assignment(text: str) -> tuple[int, tuple[int, ...]]:
     return int(index), tuple(int(each) for each in replicas.split(",") if each)
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(",") if each)
+
+
+def _new_partition(partition: tuple[Any, ...]) -> str:
+    replicas, isr, leader = partition
+    return f"{','.join(map(str, replicas))}/{','.join(map(str, isr))}/{leader}"
+
+
 def _partition(partition: PartitionImage) -> str:
+    """The replicas only while they are to be others."""
     isr = ",".join(map(str, partition.isr)) or "-"
-    return f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} partition-epoch={partition.partition_epoch}"
+    now = f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} partition-epoch={partition.partition_epoch}"
+    return f"{now} {_under_way(partition)}" if partition.adding or partition.removing else now
+
+
+def _under_way(partition: PartitionImage) -> str:
+    parts = (("replicas", partition.replicas), ("adding", partition.adding), ("removing", partition.removing))
+    return " ".join(f"{name}={','.join(map(str, value)) or '-'}" for name, value in parts)
 
 
 def _text(value: Any) -> str:

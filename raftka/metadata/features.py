@@ -1,0 +1,53 @@
+"""UpdateFeatures (57): the one feature here is metadata.version, and its one level. Knows no handler and no other feature."""
+
+from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
+from raftka.metadata.image import MetadataImage
+from raftka.metadata.records import FeatureLevelSet, Record
+from raftka.wire.errors import Code, KafkaError
+
+METADATA_VERSION = "metadata.version"
+LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
+SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL)}
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+FAILED = "The update failed for all features since the following feature had an error: "
+
+
+def update_features(image: MetadataImage, command: UpdateFeatures, node_id: int) -> list[Record]:
+    """All of them or none. Raises INVALID_UPDATE_VERSION with Kafka's words."""
+    records: list[Record] = []
+    for update in command.updates:
+        level = image.features.get(update.name, 0)
+        wrong = _wrong(update, level, node_id)
+        if wrong is not None:
+            raise KafkaError(Code.INVALID_UPDATE_VERSION, FAILED + wrong)
+        if update.level != level:
+            records.append(FeatureLevelSet(update.name, update.level))
+    return records
+
+
+def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
+    reason = _refusal(update, level, node_id)
+    if reason is not None:
+        return f"Invalid update version {update.level} for feature {update.name}. {reason}"
+    if update.level < level:  # no level writes what another does not, but nobody has shown that yet
+        if update.upgrade_type == UNSAFE_DOWNGRADE:
+            return f"Invalid metadata.version {update.level}. Unsafe metadata downgrade is not supported in this version."
+        return f"Invalid metadata.version {update.level}. Refusing to perform the requested downgrade because it might delete metadata information."
+    return None
+
+
+def _refusal(update: FeatureUpdate, level: int, node_id: int) -> str | None:
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    if update.name not in SUPPORTED:
+        return f"Local controller {node_id} does not support this feature."
+    low, high = SUPPORTED[update.name]
+    if not low <= update.level <= high:
+        return f"Local controller {node_id} only supports versions {low}-{high}"
+    if update.level < level and update.upgrade_type == UPGRADE:
+        return "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+    if update.level > level and update.upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
