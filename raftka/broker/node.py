@@ -10,6 +10,7 @@ from raftka.broker.connection import ServerConnection
 from raftka.broker.controller_link import ControllerLink
 from raftka.broker.dispatch import Dispatcher
 from raftka.broker.events import Events
+from raftka.broker.fetch_session import FetchSessions
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.metrics import Metrics
 from raftka.broker.producer_ids import ProducerIds
@@ -43,6 +44,7 @@ class Node:
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)
         self.pool = FramePool(runtime.clock.at_turn_end)
+        self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
         self.quorum = Quorum(self)
         self.link = ControllerLink(self)
         self.producer_ids = ProducerIds(self)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from raftka.broker.fetch_session import Wanted
 from raftka.log.log import Log
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
@@ -37,9 +38,10 @@ class PartitionHost:
         "awaiting",
         "bytes_out",
         "fetched",
-        "fetches",
         "flushing",
         "follower_state",
+        "idle_consumers",
+        "idle_followers",
         "image",
         "index",
         "leader",
@@ -66,7 +68,8 @@ class PartitionHost:
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
         self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who)
-        self.fetches: dict[Any, None] = {}  # parked fetches that look at this partition
+        self.idle_consumers: dict[Wanted, None] = {}  # readers that have looked here since anything happened
+        self.idle_followers: dict[Wanted, None] = {}
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
         self.touched = False
         self.flushing = False
@@ -139,6 +142,8 @@ class PartitionHost:
             if not self.touched:
                 self.touched = True
                 self.manager.touch(self)
+                for wanted in self.idle_followers:
+                    leader.was_there(wanted.session.reader.replica, wanted.session.heard)
         return result
 
     def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
@@ -163,7 +168,7 @@ class PartitionHost:
             return
         self.staged_by.clear()
         self.flush()
-        self.wake(followers=True)
+        self._grown()
 
     def flush(self) -> None:
         if self.flushing or self.log.failed is not None:
@@ -210,18 +215,37 @@ class PartitionHost:
             code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if leader is not None and leader.under_min_isr else Code.NONE
             awaiting.popleft()[2].committed(self, code)
         self.manager.high_watermark_changed(self)
-        self.wake(followers=False)
+        if self.idle_consumers:
+            idle, self.idle_consumers = self.idle_consumers, {}
+            for wanted in idle:
+                wanted.changed(wake=True)
+        for wanted in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
+            wanted.changed(wake=self.manager.prefers_racks)
 
-    def wake(self, *, followers: bool) -> None:
-        """Parked fetches look again: those of followers when the log has grown, those of consumers when more is committed."""
-        if self.fetches:
-            for fetch in tuple(self.fetches):
-                if fetch.is_follower == followers:
-                    fetch.look()
+    # readers
+
+    def watched_by(self, wanted: Wanted) -> None:
+        """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
+        (self.idle_followers if wanted.session.reader.follows else self.idle_consumers)[wanted] = None
+
+    def _grown(self) -> None:
+        if self.idle_followers:
+            idle, self.idle_followers = self.idle_followers, {}
+            for wanted in idle:
+                wanted.changed(wake=True)
+
+    def start_moved(self) -> None:
+        """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""
+        start = self.log.start_offset
+        for wanted in (*self.idle_consumers, *self.idle_followers):
+            if wanted.log_start != start:
+                wanted.changed(wake=False)
 
     def wake_all(self) -> None:
-        for fetch in tuple(self.fetches):
-            fetch.look()
+        """Leader, epoch, ISR or log start changed, or the partition is gone."""
+        for wanted in (*self.idle_consumers, *self.idle_followers):
+            wanted.changed(wake=True)
+        self.idle_consumers, self.idle_followers = {}, {}
 
     def give_up(self, code: Code) -> None:
         """No longer the leader: nobody will tell who waits here."""

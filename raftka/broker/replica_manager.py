@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from raftka.broker.fetch_session import Waiting
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.log.manager import LogManager
@@ -15,6 +16,8 @@ from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
+
+Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
@@ -36,6 +39,9 @@ class ReplicaManager:
         self._expiring = False
         self._checkpoint_due = False
         self._shrinking = False
+        self._looking: dict[Waiting, None] = {}
+        self._to_flush: list[tuple[list[File], Flushed]] = []
+        self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
         self._retain_later(RETENTION_FIRST_S)
@@ -54,6 +60,8 @@ class ReplicaManager:
             if deleted:
                 self.node.metrics.count("raftka_segments_deleted_total", deleted)
                 self._close_later()
+                for host in self.hosts.values():
+                    host.start_moved()
 
     def _close_later(self) -> None:
         """The names are gone; answers under way may read the files a while longer, then their blocks are free."""
@@ -102,14 +110,33 @@ class ReplicaManager:
         for host in touched:
             host.write()
 
-    def flush(self, files: list[File], done: Callable[[OSError | None], None]) -> None:
+    def look_soon(self, fetch: Waiting) -> None:
+        """When everything that this turn changes has changed: it then looks once."""
+        if not self._looking:
+            self.clock.at_turn_end(self._look)
+        self._looking[fetch] = None
+
+    def _look(self) -> None:
+        looking, self._looking = self._looking, {}
+        for fetch in looking:
+            fetch.look_again()
+
+    def flush(self, files: list[File], done: Flushed) -> None:
+        """At the turn's end, together with what else it made dirty: many files cost little more than one."""
+        if not self._to_flush:
+            self.clock.at_turn_end(self._flush)
+        self._to_flush.append((files, done))
+
+    def _flush(self) -> None:
+        asked, self._to_flush = self._to_flush, []
         now, began = self.clock.now, self.clock.now()
 
-        def came_back(error: OSError | None) -> None:
+        def flushed(error: OSError | None) -> None:
             self.node.metrics.flushes.add(now() - began)
-            done(error)
+            for _, done in asked:
+                done(error)
 
-        self.node.runtime.files.flush(files, came_back)
+        self.node.runtime.files.flush([file for files, _ in asked for file in files], flushed)
 
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""
@@ -189,6 +216,7 @@ class ReplicaManager:
         else:
             answer = Altered(reply[0].isr, reply[0].partition_epoch)
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
+        host.wake_all()
         self._shrink_later(leader.deadline())
 
     def _shrink_later(self, when: float) -> None:
@@ -298,6 +326,7 @@ class ReplicaManager:
             self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
         else:
             host.apply(leader.on_image(partition, self.live, now, min_isr))
+            host.wake_all()
         self._shrink_later(leader.deadline())
 
     def _follow(self, host: PartitionHost, before: PartitionImage, partition: PartitionImage) -> None:

@@ -24,6 +24,8 @@ DIFFERENCES = (
     Difference("broker.heartbeat.interval.ms", "2000", "400", "five to a session, so that four may be late on a machine under full load"),
 )
 
+SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
 # Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
     "advertised.listeners": (None, "What clients are told to connect to; listeners when it is not set."),
@@ -53,6 +55,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.retention.minutes": (None, "log.retention.ms in minutes."),
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
     "log.segment.delete.delay.ms": (at_least(0), "From a segment's removal to that of its file."),
+    "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
     "node.id": (at_least(0), "The node's number, unique in the cluster."),
     "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
@@ -70,6 +73,10 @@ USED: dict[str, tuple[Check | None, str]] = {
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),
+    "replica.selector.class": (
+        one_of(*SELECTORS),
+        "Whether consumers that tell their rack read from a follower there.",
+    ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
 }
 

@@ -179,6 +179,12 @@ class LeaderState:
         follower.end_offset = fetch_offset
         return self._expand(follower) + self._advance()
 
+    def was_there(self, replica: int, when: float) -> None:
+        """Called when the log grows beyond its fetch offset: its session asked at `when` without a word of this partition, so it still had all."""
+        follower = self._followers.get(replica)
+        if follower is not None and follower.end_offset == follower.fetch_log_end and when > follower.fetch_time:
+            follower.caught_up = follower.fetch_time = when
+
     # -- time, the controller's answers, the image ----------------------------------------------------------------------------
 
     def deadline(self) -> float:
@@ -239,6 +245,11 @@ class LeaderState:
     def follower_offset(self, replica: int) -> int:
         """Its durable offset as far as is known; -1: it has not fetched in this epoch."""
         return self._followers[replica].end_offset
+
+    def most_caught_up(self, replicas: Sequence[int], offset: int) -> int | None:
+        """Of those, none below `offset`."""
+        able = [f for i in replicas if (f := self._followers.get(i)) is not None and f.end_offset >= offset]
+        return max(able, key=lambda f: (f.end_offset, f.caught_up, f.id)).id if able else None
 
     # -- the rules ------------------------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def test_a_parked_fetch_is_asked_for_again_when_it_looks_again() -> None:
         stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
 
         assert fetched(wire.answer(FETCH)).error_code == Code.TOPIC_AUTHORIZATION_FAILED
-        assert not stage.host("t").fetches
+        assert not stage.host("t").idle_consumers
 
 
 def test_a_topic_is_made_on_the_way_only_by_who_may_create() -> None:

@@ -228,7 +228,7 @@ def test_a_topic_name_that_fits_no_error_text_is_refused() -> None:
 
 
 def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_that_fails(self: Fetch) -> Row:
+    def look_that_fails(self: Fetch) -> Row:
         raise ValueError("a bug of ours")
 
     with Stage() as stage:
@@ -236,7 +236,7 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: p
         reader, writer = stage.wire(), stage.wire()
         reader.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1))
         stage.wait(lambda: stage.nodes[1].parked == 1)
-        monkeypatch.setattr(Fetch, "read", read_that_fails)
+        monkeypatch.setattr(Fetch, "look", look_that_fails)
 
         assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
         assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR

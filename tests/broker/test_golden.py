@@ -26,7 +26,6 @@ NOT_YET = {  # what is sent and gets an answer, no more
     "coordinators": (16, 17, 18, 19, 20, 22, 23),
     "configs of brokers, groups, loggers and metrics": (83, 84, 85, 86, 87, 88, 89, 520),
     "IncrementalAlterConfigs made it so": (113,),
-    "fetch sessions": (*range(181, 185), *range(186, 190)),
     "DeleteRecords made it so": (224,),
     "transactions": (239, 240, *range(242, 247), 248, *range(258, 263), 284, *range(287, 298)),
     "internal topics": (526,),
@@ -104,7 +103,7 @@ class Replay:
 
     def request(self, exchange: Exchange) -> bytes:
         data = bytes.fromhex(exchange.request) if exchange.request is not None else _large(exchange)
-        for recorded, ours in self.ids.items():
+        for recorded, ours in self.ids.items():  # of topics and of fetch sessions
             data = data.replace(recorded, ours) if recorded != ZERO_UUID else data
         return data
 
@@ -136,6 +135,8 @@ class Replay:
     def _same(self, name: str, recorded: Any, ours: Any) -> bool:
         if name == "topic_id":
             return bool((recorded == ZERO_UUID) == (ours == ZERO_UUID) and self.ids.setdefault(recorded, ours) == ours)
+        if name == "session_id" and recorded and ours:
+            return bool(self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4))
         if name == "records" and recorded and ours:
             return bool(_content(recorded) == _content(ours))
         if name in OWN:

@@ -288,8 +288,8 @@ def test_100_000_unknown_topics(node: Target) -> None:
 
 
 def test_100_000_partitions_of_an_unknown_topic(node: Target) -> None:
-    row = fetch("nope")
-    row.topics[0].partitions = [*row.topics[0].partitions] * 100_000
+    row, asked = fetch("nope"), FETCH.request.topics.partitions
+    row.topics[0].partitions = [asked(partition=i) for i in range(100_000)]
 
     with node.line() as line:
         (topic,) = line.ask(FETCH, row, 4).responses

@@ -289,6 +289,7 @@ HIT_HERE = {
 }
 ELSEWHERE = {
     "parked_requests": "test_purgatory",
+    "session_partitions": "test_fetch_session",
     "decompressed_bytes": "test_produce",
     "headers_of_record": "tests/wire",
     "metadata_snapshot_bytes": "tests/metadata",

@@ -1,15 +1,17 @@
-"""Fetch: v4-18; topic ids from v13 on (KIP-516); full fetches, so every answer has session id 0 (KIP-227). Consumers and followers ask alike.
+"""Fetch: v4-18; topic ids from v13 on (KIP-516), sessions from v7 on (KIP-227). Consumers and followers ask alike.
 
 A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what it has on its disk. With too little to
-read the request is parked at its partitions and looks again when one of them changes.
+read the request is parked in its session and looks again, at the end of a turn, where something has changed.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.fetch_session import BEGIN, END, FetchSession, Reader, Wanted
 from raftka.broker.handlers.fetch_plan import remember
 from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.nearest import nearest
 from raftka.broker.partition_host import PartitionHost
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.door import Timer
@@ -25,48 +27,48 @@ CONSUMER = -1
 FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
 MAX_WAIT_MS = 3_600_000
 response = FETCH.response
+of_partition = response.responses.partitions
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 @handles(FETCH, refused=lambda request, code: request.answer(error_code=int(code)))
 def fetch(request: Request, node: "Node") -> Row | Pending:
-    body = request.body
-    if body.session_id:
-        return request.answer(error_code=int(Code.FETCH_SESSION_ID_NOT_FOUND))
     run = Fetch(request, node)
-    if run.is_follower:
+    if run.replica >= 0:
         request.connection.dispatcher.kind = node.metrics.kind(FOLLOWER)
-    row = run.read()
-    if run.plain:
-        remember(request, run.hosts[0], run.isolated, run.max_bytes)
-    if body.max_wait_ms <= 0 or run.settled:
-        return run.counted(row)
-    if node.parked >= PARKED_REQUESTS.value:
+    run.look()
+    wait_ms = request.body.max_wait_ms
+    if wait_ms > 0 and not run.settled:
+        if node.parked < PARKED_REQUESTS.value:
+            return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
         node.metrics.refused(PARKED_REQUESTS)
-        return run.counted(row)
-    return run.park(min(body.max_wait_ms, MAX_WAIT_MS) / 1000)
+    row = run.answer()
+    if run.plain is not None:
+        remember(request, run.plain, run.isolated, run.max_bytes)
+    return row
 
 
 class Fetch:
     """One request: read at once, or parked and read again."""
 
     __slots__ = (
-        "asked",
         "body",
         "broker_epoch",
         "bytes",
-        "hosts",
-        "is_follower",
+        "goes_on",
+        "held",
         "isolated",
         "max_bytes",
         "node",
-        "parked_at",
         "pending",
+        "plain",
         "replica",
         "request",
+        "rows",
+        "session",
         "settled",
-        "sizes",
         "timer",
+        "watching",
     )
 
     def __init__(self, request: Request, node: "Node") -> None:
@@ -76,75 +78,111 @@ class Fetch:
         state = body.replica_state
         self.replica: int = state.replica_id if request.version >= 15 and state is not None else body.replica_id
         self.broker_epoch: int = state.replica_epoch if request.version >= 15 and state is not None else -1
-        self.is_follower = self.replica >= 0
         self.isolated = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = min(body.max_bytes, node.settings["fetch.max.bytes"])
-        self.hosts: list[PartitionHost] = []
-        self.parked_at: list[PartitionHost] = []
         self.pending: Pending | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
+        self.plain: PartitionHost | None = None  # of a consumer of one partition that got records: its next request will look the same
         self.bytes = 0
-        self.sizes: list[tuple[PartitionHost, int]] = []  # of what was read, for the metrics
-        self.asked = sum([len(topic.partitions) for topic in body.topics])
+        self.rows: dict[Wanted, Row] = {}  # what is to be told
+        self.held: dict[Wanted, None] = {}  # those with records
+        self.session, self.goes_on = self._session()
+        self.watching = self.session.lasting
+
+    def _session(self) -> tuple[FetchSession, bool]:
+        node, now = self.node, self.node.runtime.clock.now()
+        reader = Reader(self.replica, self.broker_epoch)
+        session, goes_on = node.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
+        if reader.follows and self._genuine():
+            session.heard = now
+        return session, goes_on
+
+    def _genuine(self) -> bool:
+        """Anybody can claim to be a replica, and move the high watermark."""
+        registered = self.node.image.brokers.get(self.replica)
+        return registered is not None and registered.epoch == self.broker_epoch
 
     # reading
 
-    def read(self) -> Row:
-        self.bytes = 0
-        self.settled = not self.asked
-        self.hosts = []
-        self.sizes = []
-        rows = [
-            response.responses(topic=topic.topic, topic_id=topic.topic_id, partitions=[self._partition(topic, p) for p in topic.partitions])
-            for topic in self.body.topics
-        ]
+    def look(self) -> None:
+        """Read where there is news."""
+        session = self.session
+        self.settled = not session.partitions
+        for wanted in session.take_news():
+            self._look_at(wanted)
         if self.bytes >= self.body.min_bytes:
             self.settled = True
-        return response(responses=rows, node_endpoints=self._endpoints(rows) if self.request.version >= 16 else [])
 
-    def _partition(self, topic: Row, asked: Row) -> Row:
+    def _look_at(self, wanted: Wanted) -> None:
+        self.bytes -= wanted.size
+        wanted.size = 0
+        asked = wanted.asked
         try:
-            host = self._host(topic, asked)
-            self.hosts.append(host)
-            return self._follower_read(host, asked) if self.is_follower else self._consumer_read(host, asked)
+            host = self._host(wanted)
+            row = self._consumer_read(host, wanted) if self.replica < 0 else self._follower_read(host, wanted)
         except KafkaError as error:
             self.settled = True
-            return self._error(asked, error, topic)
+            row = self._error(asked, error, wanted.topic_id)
+        else:
+            if self.watching:
+                host.watched_by(wanted)
+        if wanted.size:
+            self.bytes += wanted.size
+            self.held[wanted] = None
+        elif self.held:
+            self.held.pop(wanted, None)
+        if not self.goes_on or wanted.size or self._is_new(wanted, row):
+            self.rows[wanted] = row
+        elif self.rows:
+            self.rows.pop(wanted, None)
 
-    def _host(self, topic: Row, asked: Row) -> PartitionHost:
-        request = self.request
-        named = topic.topic if request.version < 13 else topic.topic_id
-        if not self.is_follower:
-            host = find(request, self.node, "READ", named, asked.partition)
+    @staticmethod
+    def _is_new(wanted: Wanted, row: Row) -> bool:
+        return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or _again(row))
+
+    def _host(self, wanted: Wanted) -> PartitionHost:
+        request, asked = self.request, wanted.asked
+        if self.replica < 0:
+            host = find(request, self.node, "READ", wanted.name, asked.partition)
         elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         else:
-            host = (
-                self.node.replicas.find_by_id(named, asked.partition) if isinstance(named, bytes) else self.node.replicas.find(named, asked.partition)
-            )
+            name, replicas = wanted.name, self.node.replicas
+            host = replicas.find_by_id(name, asked.partition) if isinstance(name, bytes) else replicas.find(name, asked.partition)
+        if wanted.host is not host:
+            wanted.leave()
+            wanted.host = host
         host.check_epoch(asked.current_leader_epoch)
         return host
 
-    def _consumer_read(self, host: PartitionHost, asked: Row) -> Row:
-        readable = host.leading().high_watermark
+    def _consumer_read(self, host: PartitionHost, wanted: Wanted) -> Row:
+        rack = self.body.rack_id
+        leader = host.leader
+        if leader is None and (not rack or host.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
+            host.leading()
+        asked, readable = wanted.asked, host.high_watermark
+        if rack and leader is not None and (preferred := nearest(self.node, host, leader, rack, asked.fetch_offset)) is not None:
+            self.settled = True
+            return self._row(host, asked, readable, preferred_read_replica=preferred)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
             return diverging
-        return self._read(host, asked, readable, readable)
+        return self._read(host, wanted, readable, readable)
 
-    def _follower_read(self, host: PartitionHost, asked: Row) -> Row:
-        leader = host.leading()
-        registered = self.node.image.brokers.get(self.replica)
-        if registered is None or registered.epoch != self.broker_epoch:  # anybody can claim to be a replica, and move the high watermark
+    def _follower_read(self, host: PartitionHost, wanted: Wanted) -> Row:
+        leader, asked = host.leading(), wanted.asked
+        if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
             return diverging
         before = host.high_watermark
-        row = self._read(host, asked, host.log.end_offset, before)
+        row = self._read(host, wanted, host.log.end_offset, before)
         host.apply(leader.fetched(self.replica, asked.fetch_offset, self.node.runtime.clock.now(), self.broker_epoch))
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
         host.manager.note_lag(leader)
+        if self.replica not in leader.isr:
+            self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
 
     def _divergence(self, host: PartitionHost, asked: Row) -> Row | None:
@@ -155,10 +193,10 @@ class Fetch:
         if epoch == asked.last_fetched_epoch and end >= asked.fetch_offset:
             return None
         self.settled = True
-        return self._row(host, asked, host.high_watermark, diverging_epoch=response.responses.partitions.diverging_epoch(epoch=epoch, end_offset=end))
+        return self._row(host, asked, host.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
 
-    def _read(self, host: PartitionHost, asked: Row, readable: int, high_watermark: int) -> Row:
-        log = host.log
+    def _read(self, host: PartitionHost, wanted: Wanted, readable: int, high_watermark: int) -> Row:
+        log, asked = host.log, wanted.asked
         offset = asked.fetch_offset
         if offset < log.start_offset:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
@@ -170,17 +208,20 @@ class Fetch:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
         room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
         if room <= 0 and self.bytes:
+            self.session.news[wanted] = None  # what did not fit now has its turn before others later
             return self._row(host, asked, high_watermark)
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes)
         except OSError as error:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
-        self.bytes += size
-        self.sizes.append((host, size))
-        return self._row(host, asked, high_watermark, records=spans if size else b"")
+        wanted.size = size
+        if not size:
+            self.session.news[wanted] = None
+            return self._row(host, asked, high_watermark)
+        return self._row(host, asked, high_watermark, records=spans)
 
     def _row(self, host: PartitionHost, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
-        return response.responses.partitions(
+        return of_partition(
             partition_index=asked.partition,
             high_watermark=high_watermark,
             last_stable_offset=high_watermark,
@@ -190,9 +231,9 @@ class Fetch:
             **fields,
         )
 
-    def _error(self, asked: Row, error: KafkaError, topic: Row) -> Row:
+    def _error(self, asked: Row, error: KafkaError, topic_id: bytes) -> Row:
         absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
-        row = response.responses.partitions(
+        row = of_partition(
             partition_index=asked.partition,
             error_code=int(error.code),
             high_watermark=-1,
@@ -200,84 +241,151 @@ class Fetch:
             records=b"",
         )
         if error.code in LEADER_TOLD and self.request.version >= 16:
-            partition = self.node.partition_image(topic.topic_id, asked.partition)
+            partition = self.node.partition_image(topic_id, asked.partition)
             if partition is not None:
-                row.current_leader = response.responses.partitions.current_leader(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+                row.current_leader = of_partition.current_leader(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
         return row
 
-    def _endpoints(self, rows: list[Row]) -> list[Row]:
-        leaders = {p.current_leader.leader_id for topic in rows for p in topic.partitions if p.error_code and p.current_leader is not None}
-        return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+    # answering
 
-    @property
-    def plain(self) -> bool:
-        """A consumer of one partition that got records: its next request will look the same."""
-        if self.asked != 1 or self.replica != CONSUMER or not self.bytes:
-            return False
-        epoch: int = self.body.topics[0].partitions[0].last_fetched_epoch
-        return epoch < 0 or epoch == self.hosts[0].leader_epoch
+    def answer(self) -> Row:
+        """With what there is; the session then knows what was told."""
+        session, version = self.session, self.request.version
+        rows = self._topics()
+        endpoints = self._endpoints() if version >= 16 else []
+        self._count()
+        if session.lasting:
+            self._told()
+        elif self.body.session_epoch == BEGIN and version >= 7 and not self.goes_on and self.node.fetch_sessions.admit(session, session.created):
+            self._told()
+            for wanted in session.partitions.values():
+                if wanted.host is not None:
+                    wanted.host.watched_by(wanted)
+        elif self.body.session_epoch == END or version < 7:
+            self.plain = self._plain()
+        self._finish()
+        return response(session_id=session.id if session.lasting else 0, responses=rows, node_endpoints=endpoints)
 
-    def counted(self, row: Row) -> Row:
-        """The answer, as it goes out."""
-        for host in self.hosts:
-            host.fetched += 1
-        if self.is_follower:
+    def _count(self) -> None:
+        for wanted in self.rows:
+            if (host := wanted.host) is not None:
+                host.fetched += 1
+                if self.replica < 0:
+                    host.bytes_out += wanted.size
+        if self.replica >= 0:
             self.node.metrics.replication_bytes_out += self.bytes
-        else:
-            for host, size in self.sizes:
-                host.bytes_out += size
-        return row
+
+    def _topics(self) -> list[Row]:
+        topics: dict[str | bytes, Row] = {}
+        for wanted, row in self.rows.items():
+            topic = topics.get(wanted.name)
+            if topic is None:
+                topic = topics[wanted.name] = response.responses(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[])
+            topic.partitions.append(row)
+        return list(topics.values())
+
+    def _endpoints(self) -> list[Row]:
+        leaders = {row.current_leader.leader_id for row in self.rows.values() if row.error_code}
+        return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints) if leaders else []
+
+    def _told(self) -> None:
+        """What has records or an error is looked at again even if nothing happens: it is told until the reader asks for something else."""
+        session = self.session
+        for wanted, row in self.rows.items():
+            wanted.high_watermark, wanted.log_start = row.high_watermark, row.log_start_offset
+            if wanted.size:
+                session.to_the_end(wanted)
+            if wanted.size or _again(row):
+                session.news[wanted] = None
+
+    def _plain(self) -> PartitionHost | None:
+        if len(self.rows) != 1 or self.replica != CONSUMER or not self.bytes or (self.body.rack_id and self.node.replicas.prefers_racks):
+            return None
+        (wanted,) = self.rows
+        host, epoch = wanted.host, wanted.asked.last_fetched_epoch
+        return host if host is not None and host.leader is not None and (epoch < 0 or epoch == host.leader_epoch) else None
 
     # waiting
 
     def park(self, wait_s: float) -> Pending:
+        session = self.session
         self.pending = Pending(self.request, self._answer)
         self.node.parked += 1
         clock = self.node.runtime.clock
         self.timer = clock.call_at(clock.now() + wait_s, self._answer)
-        self.parked_at = self.hosts
-        for host in self.parked_at:
-            host.fetches[self] = None
+        session.parked = self
+        if not self.watching:
+            self.watching = True
+            for wanted in session.partitions.values():
+                if wanted.host is not None:
+                    wanted.host.watched_by(wanted)
         return self.pending
 
-    def look(self) -> None:
-        """Something changed at one of the partitions."""
+    def look_soon(self) -> None:
+        self.node.replicas.look_soon(self)
+
+    def look_again(self) -> None:
+        """Something changed at some of the partitions."""
+        self._go_on(at_once=False)
+
+    def _answer(self) -> None:
+        """Time is up, or somebody waits behind: with what there is. Or nobody is there any more."""
+        self._go_on(at_once=True)
+
+    def _go_on(self, *, at_once: bool) -> None:
+        """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
         pending = self.pending
         if pending is None:
             return
         if pending.over:
-            self.finish()
+            self._abandon()
             return
-        self._read_again(pending, at_once=False)
-
-    def _answer(self) -> None:
-        """Time is up, or somebody waits behind: with what there is. Or nobody is there any more."""
-        if self.pending is None:
-            return
-        if self.pending.over:
-            self.finish()
-        else:
-            self._read_again(self.pending, at_once=True)
-
-    def _read_again(self, pending: Pending, *, at_once: bool) -> None:
-        """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
         try:
-            row = self.read()
+            row = self._look_again(at_once=at_once)
         except Exception as error:
-            self.finish()
+            self._abandon()
             pending.broken(error)
         else:
-            if self.settled or at_once:
-                self.finish()
-                pending.complete(self.counted(row))
+            if row is not None:
+                pending.complete(row)
 
-    def finish(self) -> None:
+    def _look_again(self, *, at_once: bool) -> Row | None:
+        held = list(self.held)
+        self.look()
+        if not self.settled and not at_once:
+            return None
+        if held:  # found some time ago: their files may be gone
+            self.session.news.update(dict.fromkeys(held))
+            self.look()
+        return self.answer()
+
+    def overtaken(self) -> None:
+        """Another request of the session came before this one's answer, so it is not known any more what the reader knows."""
+        pending = self.pending
+        self._abandon()
+        if pending is not None:
+            pending.complete(self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH)))
+
+    def _abandon(self) -> None:
+        """Nothing of it was told."""
+        self.session.news.update(dict.fromkeys(self.rows))
+        self._finish()
+
+    def _finish(self) -> None:
+        session = self.session
+        for wanted in self.held:
+            wanted.size = 0
         if self.pending is not None:
             self.pending = None
             self.node.parked -= 1
+            session.parked = None
+            if not session.lasting:
+                session.leave()
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        for host in self.parked_at:
-            host.fetches.pop(self, None)
-        self.parked_at = []
+
+
+def _again(row: Row) -> bool:
+    """To be told again and again."""
+    return bool(row.error_code or row.diverging_epoch.epoch >= 0 or row.preferred_read_replica >= 0)

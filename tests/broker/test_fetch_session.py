@@ -1,0 +1,372 @@
+"""Fetch sessions (KIP-227) and followers that serve consumers (KIP-392): what is told when, what a look costs, who keeps a session."""
+
+from collections.abc import Iterable, Iterator
+from random import Random
+
+import pytest
+
+from raftka.broker.fetch_session import SAFE_S, FetchSession, FetchSessions, Reader
+from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.metrics import Metrics
+from raftka.limits import SESSION_PARTITIONS
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.rows import ZERO_UUID, Row
+from tests.broker.conftest import Lower
+from tests.broker.requests import batch, produce, produced
+from tests.broker.stage import Stage, Wire
+from tests.broker.test_fetch import values
+
+LONG_MS = 20_000
+VERSION = 12
+CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
+
+
+def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID) -> list[Row]:
+    request = FETCH.request.topics
+    rows = [request.partitions(partition=i, fetch_offset=offset, partition_max_bytes=1 << 20) for i in partitions]
+    return [request(topic=topic, topic_id=topic_id, partitions=rows)]
+
+
+class Conversation:
+    """One reader and its session."""
+
+    def __init__(self, stage: Stage, version: int = VERSION, topic_id: bytes = ZERO_UUID) -> None:
+        self.stage = stage
+        self.wire: Wire = stage.wire()
+        self.version = version
+        self.topic_id = topic_id
+        self.id = self.epoch = 0
+
+    def send(self, partitions: Iterable[int] = (), offset: int = 0, *, forget: Iterable[int] = (), wait_ms: int = 0, min_bytes: int = 1) -> None:
+        topics = asking(partitions, offset, topic_id=self.topic_id) if partitions else []
+        gone = [FETCH.request.forgotten_topics_data(topic="t", topic_id=self.topic_id, partitions=tuple(forget))] if forget else []
+        row = FETCH.request(
+            session_id=self.id, session_epoch=self.epoch, topics=topics, forgotten_topics_data=gone, max_wait_ms=wait_ms, min_bytes=min_bytes
+        )
+        self.wire.request(FETCH, row, self.version)
+        self.epoch += 1
+
+    def hear(self) -> dict[int, Row]:
+        """The partitions of the next answer."""
+        answer = self.wire.answer(FETCH, self.version)
+        assert answer.error_code == 0
+        self.id = answer.session_id
+        return {row.partition_index: row for topic in answer.responses for row in topic.partitions}
+
+    def ask(self, partitions: Iterable[int] = (), offset: int = 0, *, forget: Iterable[int] = (), wait_ms: int = 0) -> dict[int, Row]:
+        self.send(partitions, offset, forget=forget, wait_ms=wait_ms)
+        return self.hear()
+
+    def refused(self, **fields: int) -> tuple[int, int]:
+        row = FETCH.request(**({"session_id": self.id, "session_epoch": self.epoch, "topics": asking([0])} | fields))
+        answer = self.wire.ask(FETCH, row, self.version)
+        assert answer.responses == []
+        return answer.error_code, answer.session_id
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as stage:
+        stage.create("t", 5)
+        yield stage
+
+
+def append(stage: Stage, partition: int = 0, value: bytes = b"1") -> None:
+    assert produced(stage.wire(stage.leader("t", partition)).ask(PRODUCE, produce("t", batch(value), partition))).error_code == 0
+
+
+# what is told
+
+
+def test_first_everything_then_what_changed(stage: Stage) -> None:
+    reader = Conversation(stage)
+
+    assert sorted(reader.ask(range(5))) == [0, 1, 2, 3, 4]
+    assert reader.id > 0
+    assert reader.ask() == {}
+    append(stage, 3)
+    told = reader.ask()
+    assert {i: values(row) for i, row in told.items()} == {3: [b"1"]}
+    assert sorted(reader.ask()) == [3], "the fetch offset has not moved"
+    assert reader.ask([3], 1) == {}
+    append(stage, 0)
+    append(stage, 4)
+    assert sorted(reader.ask()) == [0, 4]
+
+
+def test_by_topic_id(stage: Stage) -> None:
+    reader = Conversation(stage, 17, stage.nodes[1].image.topic_ids["t"])
+    reader.ask(range(5))
+    append(stage, 2)
+
+    assert sorted(reader.ask()) == [2]
+    reader.version = VERSION
+    assert reader.refused() == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+
+
+def test_partitions_come_and_go(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask([0, 1])
+
+    assert sorted(reader.ask([4])) == [4], "new to the session: its high watermark is told"
+    append(stage, 1)
+    append(stage, 4)
+    assert sorted(reader.ask(forget=[1])) == [4]
+    assert stage.host("t", 1).idle_consumers == {}
+    assert reader.ask(forget=[0, 4]) == {}
+    assert reader.id == 0, "a session without partitions ends"
+    assert not stage.nodes[1].fetch_sessions.by_id
+
+
+def test_an_error_is_told_until_it_is_gone(stage: Stage) -> None:
+    reader = Conversation(stage)
+
+    assert {i: row.error_code for i, row in reader.ask([0, 5]).items()} == {0: 0, 5: Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {i: row.error_code for i, row in reader.ask(wait_ms=LONG_MS).items()} == {5: Code.UNKNOWN_TOPIC_OR_PARTITION}
+    stage.delete("t")
+    stage.wait(lambda: stage.nodes[1].image.topic_named("t") is None)
+    assert {i: row.error_code for i, row in reader.ask().items()} == dict.fromkeys([0, 5], Code.UNKNOWN_TOPIC_OR_PARTITION)
+    stage.create("t", 6)
+    assert {i: (row.error_code, row.high_watermark) for i, row in reader.ask().items()} == {0: (0, 0), 5: (0, 0)}
+    assert reader.ask() == {}
+
+
+def test_a_log_that_begins_later_is_told(stage: Stage) -> None:
+    reader = Conversation(stage)
+    append(stage)
+    reader.ask([0, 1])
+    reader.ask([0], 1)
+    stage.host("t").log.set_start_offset(1)
+    stage.host("t").start_moved()
+
+    assert {i: (row.log_start_offset, bytes(row.records)) for i, row in reader.ask().items()} == {0: (1, b"")}
+
+
+def test_who_had_its_turn_is_read_after_the_others() -> None:
+    with Stage(fetch_max_bytes="1024") as stage:
+        stage.create("t", 3)
+        for partition in range(3):
+            append(stage, partition, b"x" * 900)
+        reader = Conversation(stage)
+        reader.ask(range(3))
+
+        turns = [next(i for i, row in reader.ask().items() if row.records) for _ in range(5)]
+
+        assert turns == [1, 2, 0, 1, 2]
+
+
+# epochs and ids
+
+
+def test_a_session_goes_on_after_a_wrong_epoch(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask([0])
+
+    assert reader.refused(session_epoch=reader.epoch + 1) == (Code.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert reader.refused(session_epoch=reader.epoch - 1 or 7) == (Code.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert reader.ask() == {}
+
+
+def test_nobody_goes_on_with_what_is_not_there_or_not_his(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask([0])
+
+    assert reader.refused(session_id=reader.id ^ 1) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert reader.refused(replica_id=1) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0)
+
+
+def test_a_full_fetch_ends_the_session_it_names(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask([0])
+    first = reader.id
+    reader.epoch = 0
+    reader.ask([1])
+
+    assert reader.id not in (0, first)
+    assert list(stage.nodes[1].fetch_sessions.by_id) == [reader.id]
+    reader.epoch = -1
+    assert sorted(reader.ask([1])) == [1]
+    assert reader.id == 0
+    assert not stage.nodes[1].fetch_sessions.by_id
+    assert stage.nodes[1].fetch_sessions.partitions == 0
+    assert not stage.host("t", 1).idle_consumers
+
+
+def test_epochs_begin_again_at_one(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask([0])
+    stage.nodes[1].fetch_sessions.by_id[reader.id].epoch = reader.epoch = 0x7FFFFFFF
+    reader.ask()
+
+    reader.epoch = 1
+    assert reader.ask() == {}
+
+
+# waiting
+
+
+def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage:
+        stage.create("t", 1000)
+        sessions = [Conversation(stage), Conversation(stage)]
+        sessions[1].epoch = -1  # one fetches without a session
+        for reader in sessions:
+            reader.send(range(1000), wait_ms=LONG_MS, min_bytes=300)
+        stage.wait(lambda: stage.nodes[1].parked == 2)
+        looked: list[int] = []
+        read = Fetch._read
+        monkeypatch.setattr(Fetch, "_read", lambda self, host, *rest: looked.append(host.index) or read(self, host, *rest))  # type: ignore[func-returns-value]
+
+        for partition in (7, 8, 9):
+            append(stage, partition, b"x" * 20)
+        assert sorted(looked) == [7, 7, 8, 8, 9, 9]
+        append(stage, 7, b"x" * 20)
+        answers = [reader.hear() for reader in sessions]
+
+        assert len(looked) <= 16
+        assert [len(answer) for answer in answers] == [1000, 1000]
+        assert [[i for i, row in answer.items() if row.records] for answer in answers] == [[7, 8, 9]] * 2
+        looked.clear()
+        sessions[0].ask([7], 2)
+        sessions[0].ask([8, 9], 1)
+        assert sorted(looked) == [7, 8, 8, 9, 9]
+        append(stage, 555)
+        looked.clear()
+        assert sorted(sessions[0].ask()) == [555]
+        assert looked == [555]
+
+
+def test_a_turn_of_many_produces_is_told_at_once(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask(range(5))
+    reader.send(wait_ms=LONG_MS)
+    stage.wait(lambda: stage.nodes[1].parked == 1)
+    row, data = produce("t", None), PRODUCE.request.topic_data.partition_data
+    row.topic_data[0].partition_data = [data(index=i, records=batch(b"1")) for i in range(5)]
+
+    stage.wire().ask(PRODUCE, row)
+
+    assert sorted(reader.hear()) == [0, 1, 2, 3, 4]
+
+
+def test_a_session_outlives_its_connection_and_nothing_untold_is_forgotten(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask(range(5))
+    reader.send(wait_ms=LONG_MS, min_bytes=10_000)
+    stage.wait(lambda: stage.nodes[1].parked == 1)
+    append(stage, 2)
+    reader.wire.close()
+    stage.wait(lambda: stage.nodes[1].parked == 0)
+    reader.wire = stage.wire()
+
+    assert sorted(reader.ask()) == [2]
+
+
+def test_the_next_request_of_a_session_overtakes_the_one_that_waits(stage: Stage) -> None:
+    reader = Conversation(stage)
+    reader.ask(range(5))
+    reader.send(wait_ms=LONG_MS, min_bytes=10_000)
+    stage.wait(lambda: stage.nodes[1].parked == 1)
+    append(stage, 2)
+    reader.send()
+
+    assert reader.wire.answer(FETCH, VERSION).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+    assert sorted(reader.hear()) == [2]
+
+
+def test_the_end_of_a_session_leaves_its_waiting_fetch_alone(stage: Stage) -> None:
+    reader, other = Conversation(stage), Conversation(stage)
+    reader.ask(range(5))
+    reader.send(wait_ms=LONG_MS)
+    stage.wait(lambda: stage.nodes[1].parked == 1)
+    other.id = reader.id
+    other.ask([0])
+    append(stage, 2)
+
+    assert sorted(reader.hear()) == [2]
+    assert reader.id == 0
+    assert not stage.host("t", 1).idle_consumers
+
+
+# who keeps a session
+
+
+class Cache:
+    def __init__(self, slots: int) -> None:
+        self.now = 0.0
+        self.metrics = Metrics()
+        self.sessions = FetchSessions(slots, Random(1), self.metrics)
+
+    def begin(self, size: int, reader: Reader = CONSUMER) -> FetchSession:
+        session = FetchSession(reader, self.now, by_id=False)
+        session.want(asking(range(size)))
+        self.sessions.admit(session, self.now)
+        return session
+
+    def has(self, *sessions: FetchSession) -> list[bool]:
+        return [session.id in self.sessions.by_id for session in sessions]
+
+
+def test_a_full_cache_gives_nobody_away_for_two_minutes_but_consumers_for_followers() -> None:
+    cache = Cache(2)
+    small, large = cache.begin(1), cache.begin(10)
+    cache.now = SAFE_S
+
+    assert cache.begin(20).id == 0
+    follower = cache.begin(3, FOLLOWER)
+    assert cache.has(small, large, follower) == [False, True, True]
+    assert cache.begin(30, FOLLOWER).id > 0
+    assert cache.has(large, follower) == [False, True]
+    assert cache.begin(2, FOLLOWER).id == 0
+
+
+def test_who_was_not_used_for_two_minutes_goes_first_then_the_smaller() -> None:
+    cache = Cache(2)
+    small, large = cache.begin(1), cache.begin(10)
+    cache.now = SAFE_S + 1
+    cache.sessions.touch(small, cache.now)
+    newcomer = cache.begin(1)
+
+    assert cache.has(small, large, newcomer) == [True, False, True], "the large one was silent"
+    assert cache.begin(1).id == 0, "worth no more than the small one"
+    assert cache.begin(2).id > 0
+    assert cache.has(small, newcomer) == [False, True]
+    assert cache.metrics.counters["raftka_fetch_sessions_evicted_total"] == 2
+
+
+def test_no_slots_no_sessions() -> None:
+    with Stage(max_incremental_fetch_session_cache_slots="0") as stage:
+        stage.create("t", 2)
+        reader = Conversation(stage)
+
+        for _ in range(2):
+            reader.epoch = 0
+            assert sorted(reader.ask([0, 1])) == [0, 1]
+            assert reader.id == 0
+        assert not stage.host("t").idle_consumers
+
+
+def test_sessions_have_a_bound_in_partitions(stage: Stage, lowered: Lower) -> None:
+    lowered(SESSION_PARTITIONS, 4)
+    first, second = Conversation(stage), Conversation(stage)
+    first.ask([0, 1, 2])
+    second.ask([0, 1])
+
+    assert (first.id > 0, second.id) == (True, 0)
+    assert first.refused(topics=asking([3, 4])) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0)  # type: ignore[arg-type]
+    assert stage.counted(SESSION_PARTITIONS.metric) == 2
+    assert stage.nodes[1].fetch_sessions.partitions == 0
+
+
+def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
+    cache = Cache(2)
+    session = cache.begin(1, FOLLOWER)
+    row = FETCH.request(session_id=session.id, session_epoch=1)
+
+    with pytest.raises(KafkaError) as refused:
+        cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False)
+    assert refused.value.code is Code.FETCH_SESSION_ID_NOT_FOUND
+    again, goes_on = cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False)
+    assert (again, goes_on, len(again.news)) == (session, True, 1), "another process of the follower: what it has is looked at anew"
