@@ -8,9 +8,10 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from raftka.broker.quorum_state import QuorumView
 from raftka.limits import LimitExceeded
-from raftka.metadata.commands import BrokerLost, Command
-from raftka.metadata.controller import Context, Controller
+from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
+from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
 from raftka.runtime.door import Transport
@@ -35,6 +36,7 @@ class ControllerHost:
         self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
+        self.view = QuorumView(core, self.clock)
         self.heard: dict[int, float] = {}  # when each voter last said anything
 
     @property
@@ -67,6 +69,10 @@ class ControllerHost:
 
     def _decide(self, machine: Controller, command: Command) -> Any:
         """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
+        if isinstance(command, Heartbeat):
+            self.view.broker_heard(command)
+        elif isinstance(command, DescribeQuorum):
+            return Outcome(reply=self.view.describe(self.node.node_id, machine, self.heard))
         try:
             return machine.decide(command, self._context())
         except (KafkaError, LimitExceeded):
@@ -98,6 +104,8 @@ class ControllerHost:
             self._end()
         if self.machine is None and self.core.active:
             self._begin()
+        if self.machine is not None:
+            self.view.voters_heard(self.heard)
         self._release()
 
     def _release(self) -> None:

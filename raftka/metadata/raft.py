@@ -59,7 +59,7 @@ class RaftCore:
     ) -> None:
         assert node_id in voters
         self.journal = journal
-        self._me, self._config = node_id, config
+        self._me, self._config, self._voters = node_id, config, sorted(voters)
         self._voter = Voter(node_id, sorted(voters), journal, random, now, config)
         self._inbox: deque[tuple[int, Message]] = deque()
         self._outbox: list[tuple[int, Message]] = []  # may leave
@@ -84,6 +84,14 @@ class RaftCore:
         """Who leads this term, as far as this node knows."""
         node = self._voter.leader_node
         return None if node is None else int(node.id)
+
+    @property
+    def voters(self) -> Sequence[int]:
+        return self._voters
+
+    def acknowledged(self, voter: int) -> int:
+        """Index up to which that voter is known to have everything; in a leader's eyes."""
+        return self.last_index if voter == self._me else self._voter.match_index.get(self._voter.nodes[voter], 0)
 
     @property
     def active(self) -> bool:

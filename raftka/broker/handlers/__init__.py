@@ -2,10 +2,13 @@
 
 from raftka.broker.handlers import (
     api_versions,
+    create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_quorum,
+    elect_leaders,
     fetch,
     find_coordinator,
     init_producer_id,
@@ -13,14 +16,20 @@ from raftka.broker.handlers import (
     metadata,
     offset_for_leader_epoch,
     produce,
+    reassignments,
+    unregister_broker,
+    update_features,
 )
 
 __all__ = [
     "api_versions",
+    "create_partitions",
     "create_topics",
     "delete_topics",
     "describe_cluster",
     "describe_configs",
+    "describe_quorum",
+    "elect_leaders",
     "fetch",
     "find_coordinator",
     "init_producer_id",
@@ -28,4 +37,7 @@ __all__ = [
     "metadata",
     "offset_for_leader_epoch",
     "produce",
+    "reassignments",
+    "unregister_broker",
+    "update_features",
 ]
