@@ -58,6 +58,8 @@ METADATA_SNAPSHOT_BYTES = Limit("metadata_snapshot_bytes", 1024 * MIB, "a snapsh
 PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
 TOPICS = Limit("topics", 100_000, "the metadata image is in memory")
 PARTITIONS = Limit("partitions", 200_000, "the metadata image is in memory")
+CONFIGURED_RESOURCES = Limit("configured_resources", 200_000, "topics, brokers, groups and client metrics with settings of their own, in memory")
+SETTINGS_OF_RESOURCE = Limit("settings_of_resource", 1_000, "a broker takes names that nobody knows, as Kafka's do, for plugins")
 BROKERS = Limit("brokers", 1_000, "registrations")
 
 # log

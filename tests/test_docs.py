@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from raftka.cli.commands import root
-from raftka.metadata.settings_broker import DIFFERENCES, OURS
+from raftka.metadata.settings_broker import DIFFERENCES
+from raftka.metadata.settings_names import OURS
 
 ROOT = Path(__file__).parent.parent
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -27,6 +27,14 @@ class Events:
         bound._level = self._level
         return bound
 
+    @property
+    def level(self) -> str:
+        return next(name for name, level in LEVELS.items() if level == self._level)
+
+    @level.setter
+    def level(self, name: str) -> None:
+        self._level = LEVELS[name]
+
     def debug(self, event: str, **fields: Any) -> None:
         self._write("debug", event, fields)
 

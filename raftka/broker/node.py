@@ -19,7 +19,7 @@ from raftka.broker.replica_manager import ReplicaManager
 from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
-from raftka.metadata.image import Delta, Endpoint, MetadataImage, PartitionImage
+from raftka.metadata.image import BROKER, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.settings import NodeSettings, TopicConfigs
 from raftka.runtime.door import Listener, Runtime
@@ -146,6 +146,8 @@ class Node:
             self._publish(delta)
 
     def _publish(self, delta: Delta) -> None:
+        if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
+            self.settings = self.settings.with_dynamic(self.image)
         if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
             self._formed(self.image.cluster_id)
         if not self._published:

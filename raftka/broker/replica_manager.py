@@ -9,7 +9,7 @@ from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
-from raftka.metadata.image import TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
 from raftka.wire.errors import Code, KafkaError
@@ -258,9 +258,7 @@ class ReplicaManager:
             self._on_partition(image, image.topics[topic_id], index)
         if live_changed:
             self._on_brokers(image)
-        for kind, name in delta.configs_changed:
-            if kind == TOPIC:
-                self._on_config(image, name)
+        self._on_configs(image, delta)
         self.fetchers.pump()
 
     def _on_partition(self, image: MetadataImage, topic: TopicImage, index: int) -> None:
@@ -351,13 +349,19 @@ class ReplicaManager:
                 host.apply(host.leader.on_image(host.image, self.live, now))
         self.fetchers.on_brokers(image)
 
-    def _on_config(self, image: MetadataImage, topic: str) -> None:
-        config = self.node.topic_configs.of(image, topic)
+    def _on_configs(self, image: MetadataImage, delta: Delta) -> None:
+        """What a broker, or all, have set is every topic's default."""
+        topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
+        everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
+        if not everyone and not topics:
+            return
+        now = self.clock.now()
         for host in self.hosts.values():
-            if host.topic == topic:
+            if everyone or host.topic in topics:
+                config = self.node.topic_configs.of(image, host.topic)
                 host.log.configure(config.log)
                 if host.leader is not None:
-                    host.apply(host.leader.on_image(host.image, self.live, self.clock.now(), config.min_insync_replicas))
+                    host.apply(host.leader.on_image(host.image, self.live, now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes) -> None:
         for host in [host for host in self.hosts.values() if host.topic_id == topic_id]:

@@ -146,6 +146,25 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int  # 1 upgrade, 2 safe downgrade, 3 unsafe downgrade
 
 
+class ConfigChange(NamedTuple):
+    name: str
+    operation: int  # Kafka's: 0 set, 1 delete, 2 append, 3 subtract
+    value: str | None
+
+
+class ConfigResource(NamedTuple):
+    resource_type: int
+    name: str
+    changes: tuple[ConfigChange, ...]
+
+
+class AlteredConfigs(NamedTuple):
+    """Of one resource, in the order of the command."""
+
+    error: int
+    message: str | None
+
+
 class DoomedTopic(NamedTuple):
     """Exactly one of them is to be given."""
 
@@ -250,6 +269,14 @@ class DescribeQuorum:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    resources: tuple[ConfigResource, ...]
+    replace_all: bool = False  # what is not named goes back to its default
+    validate_only: bool = False
+    REPLY: ClassVar[Any] = tuple[AlteredConfigs, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
@@ -267,7 +294,15 @@ class WriteExtension:
 
 
 Administration = (
-    CreateTopics | DeleteTopics | CreatePartitions | ElectLeaders | AlterReassignments | ListReassignments | UpdateFeatures | DescribeQuorum
+    CreateTopics
+    | DeleteTopics
+    | AlterConfigs
+    | CreatePartitions
+    | ElectLeaders
+    | AlterReassignments
+    | ListReassignments
+    | UpdateFeatures
+    | DescribeQuorum
 )
 Command = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | AlterPartition | AllocateProducerIds | WriteExtension | Administration
 

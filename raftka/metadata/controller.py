@@ -15,6 +15,7 @@ from raftka.metadata.brokers import Sessions, Wish, check_registration, current,
 from raftka.metadata.commands import (
     Administration,
     AllocateProducerIds,
+    AlterConfigs,
     AlterPartition,
     AlterReassignments,
     BrokerLost,
@@ -34,6 +35,7 @@ from raftka.metadata.commands import (
     UpdateFeatures,
     WriteExtension,
 )
+from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
 from raftka.metadata.elections import elect_leaders
 from raftka.metadata.extension import write
 from raftka.metadata.features import LEVEL, METADATA_VERSION, update_features
@@ -47,6 +49,7 @@ from raftka.metadata.records import (
     BrokerUnfenced,
     BrokerUnregistered,
     ClusterFormed,
+    ConfigSet,
     FeatureLevelSet,
     ProducerIdsAllocated,
     Record,
@@ -105,12 +108,6 @@ class Controller:
             case AlterPartition():
                 current(self.image, command.broker_id, command.broker_epoch)
                 return Outcome(*alter(self.image, command))
-            case CreateTopics():
-                creation = TopicCreation(self.image, self._names, self.settings, context.random)
-                reply = creation.run(command)
-                return Outcome(() if command.validate_only else creation.records, reply)
-            case DeleteTopics():
-                return Outcome(*delete_topics(self.image, command, self.settings))
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():
@@ -134,6 +131,8 @@ class Controller:
                 return Outcome(() if command.validate_only else creation.records, reply)
             case DeleteTopics():
                 return Outcome(*delete_topics(self.image, command, self.settings))
+            case AlterConfigs():
+                return self._alter_configs(command, context)
             case CreatePartitions():
                 records, answers = create_partitions(self.image, command, context.random)
                 return Outcome(() if command.validate_only else records, answers)
@@ -264,6 +263,16 @@ class Controller:
 
     def _unclean_allowed(self, topic: str) -> bool:
         return self._configs.of(self.image, topic).unclean_leader_election
+
+    def _alter_configs(self, command: AlterConfigs, context: Context) -> Outcome:
+        """With unclean election allowed, what it can lead is led at once: nobody may come back for whom to wait."""
+        records, reply = alter_configs(self.image, command, self.settings)
+        if command.validate_only:
+            return Outcome(reply=reply)
+        if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
+            draft, _ = self.image.apply(context.next_offset, records)
+            records += unclean_elections(draft, self._configs, self._heard_alive(context.now))
+        return Outcome(records, reply)
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
         current(self.image, command.broker_id, command.broker_epoch)

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from raftka.metadata.image import BROKER, TOPIC, MetadataImage
+from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.settings import NodeSettings, topic_default
 from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS
-from raftka.metadata.settings_topic import TOPIC_SETTINGS
-from raftka.metadata.settings_values import Setting
+from raftka.metadata.settings_dynamic import dynamic_setting
+from raftka.metadata.settings_groups import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from raftka.metadata.settings_topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS
+from raftka.metadata.settings_values import Setting, Type
 
 # Where a value comes from, as DescribeConfigs numbers it.
-TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, FILE_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, FILE_SOURCE, DEFAULT_SOURCE, LOGGER_SOURCE, CLIENT_METRICS_SOURCE, GROUP_SOURCE = range(1, 9)
 
 
 class Synonym(NamedTuple):
@@ -40,19 +42,40 @@ def describe_topic(settings: NodeSettings, image: MetadataImage, topic: str) -> 
 def describe_topic_with(settings: NodeSettings, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
     """The same of a topic that sets these itself."""
     layers = _layers(settings, image)
-    return [_topic_row(setting, overrides, layers) for setting in TOPIC_SETTINGS.values()]
+    hidden = [INTERNAL_SEGMENT_BYTES] if INTERNAL_SEGMENT_BYTES.name in overrides else []
+    return [_topic_row(setting, overrides, layers) for setting in (*hidden, *TOPIC_SETTINGS.values())]
 
 
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
-    """All settings of this node."""
+    """All settings of this node, and what nobody knows but somebody has set on it."""
     layers = _layers(settings, image)
-    return [_broker_row(setting, layers) for setting in LISTED_SETTINGS.values()]
+    others = {name: None for _, values in layers[:2] for name in values if name not in LISTED_SETTINGS}
+    listed = [setting.name for setting in LISTED_SETTINGS.values() if setting.type is not Type.UNKNOWN or setting.name in settings.given]
+    return [_broker_row(name, layers) for name in (*listed, *others)]
 
 
 def describe_all_brokers(image: MetadataImage) -> list[ConfigRow]:
     """What was set for all brokers at run time."""
-    layers = [(ALL_BROKERS_SOURCE, image.config(BROKER, ""))]
-    return [_broker_row(LISTED_SETTINGS[name], layers) for name in layers[0][1] if name in LISTED_SETTINGS]
+    everyone = image.config(BROKER, "")
+    return [_broker_row(name, [(ALL_BROKERS_SOURCE, everyone)], defaults=False) for name in everyone]
+
+
+def describe_group(settings: NodeSettings, image: MetadataImage, group: str) -> list[ConfigRow]:
+    """Of a group that may not be there yet."""
+    layers = _layers(settings, image)
+    overrides = image.config(GROUP, group)
+    return [_group_row(setting, overrides, layers) for setting in GROUP_SETTINGS.values()]
+
+
+def describe_client_metrics(image: MetadataImage, subscription: str) -> list[ConfigRow]:
+    """Of a subscription that may not be there yet."""
+    overrides = image.config(CLIENT_METRICS, subscription)
+    rows = []
+    for setting in CLIENT_METRICS_SETTINGS.values():
+        own = _own(setting, overrides, CLIENT_METRICS_SOURCE)
+        value, source = (own[0].value, CLIENT_METRICS_SOURCE) if own else (setting.default, DEFAULT_SOURCE)
+        rows.append(ConfigRow(setting.name, value, source, False, False, own, setting.type, setting.doc))
+    return rows
 
 
 Layers = list[tuple[int, Mapping[str, str]]]
@@ -60,30 +83,49 @@ Layers = list[tuple[int, Mapping[str, str]]]
 
 def _layers(settings: NodeSettings, image: MetadataImage) -> Layers:
     own, everyone = image.config(BROKER, str(settings.node_id)), image.config(BROKER, "")
-    return [(BROKER_SOURCE, own), (ALL_BROKERS_SOURCE, everyone), (FILE_SOURCE, settings.given)]
+    number = str(settings.node_id)
+    return [(BROKER_SOURCE, own), (ALL_BROKERS_SOURCE, everyone), (FILE_SOURCE, {"node.id": number, "broker.id": number, **settings.given})]
+
+
+def _own(setting: Setting, overrides: Mapping[str, str], source: int) -> tuple[Synonym, ...]:
+    return (Synonym(setting.name, setting.shown(overrides[setting.name]), source),) if setting.name in overrides else ()
 
 
 def _topic_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -> ConfigRow:
-    own = [Synonym(setting.name, overrides[setting.name], TOPIC_SOURCE)] if setting.name in overrides else []
+    own = _own(setting, overrides, TOPIC_SOURCE)
     synonyms = (*own, *_synonyms(setting.synonyms, layers))
     source = synonyms[0].source if synonyms else DEFAULT_SOURCE
-    value = overrides.get(setting.name, topic_default(setting, [values for _, values in layers]))
+    value = own[0].value if own else setting.shown(topic_default(setting, [values for _, values in layers]))
     return ConfigRow(setting.name, value, source, False, False, synonyms, setting.type, setting.doc)
 
 
-def _broker_row(setting: Setting, layers: Layers) -> ConfigRow:
-    synonyms = tuple(_synonyms((setting.name,), layers))
-    source = synonyms[0].source if synonyms else DEFAULT_SOURCE
-    value = synonyms[0].value if synonyms else None
-    if setting.sensitive:
-        value, synonyms = None, tuple(each._replace(value=None) for each in synonyms)
-    return ConfigRow(setting.name, value, source, not setting.dynamic, setting.sensitive, synonyms, setting.type, setting.doc)
+def _group_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -> ConfigRow:
+    """What only groups have is its own synonym, as Kafka has it."""
+    default = (Synonym(setting.name, setting.default, DEFAULT_SOURCE),)
+    brokers = tuple(_synonyms(setting.synonyms, layers)) if setting.synonyms[0] in BROKER_SETTINGS else default
+    synonyms = (*_own(setting, overrides, GROUP_SOURCE), *brokers)
+    return ConfigRow(setting.name, synonyms[0].value, synonyms[0].source, False, False, synonyms, setting.type, setting.doc)
 
 
-def _synonyms(names: tuple[str, ...], layers: Layers) -> Iterable[Synonym]:
+def _broker_row(name: str, layers: Layers, *, defaults: bool = True) -> ConfigRow:
+    """A name that nobody knows may be a plugin's secret."""
+    setting = dynamic_setting(name)
+    if setting is None or name not in BROKER_SETTINGS:
+        found = tuple(Synonym(name, values[name], source) for source, values in layers if name in values)
+    else:
+        found = tuple(_synonyms(setting.synonyms, layers, defaults=defaults and name in LISTED_SETTINGS and setting.type is not Type.UNKNOWN))
+    source = found[0].source if found else DEFAULT_SOURCE
+    sensitive = setting is None or setting.sensitive
+    shown = tuple(each._replace(value=None if sensitive or setting is None else setting.shown(each.value)) for each in found)
+    read_only = setting is None or not setting.dynamic or name not in BROKER_SETTINGS
+    kind, doc = (Type.UNKNOWN, "") if setting is None else (setting.type, setting.doc)
+    return ConfigRow(name, shown[0].value if shown else None, source, read_only, sensitive, shown, kind, doc)
+
+
+def _synonyms(names: tuple[str, ...], layers: Layers, *, defaults: bool = True) -> Iterable[Synonym]:
     """By layer, in it by name. When the first name is nowhere set there are none: `retention.ms` at its 168 hours shows none (as Kafka does)."""
     found = [Synonym(name, values[name], source) for source, values in layers for name in names if name in values]
-    for name in names:
+    for name in names if defaults else ():
         default = BROKER_SETTINGS[name].default
         if default is not None:
             found.append(Synonym(name, default, DEFAULT_SOURCE))

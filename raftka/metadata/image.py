@@ -36,7 +36,7 @@ from raftka.metadata.records import (
 
 SNAPSHOT_VERSION = 1  # 1: partitions with adding and removing replicas
 NO_LEADER = -1
-TOPIC, BROKER = 2, 4  # Kafka's config resource types
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 

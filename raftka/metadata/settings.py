@@ -6,7 +6,7 @@ who acts on them; the tables are in settings_topic and settings_broker.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from raftka.metadata.settings_values import Setting, SettingError
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
+DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
 
 
@@ -61,6 +62,11 @@ class NodeSettings:
         rack: str | None = self.values["broker.rack"]
         return rack
 
+    def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
+        """As they hold with what was set at run time, on this broker or on all."""
+        layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
+        return replace(self, values={**self.values, **{setting.name: _strongest(setting, layers) for setting in DYNAMIC}})
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Raises SettingError, a sentence for whoever wrote the file."""
@@ -89,6 +95,16 @@ class NodeSettings:
             log_dirs=values["log.dirs"] or values["log.dir"],
             unused=unused,
         )
+
+
+def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
+    for layer in layers:
+        if setting.name in layer:
+            try:
+                return setting.parse(layer[setting.name])
+            except SettingError:  # an older raftka took it: as if it were not set
+                continue
+    return setting.parse(setting.default)
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -216,17 +232,19 @@ class TopicConfigs:
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = (EMPTY, EMPTY)
-        self._common = self._defaults(EMPTY, EMPTY)
+        self._common = self._defaults(MetadataImage())
 
     def of(self, image: MetadataImage, topic: str) -> TopicConfig:
         dynamic = (image.config(BROKER, str(self.settings.node_id)), image.config(BROKER, ""))
         if self._dynamic[0] is not dynamic[0] or self._dynamic[1] is not dynamic[1]:
-            self._dynamic, self._common = dynamic, self._defaults(*dynamic)
+            self._dynamic = dynamic
+            self._common = self._defaults(image)
         overrides = image.config(TOPIC, topic)
         return self._with(self._common.values, overrides) if overrides else self._common
 
-    def _defaults(self, *dynamic: Mapping[str, str]) -> TopicConfig:
-        layers = (*dynamic, self.settings.given)
+    def _defaults(self, image: MetadataImage) -> TopicConfig:
+        self._settings = self.settings.with_dynamic(image)
+        layers = (*self._dynamic, self.settings.given)
         values = {name: setting.parse(topic_default(setting, layers)) for name, setting in TOPIC_SETTINGS.items()}
         return self._with(values, EMPTY)
 
@@ -250,7 +268,7 @@ class TopicConfigs:
             compression_type=values["compression.type"],
             validation=self.settings["raftka.validation"],
             flush=self.settings["raftka.log.flush"],
-            producer_id_expiration_ms=self.settings["producer.id.expiration.ms"],
+            producer_id_expiration_ms=self._settings["producer.id.expiration.ms"],
         )
 
 
@@ -272,5 +290,7 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
     for name in configs:
         if name not in OF_TOPIC:
             raise SettingError(f"Unknown topic config name: {name}")
-    for name, text in configs.items():
-        OF_TOPIC[name].parse(text)
+    values = {name: OF_TOPIC[name].parse(text) for name, text in configs.items()}
+    least, most = (int(values.get(name, OF_TOPIC[name].parse(OF_TOPIC[name].default))) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if least > most:
+        raise SettingError(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")

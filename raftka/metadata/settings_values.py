@@ -51,8 +51,10 @@ class Setting:
             return None
         value = self._read(text.strip())
         wrong = self.check(value) if self.check is not None else None
-        if wrong is not None:
-            raise SettingError(f"Invalid value {text.strip()} for configuration {self.name}: {wrong}")
+        if self.check is not None and wrong is not None:
+            parts = value if isinstance(value, tuple) else ()
+            culprit = next((part for part in parts if self.check((part,)) is not None), text.strip())
+            raise SettingError(f"Invalid value {culprit} for configuration {self.name}: {wrong}")
         return value
 
     def shown(self, text: str | None) -> str | None:

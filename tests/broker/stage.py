@@ -15,6 +15,7 @@ from raftka.runtime.door import Transport
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_tasks import NodeStopped
 from raftka.wire.frame import decode_response_header, encode_request
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
@@ -190,6 +191,17 @@ class Stage:
         assert created.error_code == 0, created
         self.wait(lambda: all(node.image.topic_named(name) is not None for node in self.nodes.values()))
         return bytes(created.topic_id)
+
+    def set(self, kind: int, name: str, *, node_id: int = 1, **configs: str | None) -> None:
+        """Settings of a resource, with `_` for `.`; None: back to the default. All nodes know it."""
+        request = INCREMENTAL_ALTER_CONFIGS.request
+        row = request.resources.configs
+        given = [row(name=key.replace("_", "."), config_operation=int(value is None), value=value) for key, value in configs.items()]
+        resource = request.resources(resource_type=kind, resource_name=name, configs=given)
+        (answer,) = self.wire(node_id).ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses
+        assert answer.error_code == 0, answer
+        newest = max(node.image.offset for node in self.nodes.values())
+        self.wait(lambda: all(node.image.offset >= newest for node in self.nodes.values()))
 
     def delete(self, name: str, node_id: int = 1) -> None:
         request = DELETE_TOPICS.request

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from raftka.broker.dispatch import HANDLERS
+from raftka.metadata.image import BROKER, BROKER_LOGGER
 from raftka.runtime.simulated_clock import EPOCH_MS
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.produce import PRODUCE
@@ -24,20 +25,35 @@ from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
 NOT_YET = {  # what is sent and gets an answer, no more
     "coordinators": (16, 17, 18, 19, 20, 22, 23),
-    "configs of brokers, groups, loggers and metrics": (83, 84, 85, 86, 87, 88, 89, 520),
-    "IncrementalAlterConfigs made it so": (113,),
     "DeleteRecords made it so": (224,),
     "transactions": (239, 240, *range(242, 247), 248, *range(258, 263), 284, *range(287, 298)),
-    "internal topics": (472, 526),
+    "internal topics": (526,),
 }
 DIFFERENT = [  # (exchanges, field, reason)
-    ((34, 49, 51, 52, 53, 58, 77, 78, 80), r".*configs\(min.insync.replicas\).*", "ELR is off, so nobody has set it for the whole cluster"),
-    ((21, 90), r".*error_message", "the text says what is wrong"),
+    ((83,), r".*configs\((advertised.listeners|listeners|controller.quorum.voters)\).*", "addresses of that run"),
+    ((83,), r".*configs\(broker.(session.timeout|heartbeat.interval).ms\).*", "a broker that is gone is replaced sooner"),
+    ((83,), r".*configs\(raftka.*\)", "settings that Kafka does not have"),
+    ((520,), r".*configs\(log.cleaner.threads\).*", "what is set holds as soon as it is answered"),
+    ((21,), r".*error_message", "the text says what is wrong"),
     ((79,), r".*documentation", "our own words"),
     ((152,), "outcome", "null records are answered"),
     ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
     ((225,), r".*", "the first block of producer ids is waited for"),
 ]
+GIVEN = {  # the recorded broker's file, beside where it is and who it is
+    "advertised.listeners": "PLAINTEXT://n1:9092",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "group.initial.rebalance.delay.ms": "0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "log.dirs": "/var/lib/kafka1/n1/data",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "super.users": "User:ANONYMOUS",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "raftka.validation": "records",  # else records are not looked into, and two of the answers are others
+}
 CLOCK_MS = 1_795_249_727_000
 CLOCKS_MS = {142: 1_795_249_739_226, 156: 1_795_249_742_800, 482: 1_795_249_752_238}
 SAME = {"127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
@@ -73,6 +89,14 @@ EXCHANGES = [exchange for exchange in RECORDED if exchange.key in HANDLERS]  # w
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 REASONS_NOT_YET = {n: reason for reason, numbers in NOT_YET.items() for n in numbers}
 Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
+
+
+class Recorded(Stage):
+    """A node with the file that the recorded broker had."""
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        planned = super().properties(node_id)
+        return {name: planned[name] for name in planned if name not in ("min.insync.replicas", "default.replication.factor")} | GIVEN
 
 
 class Replay:
@@ -145,6 +169,8 @@ class Replay:
 
 def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
     """What tells one element of an array from another; its position if nothing does."""
+    if isinstance(row, Row) and "resource_name" in row.__slots__ and len(row.__slots__) == 2:
+        return row.resource_type, row.resource_name
     if isinstance(row, Row):
         names = [name for name in IDENTITY if name in row.__slots__]
         found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), position)
@@ -179,6 +205,17 @@ def _large(exchange: Exchange) -> bytes:
 # what was done between the exchanges
 
 
+def _fresh_cluster(replay: Replay, wire: Wire) -> None:
+    """Kafka's has min.insync.replicas set for all brokers, because its ELR is on (ours is off); and its log was at WARN."""
+    replay.stage.set(BROKER, "", min_insync_replicas="1")
+    replay.stage.set(BROKER_LOGGER, "1", root="WARN")
+
+
+def _internal_topics(replay: Replay, wire: Wire) -> None:
+    replay.create("__consumer_offsets", 50)
+    replay.create("__transaction_state", 50)
+
+
 def _auto_created(replay: Replay, wire: Wire) -> None:
     replay.stage.wait(lambda: replay.stage.nodes[1].image.topic_named("auto") is not None)
 
@@ -188,7 +225,6 @@ def _topics_to_produce_to(replay: Replay, wire: Wire) -> None:
     replay.create("pc", cleanup_policy="compact")
     replay.create("pl", message_timestamp_type="LogAppendTime")
     replay.create("pz", compression_type="gzip")
-    replay.create("__consumer_offsets", 50)
 
 
 def _unanswered(topic: str) -> Callable[[Replay, Wire], None]:
@@ -231,6 +267,8 @@ def _request_records(n: int) -> bytes:
 
 PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
     25: _auto_created,
+    34: _fresh_cluster,
+    115: _internal_topics,
     117: _topics_to_produce_to,
     160: _unanswered("p"),
     161: _unanswered("nope"),
@@ -246,7 +284,7 @@ PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
 
 @cache
 def replayed() -> dict[int, Differences]:
-    with Stage(raftka_validation="records") as stage:  # else records are not looked into, and two of the answers are others
+    with Recorded() as stage:
         return Replay(stage).run()
 
 

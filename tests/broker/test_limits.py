@@ -297,6 +297,8 @@ ELSEWHERE = {
     "topics": "tests/metadata",
     "partitions": "tests/metadata",
     "brokers": "tests/metadata",
+    "configured_resources": "tests/metadata",
+    "settings_of_resource": "tests/metadata",
     "producers_of_partition": "tests/log",
 }
 

@@ -7,11 +7,21 @@ from pathlib import Path
 import pytest
 
 import raftka
-from raftka.metadata.describe import ConfigRow, Synonym, describe_all_brokers, describe_broker, describe_topic, describe_topic_with
-from raftka.metadata.image import BROKER, TOPIC, Endpoint, MetadataImage
+from raftka.metadata.describe import (
+    ConfigRow,
+    Synonym,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+    describe_topic_with,
+)
+from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
 from raftka.metadata.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
-from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS, OURS, USED
+from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS, USED
+from raftka.metadata.settings_names import OURS
 from raftka.metadata.settings_topic import TOPIC_SETTINGS
 
 BOTH = {
@@ -279,3 +289,65 @@ def test_the_settings_of_all_brokers_are_those_that_were_set() -> None:
     rows = describe_all_brokers(image(ConfigSet(BROKER, "", "min.insync.replicas", "2"), ConfigSet(BROKER, "1", "num.io.threads", "2")))
 
     assert [(each.name, each.value, each.source) for each in rows] == [("min.insync.replicas", "2", 3)]
+    assert rows[0].synonyms == (Synonym("min.insync.replicas", "2", 3),)
+
+
+def test_a_broker_shows_what_was_set_at_run_time_and_never_what_may_be_secret() -> None:
+    changed = image(
+        ConfigSet(BROKER, "1", "sasl.jaas.config", "hush"),
+        ConfigSet(BROKER, "1", "listener.name.a.ssl.key.password", "hush"),
+        ConfigSet(BROKER, "1", "listener.name.a.ssl.keystore.location", "/x"),
+        ConfigSet(BROKER, "", "plugin.of.somebody", "hush"),
+        ConfigSet(BROKER, "", "leader.replication.throttled.rate", "1000"),
+        ConfigSet(BROKER, "", "log.retention.ms", "6"),
+    )
+
+    for rows in (describe_broker(node(), changed), describe_all_brokers(changed)):
+        assert "hush" not in str(rows)
+    rows = describe_broker(node(), changed)
+    assert [row(rows, name).is_sensitive for name in ("sasl.jaas.config", "listener.name.a.ssl.key.password", "plugin.of.somebody")] == [True] * 3
+    assert row(rows, "listener.name.a.ssl.keystore.location")[1:5] == ("/x", 2, True, False)
+    assert row(rows, "leader.replication.throttled.rate").synonyms == (Synonym("leader.replication.throttled.rate", "1000", 3),)
+    assert row(rows, "log.retention.ms").synonyms == (Synonym("log.retention.ms", "6", 3), Synonym("log.retention.hours", "168", 5))
+    assert row(rows, "broker.id").synonyms == (Synonym("broker.id", "1", 4), Synonym("broker.id", "-1", 5))
+
+
+def test_values_are_shown_as_kafka_writes_them() -> None:
+    given = {"cleanup.policy": " compact , delete ", "retention.ms": " 5 ", "preallocate": "TRUE", "internal.segment.bytes": "+100"}
+
+    rows = describe_topic_with(node(), image(), given)
+
+    assert [row(rows, name).value for name in given] == ["compact,delete", "5", "true", "100"]
+    assert len(rows) == len(TOPIC_SETTINGS) + 1
+
+
+def test_a_groups_settings_begin_with_the_brokers() -> None:
+    settings = node({"group.consumer.session.timeout.ms": "50000"})
+    changed = image(ConfigSet(GROUP, "g", "consumer.session.timeout.ms", "46000"))
+
+    name, of_broker = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
+    defaults = (Synonym(of_broker, "50000", 4), Synonym(of_broker, "45000", 5))
+    assert row(describe_group(settings, changed, "g"), name)[1:3] == ("46000", 8)
+    assert row(describe_group(settings, changed, "g"), name).synonyms == (Synonym(name, "46000", 8), *defaults)
+    assert row(describe_group(settings, changed, "other"), name).synonyms == defaults
+    assert row(describe_group(settings, changed, "g"), "share.isolation.level").synonyms == (Synonym("share.isolation.level", "read_uncommitted", 5),)
+
+
+def test_client_metrics_show_what_was_set() -> None:
+    rows = describe_client_metrics(image(ConfigSet(CLIENT_METRICS, "m", "interval.ms", "1000")), "m")
+
+    assert [(each.name, each.value, each.source) for each in rows] == [("interval.ms", "1000", 7), ("match", "", 5), ("metrics", "", 5)]
+
+
+def test_a_node_holds_to_what_was_set_at_run_time_the_stronger_first() -> None:
+    name = "log.segment.delete.delay.ms"
+    settings = node({name: "5"})
+    everyone, own = ConfigSet(BROKER, "", name, "6"), ConfigSet(BROKER, "1", name, "7")
+
+    now = settings.with_dynamic(image(everyone, own))
+
+    assert now[name] == 7
+    assert now.with_dynamic(image(everyone))[name] == 6
+    assert now.with_dynamic(image())[name] == 5
+    assert settings.with_dynamic(image(ConfigSet(BROKER, "2", name, "8"), ConfigSet(BROKER, "1", name, "nonsense")))[name] == 5
+    assert settings.with_dynamic(image(ConfigSet(BROKER, "", "num.partitions", "9")))["num.partitions"] == 1

@@ -1,6 +1,7 @@
 """One short file per API: what a request means. Importing this package registers them all; ApiVersions announces exactly these."""
 
 from raftka.broker.handlers import (
+    alter_configs,
     api_versions,
     create_partitions,
     create_topics,
@@ -12,6 +13,7 @@ from raftka.broker.handlers import (
     fetch,
     find_coordinator,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -22,6 +24,7 @@ from raftka.broker.handlers import (
 )
 
 __all__ = [
+    "alter_configs",
     "api_versions",
     "create_partitions",
     "create_topics",
@@ -33,6 +36,7 @@ __all__ = [
     "fetch",
     "find_coordinator",
     "init_producer_id",
+    "list_config_resources",
     "list_offsets",
     "metadata",
     "offset_for_leader_epoch",

@@ -1,11 +1,20 @@
-"""DescribeConfigs: v1-4, for topics (brokers, groups and metrics come with the APIs that change them)."""
+"""DescribeConfigs: v1-4, of topics, this broker, all brokers, this node's log, groups and client metrics. Answers from the local image."""
 
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
-from raftka.broker.handlers.finding import check
-from raftka.metadata.describe import ConfigRow, describe_topic
-from raftka.metadata.image import TOPIC
+from raftka.broker.handlers.alter_configs import check_allowed
+from raftka.broker.handlers.log_levels import describe_loggers
+from raftka.metadata.describe import (
+    LOGGER_SOURCE,
+    ConfigRow,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
@@ -15,6 +24,10 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = DESCRIBE_CONFIGS.response
+MALFORMED = (  # Kafka's words, which clients show
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
+    "See the broker logs for more details."
+)
 
 
 def _refused(request: Request, code: Code) -> Row:
@@ -37,15 +50,44 @@ def _resource(request: Request, node: "Node", resource: Row) -> Row:
 
 
 def _configs(request: Request, node: "Node", resource: Row) -> list[Row]:
-    if resource.resource_type != TOPIC:
-        raise KafkaError(Code.INVALID_REQUEST, f"configs of resource type {resource.resource_type} can not be described")
-    check(request, "DESCRIBE_CONFIGS", resource.resource_name)
-    check_topic_name(resource.resource_name)
-    if node.image.topic_named(resource.resource_name) is None:
-        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    describe = DESCRIBED.get(resource.resource_type)
+    if describe is None:
+        raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
+    check_allowed(request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
     wanted = set(resource.configuration_keys or ())
-    entries = describe_topic(node.settings, node.image, resource.resource_name)
-    return [_config(request, entry) for entry in entries if not wanted or entry.name in wanted]
+    return [_config(request, entry) for entry in describe(node, resource.resource_name) if not wanted or entry.name in wanted]
+
+
+def _topic(node: "Node", name: str) -> list[ConfigRow]:
+    check_topic_name(name)
+    if node.image.topic_named(name) is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    return describe_topic(node.settings, node.image, name)
+
+
+def _broker(node: "Node", name: str) -> list[ConfigRow]:
+    if not name:
+        return describe_all_brokers(node.image)
+    if not (name.isascii() and name.isdigit()):
+        raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}")
+    return describe_broker(node.settings, node.image)
+
+
+def _group(node: "Node", name: str) -> list[ConfigRow]:
+    if not name:
+        raise KafkaError(Code.INVALID_REQUEST, "Group name must not be empty")
+    return describe_group(node.settings, node.image, name)
+
+
+def _client_metrics(node: "Node", name: str) -> list[ConfigRow]:
+    if not name:
+        raise KafkaError(Code.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return describe_client_metrics(node.image, name)
+
+
+DESCRIBED = {TOPIC: _topic, BROKER: _broker, BROKER_LOGGER: describe_loggers, CLIENT_METRICS: _client_metrics, GROUP: _group}
 
 
 def _config(request: Request, entry: ConfigRow) -> Row:
@@ -58,5 +100,5 @@ def _config(request: Request, entry: ConfigRow) -> Row:
         is_sensitive=entry.is_sensitive,
         synonyms=[row.synonyms(name=s.name, value=s.value, source=int(s.source)) for s in entry.synonyms] if request.body.include_synonyms else [],
         config_type=int(entry.type),
-        documentation=entry.documentation if request.body.include_documentation else None,
+        documentation=entry.documentation if request.body.include_documentation or entry.source == LOGGER_SOURCE else None,
     )

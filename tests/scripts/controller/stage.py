@@ -6,11 +6,14 @@ from typing import Any
 
 from raftka.metadata.commands import (
     AllocateProducerIds,
+    AlterConfigs,
     AlterPartition,
     AlterReassignments,
     BrokerLost,
     Change,
     Command,
+    ConfigChange,
+    ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -33,8 +36,9 @@ from raftka.metadata.commands import (
     from_wire,
     to_wire,
 )
+from raftka.metadata.configs import APPEND, DELETE, SET, SUBTRACT
 from raftka.metadata.controller import Context, Controller, Outcome
-from raftka.metadata.image import MetadataImage, PartitionImage
+from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage, PartitionImage
 from raftka.metadata.records import ConfigSet, PartitionChanged, PartitionsAdded, Record, TopicCreated, TopicDeleted, decode_batch, encode_batch
 from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code, KafkaError
@@ -50,6 +54,7 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
 }
 NO_ID = bytes(16)
+NAMES = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "metrics", GROUP: "group", 3: "nonsense"}  # of config resources
 
 
 def stage() -> "ControllerStage":
@@ -206,6 +211,19 @@ class ControllerStage:
         updates = tuple(FeatureUpdate(name, int(words[name]), words.number("type", 1)) for name in words.named if name != "type")
         yield from self._decide(UpdateFeatures(updates, words.flag("validate-only")))
 
+    def do_configs(self, words: Words) -> Iterator[str]:
+        """`configs topic:t broker: a=1 b=null -c d+=x d-=y`: set, unset, append, subtract; `replace`: what is not named goes, `op=9`: all do that."""
+        signs = {"+": APPEND, "-": SUBTRACT}
+        operation = words.number("op", SET)
+        changes = [ConfigChange(word[1:], DELETE, None) for word in words.bare if word[0] == "-"]
+        for name in [name for name in words.named if name != "op"]:
+            value = None if words[name] == "null" else words[name]
+            changes.append(ConfigChange(name.rstrip("+-"), signs.get(name[-1], operation), value))
+        kinds = {name: kind for kind, name in NAMES.items()}
+        named = [word.partition(":") for word in words.bare if ":" in word]
+        resources = tuple([ConfigResource(kinds[kind], name, tuple(changes)) for kind, _, name in named])
+        yield from self._decide(AlterConfigs(resources, words.flag("replace"), words.flag("validate-only")))
+
     def do_producer_ids(self, words: Words) -> Iterator[str]:
         broker_id = words.number("broker")
         yield from self._decide(AllocateProducerIds(broker_id, words.number("epoch", self._epoch(broker_id))))
@@ -276,8 +294,8 @@ class ControllerStage:
                 return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}{replicas}"
             case TopicDeleted(topic_id):
                 return before.topics[topic_id].name
-            case ConfigSet(_, resource, name, value):
-                return f"{resource} {name}={value}"
+            case ConfigSet(kind, resource, name, value):
+                return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (f"={value}" if value is not None else " unset")
         values = ((name, getattr(record, name)) for name in record.__slots__)
         return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value is not None)
 

@@ -1,0 +1,46 @@
+"""ListConfigResources: v0-1; what there is of which settings can be described, and in v0 client metrics alone (KIP-1142)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from raftka.broker.authorizer import THE_CLUSTER
+from raftka.broker.dispatch import Request, handles
+from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = LIST_CONFIG_RESOURCES.response
+
+
+def _configured(kind: int) -> Callable[[MetadataImage], list[str]]:
+    return lambda image: [name for each, name in image.configs if each == kind]
+
+
+def _brokers(image: MetadataImage) -> list[str]:
+    return [str(broker.broker_id) for broker in image.brokers.values() if not broker.fenced]
+
+
+LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
+    GROUP: _configured(GROUP),
+    CLIENT_METRICS: _configured(CLIENT_METRICS),
+    BROKER_LOGGER: _brokers,
+    BROKER: _brokers,
+    TOPIC: lambda image: list(image.topic_ids),
+}
+
+
+@handles(LIST_CONFIG_RESOURCES)
+def list_config_resources(request: Request, node: "Node") -> Row:
+    if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    asked = [CLIENT_METRICS] if request.version == 0 else request.body.resource_types or LISTED
+    if any(kind not in LISTED for kind in asked):
+        raise KafkaError(Code.UNSUPPORTED_VERSION)
+    rows = [
+        response.config_resources(resource_type=kind, resource_name=name) for kind in LISTED if kind in asked for name in LISTED[kind](node.image)
+    ]
+    return response(config_resources=rows)

@@ -1,0 +1,56 @@
+"""The level of this node's log, under Kafka's names: of the one logger there is, `root`. Knows no request."""
+
+from typing import TYPE_CHECKING
+
+from raftka.metadata.commands import ConfigResource
+from raftka.metadata.configs import DELETE, NAMES, SET
+from raftka.metadata.describe import LOGGER_SOURCE, ConfigRow
+from raftka.metadata.settings_values import Type
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+ROOT = "root"
+LEVELS = {"DEBUG": "debug", "ERROR": "error", "FATAL": "error", "INFO": "info", "TRACE": "debug", "WARN": "warning"}
+SHOWN = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
+
+
+def describe_loggers(node: "Node", name: str) -> list[ConfigRow]:
+    """Raises KafkaError when another node is meant."""
+    if not name:
+        raise KafkaError(Code.INVALID_REQUEST, "Broker id must not be empty")
+    if not (name.isascii() and name.isdigit()):
+        raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id} but received {name}")
+    return [ConfigRow(ROOT, SHOWN[node.events.level], LOGGER_SOURCE, False, False, (), Type.UNKNOWN, "")]
+
+
+def set_levels(node: "Node", resource: ConfigResource, *, validate_only: bool) -> None:
+    """All or nothing. Raises KafkaError."""
+    if not (resource.name.isascii() and resource.name.isdigit()):
+        raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {resource.name}")
+    if int(resource.name) != node.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected node id. Expected {node.node_id}, but received {resource.name}")
+    if len({name for name, _, _ in resource.changes}) < len(resource.changes):
+        raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
+    levels = [_level(name, operation, value) for name, operation, value in resource.changes]
+    if levels and not validate_only:
+        node.events.level = levels[-1]
+
+
+def _level(logger: str, operation: int, value: str | None) -> str:
+    if operation not in (SET, DELETE):
+        name = NAMES[operation].upper() if 0 <= operation < len(NAMES) else str(operation)
+        raise KafkaError(Code.INVALID_REQUEST, f"{name} operation is not allowed for the BROKER_LOGGER resource")
+    if logger != ROOT:
+        raise KafkaError(Code.INVALID_CONFIG, f"Logger {logger} does not exist!")
+    if operation == DELETE:
+        raise KafkaError(Code.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+    if value is None:
+        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {logger}")
+    if value not in LEVELS:
+        wrong = f"Cannot set the log level of {logger} to {value} as it is not a supported log level."
+        raise KafkaError(Code.INVALID_CONFIG, f"{wrong} Valid log levels are {', '.join(LEVELS)}")
+    return LEVELS[value]
