@@ -40,6 +40,11 @@ class LogConfig:
     producer_id_expiration_ms: int = 24 * HOUR_MS
 
     @property
+    def roll_ms(self) -> int:
+        """A segment begins when the last is so old; what must be compacted in time must not be in the active one (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+
+    @property
     def compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 

@@ -105,7 +105,7 @@ class Storage:
     def roll_if_needed(self, now_ms: int) -> bool:
         """By age alone, where records carry no timestamps: with them, the append that is too late for its segment rolls."""
         segment = self.active
-        if segment.size == 0 or segment.first_timestamp >= 0 or now_ms - segment.created_ms <= self.config.segment_ms:
+        if segment.size == 0 or segment.first_timestamp >= 0 or now_ms - segment.created_ms <= self.config.roll_ms:
             return False
         self.roll(now_ms)
         return True
@@ -121,7 +121,7 @@ class Storage:
             segment = self.active
         if segment.size == 0:
             segment.first_timestamp = timestamp
-            self._roll_timestamp = timestamp + self.config.segment_ms if timestamp >= 0 else FOREVER
+            self._roll_timestamp = timestamp + self.config.roll_ms if timestamp >= 0 else FOREVER
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)
@@ -143,7 +143,7 @@ class Storage:
         if segment.size == 0:
             self._roll_timestamp = -(1 << 63)  # the first batch meets it, and sets it
         else:
-            self._roll_timestamp = segment.first_timestamp + config.segment_ms if segment.first_timestamp >= 0 else FOREVER
+            self._roll_timestamp = segment.first_timestamp + config.roll_ms if segment.first_timestamp >= 0 else FOREVER
 
     def _sync_names(self) -> None:
         if self._sync:
