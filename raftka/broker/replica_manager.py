@@ -251,6 +251,7 @@ class ReplicaManager:
         if delta.reloaded:
             for host in [host for host in self.hosts.values() if host.topic_id not in image.topics]:
                 self._remove(host)
+            self._remove_strays(image)
             changed = [(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))]
         else:
             changed = delta.partitions_changed
@@ -283,6 +284,14 @@ class ReplicaManager:
         else:
             self._follow(host, before, partition)
 
+    def _remove_strays(self, image: MetadataImage) -> None:
+        """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
+        for (name, index), topic_id in self.logs.unopened():
+            topic = image.topics.get(topic_id)
+            if topic is None or index >= len(topic.partitions) or self.me not in topic.partitions[index].replicas:
+                self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
+                self.logs.remove(name, index)
+
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
@@ -300,8 +309,6 @@ class ReplicaManager:
             if host.log.failed is not None:
                 return
             self.fetchers.remove(host)
-            if leader is not None:
-                host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
             host.log.assign_epoch(partition.leader_epoch)
             leader = LeaderState(
                 self.me,

@@ -100,6 +100,11 @@ class LogManager:
                 return None
         return self.topic_ids[key]
 
+    def unopened(self) -> list[tuple[Key, bytes]]:
+        """Partitions that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
+        found = [(key, self._topic_id(key)) for key in self._homes if key not in self.logs]
+        return [(key, topic_id) for key, topic_id in found if topic_id is not None]
+
     def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
         home = min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
         path = home.place(key)
