@@ -4,8 +4,9 @@ Everything is callbacks on one thread. A *turn* is one round of the loop: all by
 actions asked for by `at_turn_end` run, then output leaves. So what many requests of one turn cause is written once and sent once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -143,6 +144,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """A file or a whole tree. The name is gone at once, the blocks are freed in the background."""
 
+    def discard(self, file: File) -> None:
+        """Close a file whose name is gone, off the loop: its blocks are freed with its last descriptor, which takes milliseconds."""
+
     def lock(self, path: str) -> Callable[[], None]:
         """Take the lock file, or raise BlockingIOError if another process (or node) has it; returns what releases it."""
 
@@ -153,6 +157,20 @@ class Files(Protocol):
 class Offload(Protocol):
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """`work` off the loop (it may touch nothing that the loop does), then `done` with its result or its exception."""
+
+    def apart(
+        self,
+        work: Callable[..., Iterator[Any]],
+        arguments: Sequence[Any],
+        each: Callable[[Any], None],
+        done: Callable[[BaseException | None], None],
+        bytes_per_s: float = inf,
+    ) -> Callable[[], None]:
+        """What computes for long, in a process of its own: `work(files, *arguments)`, a function of a module, with plain values both ways.
+
+        `each` gets what it yields, then `done` the OSError or other exception that ended it, or None. Reads and appends no more than `bytes_per_s`.
+        Returns what ends it early; then neither is called any more.
+        """
 
 
 class Runtime(Protocol):

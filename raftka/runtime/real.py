@@ -9,13 +9,14 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Any, TypeVar
 
 import trio
 
+from raftka.runtime.real_apart import Apart
 from raftka.runtime.real_files import RealFiles
 from raftka.runtime.real_network import EPOLLIN, RealNetwork, Turn
 
@@ -93,13 +94,34 @@ class RealClock:
 
 
 class RealOffload:
-    """A few threads for work that would hold up the loop: names to resolve, large batches to decompress."""
+    """A few threads for work that would hold up the loop, names to resolve and directories to sync; processes for what computes."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
+        self._apart: list[Apart] = []
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         threading.Thread(target=self._work, args=(work, done), name="raftka-offload", daemon=True).start()
+
+    def apart(
+        self,
+        work: Callable[..., Iterator[Any]],
+        arguments: Sequence[Any],
+        each: Callable[[Any], None],
+        done: Callable[[BaseException | None], None],
+        bytes_per_s: float = inf,
+    ) -> Callable[[], None]:
+        self._apart = [one for one in self._apart if one.thread.is_alive()]
+        one = Apart((work.__module__, work.__name__, tuple(arguments), bytes_per_s), each, done, self._post)
+        self._apart.append(one)
+        return one.cancel
+
+    def stop(self) -> None:
+        """Processes are killed; threads end by themselves."""
+        for one in self._apart:
+            one.cancel()
+        for one in self._apart:
+            one.thread.join()
 
     def _work(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         result: T | BaseException
@@ -159,6 +181,7 @@ class RealRuntime:
             self.network.transports.pop(self._eventfd)
             trio.lowlevel.notify_closing(self.network.epoll.fileno())
             self.network.stop(reset=reset)
+            self.offload.stop()
             self.files.stop()
             os.close(self._eventfd)
 

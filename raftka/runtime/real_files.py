@@ -7,16 +7,18 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from raftka.runtime.door import Buffer, File
 
 IOV_MAX = 1024
 FLUSH_THREADS = 2
 
+F = TypeVar("F", bound="RealFile")
+
 
 class RealFile:
-    __slots__ = ("_closing", "_open", "_size", "fd", "path", "pins")
+    __slots__ = ("_close", "_closing", "_open", "_size", "fd", "path", "pins")
 
     def __init__(self, path: str, fd: int, open_files: dict["RealFile", None]) -> None:
         self.path = path
@@ -25,6 +27,7 @@ class RealFile:
         open_files[self] = None
         self.pins = 0  # flushes and sends under way: the descriptor must not be reused under them
         self._closing = False
+        self._close: Callable[[int], None] = os.close
         self._size = os.fstat(fd).st_size
 
     def append(self, buffers: Sequence[Buffer]) -> None:
@@ -72,8 +75,9 @@ class RealFile:
     def sync(self) -> None:
         os.fdatasync(self.fd)
 
-    def close(self) -> None:
+    def close(self, way: Callable[[int], None] = os.close) -> None:
         self._closing = True
+        self._close = way
         self.release()
 
     def pin(self) -> None:
@@ -85,9 +89,9 @@ class RealFile:
 
     def release(self) -> None:
         if self._closing and self.pins == 0 and self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+            fd, self.fd = self.fd, -1
             del self._open[self]
+            self._close(fd)
 
 
 class RealFiles:
@@ -96,13 +100,16 @@ class RealFiles:
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
         self._flushes: SimpleQueue[Any] = SimpleQueue()
-        self._removals: SimpleQueue[str | None] = SimpleQueue()
+        self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
         self._threads: list[threading.Thread] = []
         self._open: dict[RealFile, None] = {}
         self._locks: dict[int, None] = {}
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open)
+        return self._open_as(RealFile, path, create=create)
+
+    def _open_as(self, kind: type[F], path: str, *, create: bool) -> F:
+        return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -147,6 +154,11 @@ class RealFiles:
         os.rename(path, doomed)
         self._start_threads()
         self._removals.put(doomed)
+
+    def discard(self, file: File) -> None:
+        assert isinstance(file, RealFile)
+        self._start_threads()
+        file.close(self._removals.put)
 
     def lock(self, path: str) -> Callable[[], None]:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -214,7 +226,9 @@ class RealFiles:
 
     def _remove_loop(self) -> None:
         while (path := self._removals.get()) is not None:
-            if os.path.isdir(path):
+            if isinstance(path, int):
+                os.close(path)
+            elif os.path.isdir(path):
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 try:

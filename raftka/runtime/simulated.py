@@ -11,10 +11,11 @@ gather work as real ones do. `trace_hash` covers every delivery, file call, time
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from heapq import heappop, heappush
+from math import inf
 from random import Random
 from struct import Struct
 from typing import Any
@@ -343,11 +344,47 @@ class NodeOffload:
         low, high = OFFLOAD_S
         node.world.push(node.world.now + low + node._pace() * (high - low), self._work, work, done)
 
+    def apart(
+        self,
+        work: Callable[..., Iterator[Any]],
+        arguments: Sequence[Any],
+        each: Callable[[Any], None],
+        done: Callable[[BaseException | None], None],
+        bytes_per_s: float = inf,
+    ) -> Callable[[], None]:
+        """From one value to the next in one piece, and others get their turns between."""
+        values = work(self._node.files, *arguments)
+        end = object()
+        cancelled = False
+
+        def report(value: Any) -> None:
+            if cancelled:
+                return
+            if value is end:
+                done(None)
+            elif isinstance(value, BaseException):
+                done(value)
+            else:
+                self.run(step, report)
+                each(value)
+
+        def step() -> Any:
+            return end if cancelled else next(values, end)
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+
+        self.run(step, report)
+        return cancel
+
     def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         if not self._node.alive:
             return
+        busy_s = self._node.busy_s
         try:
             result: Any = work()
         except Exception as error:
             result = error
+        self._node.busy_s = busy_s  # what took its time was not the loop
         self._node.take(done, result)

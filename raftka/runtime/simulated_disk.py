@@ -329,6 +329,9 @@ class NodeFiles:
             raise failure(errno.ENOENT, path)
         directory.change({name: None})
 
+    def discard(self, file: File) -> None:
+        file.close()
+
     def lock(self, path: str) -> Callable[[], None]:
         self.note(b"L", crc32c(path.encode()), 0)
         holder = self.disk.locks.get(path)

@@ -154,6 +154,9 @@ class MemoryFiles:
         self.change({name: None for name in self.names if name == path or name.startswith(path + "/")})
         self.directories = {name for name in self.directories if name != path and not name.startswith(path + "/")}
 
+    def discard(self, file: File) -> None:
+        file.close()
+
     def lock(self, path: str) -> Callable[[], None]:
         if path in self.locked:
             raise BlockingIOError(path)

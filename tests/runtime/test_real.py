@@ -2,13 +2,16 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
-from raftka.runtime.door import Buffer, FileSpan, Transport
+from raftka.runtime import real_apart
+from raftka.runtime.door import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import NodeFailed, open_runtime
 
 
@@ -196,3 +199,117 @@ async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds() ->
         assert "timed out" in connection.end
         for filler in fillers:
             filler.close()
+
+
+def count(files: Files, path: str, upto: int) -> Iterator[int]:
+    """Work for a process of its own."""
+    file = files.open(path, create=True)
+    for number in range(upto):
+        file.append([b"%d" % number])
+        yield number
+    file.sync()
+
+
+def fail(files: Files, how: str) -> Iterator[int]:
+    yield 1
+    if how == "OSError":
+        files.open("/nowhere/at all")
+    if how == "Killed":
+        os.kill(os.getpid(), 9)
+    raise ValueError(how)
+
+
+def forever(files: Files) -> Iterator[int]:
+    while True:
+        yield os.getpid()
+
+
+async def test_work_in_a_process_of_its_own(tmp_path: Path) -> None:
+    values: list[int] = []
+    over = trio.Event()
+    async with open_runtime() as runtime:
+        runtime.offload.apart(count, (str(tmp_path / "f"), 1000), values.append, lambda error: over.set() if error is None else print(error))
+        with trio.fail_after(20):
+            await over.wait()
+
+    assert values == list(range(1000))
+    assert (tmp_path / "f").read_bytes().endswith(b"998999")
+
+
+@pytest.mark.parametrize(("how", "kind"), [("OSError", "FileNotFoundError"), ("anything", "ApartError"), ("Killed", "ApartError")])
+async def test_what_goes_wrong_there_is_told_here(how: str, kind: str) -> None:
+    told: list[object] = []
+    over = trio.Event()
+
+    def done(error: BaseException | None) -> None:
+        told.append(error)
+        over.set()
+
+    async with open_runtime() as runtime:
+        runtime.offload.apart(fail, (how,), told.append, done)
+        with trio.fail_after(20):
+            await over.wait()
+
+    assert told[0] == 1
+    assert type(told[1]).__name__ == kind
+    assert isinstance(told[1], OSError) or getattr(told[1], "kind", "") in {"ValueError", "Killed"}
+
+
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+async def test_work_ends_early(how: str) -> None:
+    pids: list[int] = []
+    begun = trio.Event()
+
+    def each(pid: int) -> None:
+        pids.append(pid)
+        begun.set()
+
+    async with open_runtime() as runtime:
+        cancel = runtime.offload.apart(forever, (), each, lambda error: pytest.fail("it was cancelled"))
+        with trio.fail_after(20):
+            await begun.wait()
+        if how == "cancelled":
+            cancel()
+            seen = len(pids)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(pids) == seen
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+async def test_a_discarded_file_is_closed_by_another_thread(tmp_path: Path) -> None:
+    async with open_runtime() as runtime:
+        file = runtime.files.open(str(tmp_path / "f"), create=True)
+        file.append([b"12345"])
+        fd = file.fd
+        file.pin()  # a send is under way
+        runtime.files.remove(str(tmp_path / "f"))
+        runtime.files.discard(file)
+        assert os.pread(fd, 5, 0) == b"12345"
+        file.unpin()
+        assert file.fd == -1
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(fd)
+
+
+def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = 100.0, []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr(real_apart.time, "monotonic", lambda: now)
+    monkeypatch.setattr(real_apart.time, "sleep", sleep)
+    pace = real_apart.Pace(1000)
+    for size in 100, 300:
+        pace.take(size)
+    now += 5
+    pace.take(50)
+
+    assert slept == pytest.approx([0.1, 0.3, 0.05])
+    fast = real_apart.Pace(inf)
+    fast.take(1 << 40)
+    assert len(slept) == 3

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 import trio
 
-from raftka.runtime.door import FileSpan, Timer
+from raftka.runtime.door import Files, FileSpan, Timer
 from raftka.runtime.simulated import Node, World
 from raftka.runtime.simulated_clock import EPOCH_MS
 from raftka.runtime.simulated_tasks import NodeStopped
@@ -336,3 +336,29 @@ def test_the_trace_can_be_kept() -> None:
     world.run(5.0)
 
     assert [(when, kind) for when, kind, *_ in world.trace] == [(2.0, "T"), (3.0, "T"), (4.0, "T")]
+
+
+def test_work_apart_is_done_step_by_step_and_can_be_ended() -> None:
+    def work(files: Files, name: str, upto: int) -> Iterator[int]:
+        file = files.open(name, create=True)
+        for number in range(upto):
+            file.append([b"x"])
+            file.sync()
+            yield number
+        raise OSError(5, "over")
+
+    with World(3) as world:
+        node = world.node("a")
+        told: list[object] = []
+        node.offload.apart(work, ("f", 3), told.append, told.append)
+        endless: list[object] = []
+        cancel = node.offload.apart(work, ("g", 10**9), endless.append, endless.append)
+        assert world.run(lambda: len(told) == 4, at_most_s=10)
+        cancel()
+        seen = len(endless)
+        world.run(until=world.now + 1)
+
+        assert told[:3] == [0, 1, 2]
+        assert isinstance(told[3], OSError)
+        assert len(endless) == seen > 0
+        assert node.busy_s == 0
