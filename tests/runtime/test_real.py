@@ -301,8 +301,8 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         slept.append(seconds)
         now += seconds
 
-    monkeypatch.setattr(real_apart.time, "monotonic", lambda: now)
-    monkeypatch.setattr(real_apart.time, "sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("time.sleep", sleep)
     pace = real_apart.Pace(1000)
     for size in 100, 300:
         pace.take(size)
