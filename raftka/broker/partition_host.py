@@ -180,7 +180,7 @@ class PartitionHost:
         self.flushing = True
         self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
 
-    def _flush_done(self, files: list[File], offset: int, error: OSError | None) -> None:
+    def _flush_done(self, files: "list[File | str]", offset: int, error: OSError | None) -> None:
         self.flushing = False
         if error is not None:
             self.manager.fail(error)

@@ -40,7 +40,7 @@ class ReplicaManager:
         self._checkpoint_due = False
         self._shrinking = False
         self._looking: dict[Waiting, None] = {}
-        self._to_flush: list[tuple[list[File], Flushed]] = []
+        self._to_flush: list[tuple[list[File | str], Flushed]] = []
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
@@ -121,7 +121,7 @@ class ReplicaManager:
         for fetch in looking:
             fetch.look_again()
 
-    def flush(self, files: list[File], done: Flushed) -> None:
+    def flush(self, files: "list[File | str]", done: Flushed) -> None:
         """At the turn's end, together with what else it made dirty: many files cost little more than one."""
         if not self._to_flush:
             self.clock.at_turn_end(self._flush)

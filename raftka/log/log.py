@@ -301,7 +301,7 @@ class Log(Storage):
 
     # checkpoints and the end
 
-    def begin_checkpoint(self) -> tuple[list[File], Callable[[], int]]:
+    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[], int]]:
         """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, for the point.
 
         The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
@@ -315,9 +315,9 @@ class Log(Storage):
             self._write_epochs()
         self._close_retired()
         behind, self._behind = self._behind, []
-        files = [*behind, *(self.active.index_files or ())]
+        files: list[File | str] = [*behind, *(self.active.index_files or ())]
         if not self._sync:
-            files += self._flushes.dirty
+            files += [*self._flushes.dirty, *self._take_names()]
             self._flushes.dirty = []
         offset, truncations = self.written_offset, self._truncations
 
@@ -343,6 +343,7 @@ class Log(Storage):
         """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
         if clean and not self.failed:
             self._finish_swap()
+        if clean and not self.failed and self._changed:
             with self._failing():
                 self.active.seal()
                 if self.end_offset != self._snapshots.newest:
@@ -351,13 +352,21 @@ class Log(Storage):
                 for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
                     files.append(segment.file)
                 for file in files:
-                    file.sync()
+                    if isinstance(file, str):
+                        self._files.sync_directory(file)
+                    else:
+                        file.sync()
                 self._sync_names()
             self._flushes.restarted(self.end_offset)
             settle()
         for file in [*self._retired, *self._retired_before, *self._behind, *(segment.file for segment in self.segments)]:
             file.close()
         self.active.close_index()
+
+    @property
+    def _changed(self) -> bool:
+        """Something is not on disk, or not known to be."""
+        return self.recovery_point < self.end_offset or self.epochs.dirty or self.producers.changed or bool(self._names or self._flushes.dirty)
 
     def remove(self) -> None:
         """The directory and all in it."""

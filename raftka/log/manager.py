@@ -83,11 +83,17 @@ class LogManager:
         if key in self.logs:
             return self.logs[key]
         clean = key in self._homes and self._homes[key].was_clean
-        home = self._homes.get(key) or self._make(key, topic_id)
+        home = self._homes.get(key)
+        is_new = home is None
+        if home is None:
+            home = self._make(key, topic_id)
         recovery_point, start_offset = home.offsets[RECOVERY_POINTS].get(key, 0), home.offsets[START_OFFSETS].get(key, 0)
         log = Log.open(
             self._files, home.place(key), config, self._now_ms, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
         )
+        if is_new:  # the first flush of its records makes the names durable too: thousands of partitions may come at once
+            for path in (home.path, log.directory, f"{log.directory}/{PARTITION_METADATA}"):
+                log.flush_too(path)
         log.on_recovery_point_lowered = lambda: home.write(RECOVERY_POINTS, self._recovery_points(home))
         self.logs[key], self.topic_ids[key], self._homes[key] = log, topic_id, home
         return log
@@ -106,14 +112,21 @@ class LogManager:
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
     def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
-        home = min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
+        home = self._emptiest()
         path = home.place(key)
         if self._files.exists(path):
             self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
         home.forget(key)
-        self._files.make_directory(path)
-        self._files.replace(f"{path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+        self._files.make_directory(path, durable=False)
+        metadata = self._files.open(f"{path}/{PARTITION_METADATA}", create=True)
+        metadata.append([encode_partition_metadata(topic_id)])
+        metadata.close()
         return home
+
+    def _emptiest(self) -> LogDirectory:
+        if len(self.directories) == 1:
+            return self.directories[0]
+        return min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
 
     def remove(self, topic: str, partition: int) -> None:
         """The name goes at once and durably, the files in the background. Raises OSError."""
@@ -145,7 +158,7 @@ class LogManager:
         if self._checkpointing:
             done(None)  # the next one tells it
             return
-        files: list[File] = []
+        files: list[File | str] = []
         settles: list[tuple[Key, Log, Callable[[], int]]] = []
         for key, log in self.logs.items():
             if not log.failed and (log.recovery_point < log.flushed_offset or log.epochs.dirty or log.producers.changed):
@@ -170,26 +183,26 @@ class LogManager:
         self._flush(files, flushed)
 
     def _write_aside(self, high_watermarks: Mapping[Key, int], done: Done) -> None:
-        temporary: list[File] = []
+        opened: list[File] = []
         try:
             for home in self.directories:
-                temporary += home.write_aside(self._offsets_of(home, high_watermarks))
+                opened += home.write_aside(self._offsets_of(home, high_watermarks))
         except OSError:
             done(None)  # a full disk: what is written down stays as it is
             return
 
         def flushed(error: OSError | None) -> None:
             self._checkpointing = False
-            for file in temporary:
+            for file in opened:
                 file.close()
             for home in self.directories:
                 home.put_in_place(error is None)
             done(error)
 
         self._checkpointing = True
-        self._flush(temporary, flushed)
+        self._flush(opened, flushed)
 
-    def _flush(self, files: list[File], done: Done) -> None:
+    def _flush(self, files: Sequence[File | str], done: Done) -> None:
         if files:
             self._files.flush(files, done)
         else:

@@ -28,6 +28,7 @@ class Storage:
         "_behind",
         "_files",
         "_flushes",
+        "_names",
         "_positions",
         "_retired",
         "_retired_before",
@@ -69,6 +70,7 @@ class Storage:
         self._flushes = Flushes(end_offset)
         self._staged: list[memoryview] = []
         self._behind: list[File] = []  # indexes and snapshots: to be on disk before the recovery point passes them, then closed
+        self._names = [] if segments[-1].size else [directory]  # paths to be flushed with the next records: where a file is new
         self._retired: list[File] = []
         self._retired_before: list[File] = []
         self._truncations = 0
@@ -125,9 +127,14 @@ class Storage:
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)
-        self._sync_names()
+        self.flush_too(self.directory)
         self.segments.append(segment)
         return segment
+
+    def flush_too(self, path: str) -> None:
+        """With the next flush, before it counts: a directory in which a name is new, or a file."""
+        if path not in self._names:
+            self._names.append(path)
 
     def _begin_segment(self, segment: Segment) -> None:
         """The last segment is another one, or another than before."""
@@ -202,11 +209,15 @@ class Storage:
         """Everything below it is on disk (with flush=os: in the page cache)."""
         return self._flushes.flushed_offset
 
-    def begin_flush(self) -> tuple[list[File], int]:
+    def begin_flush(self) -> tuple[list[File | str], int]:
         """The files to flush now, and the offset to give to `flushed` when that has succeeded. What is still staged is not in it."""
         if not self._sync or self.failed or not self._flushes.dirty:
             return [], self.flushed_offset
-        return self._flushes.begin(self.written_offset), self.written_offset
+        return [*self._flushes.begin(self.written_offset), *self._take_names()], self.written_offset
+
+    def _take_names(self) -> list[str]:
+        names, self._names = self._names, []
+        return names
 
     def flushed(self, offset: int) -> None:
         self._flushes.came_back(offset)
@@ -388,6 +399,7 @@ class Storage:
             self.start_offset = self.end_offset = self.written_offset = offset
             self._flushes.restarted(offset)
             self._begin_segment(self._new_segment(offset, now_ms))
+            self._sync_names()
 
     def _drop(self, segment: Segment) -> None:
         """The file stays open: an answer on its way may still read from it."""

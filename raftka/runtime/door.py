@@ -127,8 +127,8 @@ class Files(Protocol):
     def list(self, path: str) -> Sequence[str]:
         """Names in the directory, sorted."""
 
-    def make_directory(self, path: str) -> None:
-        """With its parents; durable."""
+    def make_directory(self, path: str, *, durable: bool = True) -> None:
+        """With its parents. Not `durable`: its name is so after a flush of the directory it is in."""
 
     def read(self, path: str) -> bytes:
         """The whole file."""
@@ -139,7 +139,8 @@ class Files(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Atomic; durable after `sync_directory`."""
 
-    def sync_directory(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None:
+        """The names in it; the content of a file that is not open."""
 
     def remove(self, path: str) -> None:
         """A file or a whole tree. The name is gone at once, the blocks are freed in the background."""
@@ -150,8 +151,11 @@ class Files(Protocol):
     def lock(self, path: str) -> Callable[[], None]:
         """Take the lock file, or raise BlockingIOError if another process (or node) has it; returns what releases it."""
 
-    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
-        """fdatasync all of them off the loop, then call `done` in a later turn, with the first error if there was one."""
+    def flush(self, files: "Sequence[File | str]", done: Callable[[OSError | None], None]) -> None:
+        """fdatasync all of them off the loop, then call `done` in a later turn, with the first error if there was one.
+
+        A string is the path of a file that is not open, or of a directory: the names in it. One that is not there any more is passed over.
+        """
 
 
 class Offload(Protocol):

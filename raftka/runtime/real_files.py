@@ -117,14 +117,15 @@ class RealFiles:
     def list(self, path: str) -> Sequence[str]:
         return sorted(os.listdir(path))
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, durable: bool = True) -> None:
         missing = []
         while path and not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
         for directory in reversed(missing):
             os.mkdir(directory, 0o750)
-            self.sync_directory(os.path.dirname(directory) or ".")
+            if durable:
+                self.sync_directory(os.path.dirname(directory) or ".")
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -143,7 +144,7 @@ class RealFiles:
         os.rename(old, new)
 
     def sync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
@@ -176,12 +177,12 @@ class RealFiles:
 
         return release
 
-    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
         self._start_threads()
         real = [file for file in files if isinstance(file, RealFile)]
         for file in real:
             file.pin()
-        self._flushes.put((real, done))
+        self._flushes.put((real, [path for path in files if isinstance(path, str)], done))
 
     def stop(self) -> None:
         """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
@@ -209,11 +210,16 @@ class RealFiles:
 
     def _flush_loop(self) -> None:
         while (job := self._flushes.get()) is not None:
-            files, done = job
+            files, paths, done = job
             error: OSError | None = None
-            for file in files:
+            for item in (*files, *paths):
                 try:
-                    os.fdatasync(file.fd)
+                    if isinstance(item, str):
+                        self.sync_directory(item)
+                    else:
+                        os.fdatasync(item.fd)
+                except FileNotFoundError:
+                    pass  # deleted meanwhile
                 except OSError as failure:
                     error = error or failure
             self._post(lambda files=files, done=done, error=error: self._flushed(files, done, error))  # type: ignore[misc]

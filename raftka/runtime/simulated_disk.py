@@ -91,16 +91,29 @@ class Inode:
 class Directory:
     """Names, and how to undo the changes to them that are not durable."""
 
-    __slots__ = ("changes", "entries")
+    __slots__ = ("changes", "entries", "synced")
 
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
         self.changes: list[dict[str, Inode | Directory | None]] = []  # what stood under the names that were changed together
+        self.synced = 0  # as an Inode's
 
     def change(self, names: dict[str, "Inode | Directory | None"]) -> None:
         """All at once: a rename takes one name away and gives another."""
         self.changes.append({name: self.entries.get(name) for name in names})
         self._set(names)
+
+    def mark(self) -> int:
+        return self.synced + len(self.changes)
+
+    def flushed(self, mark: int) -> None:
+        """The changes before `mark` are on the platter."""
+        if mark > self.synced:
+            del self.changes[: mark - self.synced]
+            self.synced = mark
+
+    def flush_failed(self, mark: int) -> None:
+        """What becomes of the names is not known: they may go with the power."""
 
     def _set(self, names: dict[str, "Inode | Directory | None"]) -> None:
         for name, entry in names.items():
@@ -112,7 +125,7 @@ class Directory:
     def lose_power(self, keep: int) -> None:
         while len(self.changes) > keep:
             self._set(self.changes.pop())
-        self.changes.clear()
+        self.flushed(self.mark())
 
 
 class SimulatedDisk:
@@ -270,13 +283,16 @@ class NodeFiles:
         self.node.check_alive()
         return sorted(self.disk.directory(path).entries)
 
-    def make_directory(self, path: str) -> None:
-        self.note(b"M", crc32c(path.encode()), 0)
+    def make_directory(self, path: str, *, durable: bool = True) -> None:
+        self.note(b"M", crc32c(path.encode()), durable)
         here = self.disk.root
         for part in path.split("/"):
             if part and part != ".":
                 below = here.entries.get(part)
-                if below is None:
+                if below is None and not durable:
+                    below = Directory()
+                    here.change({part: below})
+                elif below is None:
                     below = here.entries[part] = Directory()
                     for names in here.changes:  # durable at once: no undo of an older change may take it away
                         names.pop(part, None)
@@ -298,7 +314,7 @@ class NodeFiles:
             raise failure(errno.EIO, path)
         fresh.flushed(fresh.mark())
         directory.change({name: fresh})
-        directory.changes.clear()
+        directory.flushed(directory.mark())
 
     def rename(self, old: str, new: str) -> None:
         self.note(b"N", crc32c(old.encode()), crc32c(new.encode()))
@@ -317,10 +333,10 @@ class NodeFiles:
     def sync_directory(self, path: str) -> None:
         self.note(b"Y", crc32c(path.encode()), 0)
         self.node.busy_s += self.disk.sync_time()
-        directory = self.disk.directory(path)
-        if self.disk.sync_fails():
-            raise failure(errno.EIO, path)
-        directory.changes.clear()
+        found = self.disk.find(path)
+        if found is None:
+            raise failure(errno.ENOENT, path)
+        self.end_sync(found, found.mark(), path)
 
     def remove(self, path: str) -> None:
         self.note(b"R", crc32c(path.encode()), 0)
@@ -346,13 +362,16 @@ class NodeFiles:
 
         return release
 
-    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
-        marks = [(file.inode, file.inode.mark(), file.path) for file in cast("Sequence[SimulatedFile]", files)]
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
+        marks = [(what, what.mark(), path) for what, path in map(self._to_flush, files) if what is not None]
         self.note(b"F", len(marks), sum(mark for _, mark, _ in marks))
         losses = self.disk.losses
         self._world.push(self._world.now + self.disk.sync_time(), lambda _a, _b: self._flushed(marks, losses, done))
 
-    def _flushed(self, marks: Sequence[tuple[Inode, int, str]], losses: int, done: Callable[[OSError | None], None]) -> None:
+    def _to_flush(self, file: File | str) -> tuple[Inode | Directory | None, str]:
+        return (self.disk.find(file), file) if isinstance(file, str) else (cast("SimulatedFile", file).inode, file.path)
+
+    def _flushed(self, marks: Sequence[tuple[Inode | Directory, int, str]], losses: int, done: Callable[[OSError | None], None]) -> None:
         if losses != self.disk.losses:  # the power went meanwhile
             return
         error = None
@@ -368,7 +387,7 @@ class NodeFiles:
         self.node.note(b"D", 0, error.errno or 0 if error else 0)
         done(error)
 
-    def end_sync(self, inode: Inode, mark: int, path: str) -> None:
+    def end_sync(self, inode: Inode | Directory, mark: int, path: str) -> None:
         if self.disk.sync_fails():
             inode.flush_failed(mark)
             raise failure(errno.EIO, path)

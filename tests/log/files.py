@@ -111,7 +111,8 @@ class MemoryFiles:
             raise FileNotFoundError(path)
         return sorted({name[len(path) + 1 :].split("/")[0] for name in [*self.names, *self.directories] if name.startswith(path + "/")})
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, durable: bool = True) -> None:
+        """Directories are durable here either way: the log believes one only for what is in it."""
         parts = path.split("/")
         self.directories.update("/".join(parts[: i + 1]) for i in range(len(parts)))
 
@@ -142,6 +143,8 @@ class MemoryFiles:
 
     def sync_directory(self, path: str) -> None:
         self.call()
+        if path in self.names:
+            self.open(path).sync()
         for table, other in (self.names, self.durable_names), (self.durable_names, self.names):
             for name in [name for name in table if name.rpartition("/")[0] == path]:
                 if table is self.names:
@@ -163,9 +166,12 @@ class MemoryFiles:
         self.locked.add(path)
         return lambda: self.locked.discard(path)
 
-    def flush(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None] = lambda error: None) -> None:
         for file in files:
-            file.sync()
+            if isinstance(file, str):
+                self.sync_directory(file)
+            else:
+                file.sync()
         done(None)
 
     def power_loss(self, random: Random) -> "MemoryFiles":

@@ -1,11 +1,12 @@
 """What most tests of the log begin with: a log on a disk in memory, batches, and what is in it."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
-from raftka.runtime.door import FileSpan
+from raftka.runtime.door import File, FileSpan
 from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
 from tests.log.files import MemoryFiles
 
@@ -45,17 +46,23 @@ def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> in
     return log.end_offset
 
 
+def sync(log: Log, files: Sequence[File | str]) -> None:
+    for file in files:
+        if isinstance(file, str):
+            log._files.sync_directory(file)
+        else:
+            file.sync()
+
+
 def flush(log: Log) -> None:
     files, offset = log.begin_flush()
-    for file in files:
-        file.sync()
+    sync(log, files)
     log.flushed(offset)
 
 
 def checkpoint(log: Log) -> int:
     files, settle = log.begin_checkpoint()
-    for file in files:
-        file.sync()
+    sync(log, files)
     return settle()
 
 

@@ -49,8 +49,7 @@ class Life:
 
     def flush(self) -> None:
         files, offset = self.log.begin_flush()
-        for file in files:
-            file.sync()
+        self.files.flush(files)
         self.log.flushed(offset)
 
     def checkpoint(self) -> None:
@@ -58,7 +57,7 @@ class Life:
         for file in files:
             if self.random.random() < 0.05:
                 return self.power_loss()
-            file.sync()
+            self.files.flush([file])
         self.point = settle()
         return None
 
