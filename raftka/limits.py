@@ -54,6 +54,11 @@ RAFT_ENTRY_BYTES = Limit("raft_entry_bytes", 8 * MIB, "one atomic batch of metad
 PROPOSALS_IN_FLIGHT = Limit("proposals_in_flight", 4096, "controller commands that wait for their commit")
 METADATA_SNAPSHOT_BYTES = Limit("metadata_snapshot_bytes", 1024 * MIB, "a snapshot of the metadata that a voter takes from its leader, in memory")
 
+# metrics port
+HTTP_CONNECTIONS = Limit("http_connections", 16, "Prometheus makes one; each may hold two pages of some megabytes")
+HTTP_REQUEST_BYTES = Limit("http_request_bytes", 8 * KIB, "a GET with its headers; it has no body")
+HTTP_SECONDS = Limit("http_seconds", 150, "from one answer to the next: twice a scrape interval, and a slow reader's end")
+
 # cluster
 PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
 TOPICS = Limit("topics", 100_000, "the metadata image is in memory")

@@ -12,8 +12,8 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the tables from `heading` on."""
-    text = OPERATIONS[OPERATIONS.index(heading) :]
+    """The cells of the tables from `heading` to the end of its section."""
+    text = OPERATIONS[OPERATIONS.index(heading) :].partition("\n## ")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line]
 
 

@@ -291,7 +291,7 @@ class ServerConnection:
 
     def check_crowded(self) -> None:
         if self.crowded and not self._stopped:
-            self.dispatcher.metrics.refused(REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES)
+            self.dispatcher.metrics.hit(REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES)
             self._stop()
 
     def _stop(self) -> None:

@@ -34,6 +34,7 @@ class ControllerHost:
         self._poke = poke
         self._term = -1  # in which the machine decides
         self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
         self.view = QuorumView(core, self.clock)
@@ -58,10 +59,10 @@ class ControllerHost:
         except KafkaError as error:
             refused = error
         except ProposalsFull as error:  # it passes, and the link asks again
-            self.node.metrics.refused(error.limit)
+            self.node.metrics.hit(error.limit)
             refused = KafkaError(Code.NOT_CONTROLLER)
         except LimitExceeded as error:
-            self.node.metrics.refused(error.limit)
+            self.node.metrics.hit(error.limit)
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
         self._waiting.append((self._last_index, done, refused, reply))
         self._release()
@@ -92,6 +93,7 @@ class ControllerHost:
         decided_at = self.core.last_index + 1
         index = self.core.propose(encode_batch(records, decided_at))
         assert index == decided_at, "only the controller appends while it leads"
+        self._proposed.append((index, self.clock.now()))
         self.machine.replay(index, records)
         self._last_index = index
         self._poke()
@@ -109,6 +111,8 @@ class ControllerHost:
         self._release()
 
     def _release(self) -> None:
+        while self._proposed and self.active and self._proposed[0][0] <= self.core.commit_index:
+            self.node.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
         while self._waiting and self.active and self._waiting[0][0] <= self.core.commit_index:
             _, done, refused, reply = self._waiting.popleft()
             done(refused, reply)
@@ -125,6 +129,7 @@ class ControllerHost:
 
     def _end(self) -> None:
         self.machine = None
+        self._proposed.clear()
         self.node.events.info("controller_resigned", term=self.core.term)
         waiting, self._waiting = self._waiting, deque()
         for _, done, _, _ in waiting:

@@ -4,6 +4,7 @@ A call that got no answer is asked again until its time is up: by then it may ha
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -39,7 +40,8 @@ class ControllerLink:
         self._beating = False
         self._beat_at = 0.0
         self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
-        self._withdrawn = False
+        self.withdrawn = False  # a log failed: it will not be unfenced before it is started again
+        self.answered_at = -inf  # when a controller last answered a heartbeat or the registration
 
     # calls
 
@@ -125,6 +127,7 @@ class ControllerLink:
             self.clock.call_at(self.clock.now() + 0.2, self._register)
             return
         self.broker_epoch = reply.broker_epoch
+        self.answered_at = self.clock.now()
         self.node.events.info("registered", broker_epoch=self.broker_epoch)
         self.node.caught_up()
         self.beat()
@@ -137,11 +140,13 @@ class ControllerLink:
             return  # the image that has it calls again
         self._beating = True
         self._beat_at = self.clock.now()
-        command = Heartbeat(self.node.node_id, self.broker_epoch, self.node.image.offset, self._stopping is not None, self._withdrawn)
+        command = Heartbeat(self.node.node_id, self.broker_epoch, self.node.image.offset, self._stopping is not None, self.withdrawn)
         self.call(command, self._beaten, self.node.settings.seconds("broker.session.timeout.ms"))
 
     def _beaten(self, error: KafkaError | None, reply: HeartbeatAnswer | None) -> None:
         self._beating = False
+        if error is None:
+            self.answered_at = self.clock.now()
         if error is not None and error.code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
             self.node.events.warning("registration_lost", error=error.code.name)
             self.broker_epoch = -1
@@ -151,14 +156,14 @@ class ControllerLink:
             self._stopping()
             return
         interval = self.node.settings.seconds("broker.heartbeat.interval.ms")
-        if self._stopping is not None or (reply is not None and reply.fenced and not self._withdrawn):
+        if self._stopping is not None or (reply is not None and reply.fenced and not self.withdrawn):
             interval = min(interval, 0.02)
         self.clock.call_at(max(self._beat_at + interval, self.clock.now()), self.beat)
 
     def withdraw(self) -> None:
         """A log of ours can not be written: be fenced, so that others lead, until the node is started again."""
-        if not self._withdrawn:
-            self._withdrawn = True
+        if not self.withdrawn:
+            self.withdrawn = True
             self.beat()
 
     async def leave(self, within_s: float) -> None:

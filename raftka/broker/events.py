@@ -6,8 +6,12 @@ Its own forty lines because structlog costs an idle node 7 MB and a start 0.1 s 
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 from typing import IO, Any
 
+from raftka.limits import Limit
+
+QUIET_S = 60.0
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -57,6 +61,24 @@ class Events:
             self._stream.flush()
         except OSError:
             pass  # nobody reads the log any more; the node goes on
+
+
+class LimitHits:
+    """One line for a limit that is hit, then at most one a minute with how often it was."""
+
+    __slots__ = ("_events", "_now", "_quiet")
+
+    def __init__(self, events: Events, now: Callable[[], float]) -> None:
+        self._events = events
+        self._now = now
+        self._quiet: dict[str, list[float]] = {}  # by limit: until when, and how often it was hit since its last line
+
+    def __call__(self, limit: Limit) -> None:
+        quiet = self._quiet.setdefault(limit.name, [-inf, 0])
+        quiet[1] += 1
+        if self._now() >= quiet[0]:
+            self._events.warning("limit_hit", limit=limit.name, allowed=limit.value, times=int(quiet[1]), reason=limit.reason)
+            quiet[:] = self._now() + QUIET_S, 0
 
 
 def _human(line: dict[str, Any]) -> str:

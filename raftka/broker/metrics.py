@@ -1,6 +1,7 @@
 """What a node counts while it works: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
 
 from bisect import bisect_left
+from collections.abc import Callable
 
 from raftka.limits import Limit
 
@@ -38,10 +39,24 @@ class Latency:
 
 
 class Metrics:
-    __slots__ = ("commits", "counters", "flushes", "replication_bytes_in", "replication_bytes_out", "requests")
+    __slots__ = (
+        "_hit",
+        "commits",
+        "connections_made",
+        "counters",
+        "flushes",
+        "of_topics",
+        "replication_bytes_in",
+        "replication_bytes_out",
+        "requests",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, hit: Callable[[Limit], None] = lambda limit: None) -> None:
+        """`hit` tells of limits that nobody else tells of."""
+        self._hit = hit
         self.counters: dict[str, int] = {}
+        self.of_topics: dict[tuple[str, str], int] = {}  # counters by name and topic; only of topics that there are
+        self.connections_made = 0
         self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
         self.replication_bytes_in = self.replication_bytes_out = 0
         self.flushes = Latency()
@@ -50,9 +65,28 @@ class Metrics:
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by
 
+    def count_of_topic(self, name: str, topic: str | None) -> None:
+        """With None, of a topic that is not here: strangers can name as many as they like, those count in the sum alone."""
+        self.count(name)
+        if topic is not None:
+            self.of_topics[name, topic] = self.of_topics.get((name, topic), 0) + 1
+
+    def partition_gone(self, messages_in: int, bytes_in: int, bytes_out: int, produced: int, fetched: int) -> None:
+        """The sums over all topics keep what it had: a counter never goes back."""
+        self.count("kafka_server_brokertopicmetrics_messagesin_total", messages_in)
+        self.count("kafka_server_brokertopicmetrics_bytesin_total", bytes_in)
+        self.count("kafka_server_brokertopicmetrics_bytesout_total", bytes_out)
+        self.count("kafka_server_brokertopicmetrics_totalproducerequests_total", produced)
+        self.count("kafka_server_brokertopicmetrics_totalfetchrequests_total", fetched)
+
     def refused(self, limit: Limit) -> None:
-        """Somebody hit a limit."""
+        """Somebody hit a limit, and whoever calls this says so in the log."""
         self.count(limit.metric)
+
+    def hit(self, limit: Limit) -> None:
+        """The same, where it can happen a thousand times a second: the log has a line a minute."""
+        self.count(limit.metric)
+        self._hit(limit)
 
     def kind(self, name: str) -> Latency:
         """Requests of that name: an API's, and the two sorts of Fetch."""

@@ -6,13 +6,16 @@ from typing import IO, Any
 import trio
 
 import raftka.broker.handlers  # noqa: F401  # importing it registers them
+from raftka.broker.chronicle import Chronicle
 from raftka.broker.connection import ServerConnection
 from raftka.broker.controller_link import ControllerLink
 from raftka.broker.dispatch import Dispatcher
-from raftka.broker.events import Events
+from raftka.broker.events import Events, LimitHits
 from raftka.broker.fetch_session import FetchSessions
 from raftka.broker.frame_pool import FramePool
+from raftka.broker.http import HttpServer
 from raftka.broker.metrics import Metrics
+from raftka.broker.pages import pages_of
 from raftka.broker.producer_ids import ProducerIds
 from raftka.broker.quorum import Quorum
 from raftka.broker.replica_manager import ReplicaManager
@@ -35,8 +38,8 @@ class Node:
         self.runtime = runtime
         self.settings = settings
         self.node_id = settings.node_id
-        self.events = Events(log_to, runtime.clock.wall_ms, node=settings.node_id)
-        self.metrics = Metrics()
+        self.events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
+        self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
         self.incarnation_id = runtime.random("ids").randbytes(16)
@@ -48,6 +51,10 @@ class Node:
         self.quorum = Quorum(self)
         self.link = ControllerLink(self)
         self.producer_ids = ProducerIds(self)
+        self.chronicle = Chronicle(self)
+        self.web: HttpServer | None = None
+        self.web_listener: Listener | None = None
+        self.stopping = False
         self.replicas: ReplicaManager
         self.logs: LogManager
         self.listeners: dict[str, Listener] = {}
@@ -71,20 +78,25 @@ class Node:
         for endpoint in self.settings.listeners:
             accept = self._acceptor(endpoint.listener)
             self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
+        self._listen_for_scrapes()
         self.quorum.start()
         if self.settings.is_broker:
             self.replicas.start()
             self.link.start()
-        self.events.info("started", roles=sorted(self.settings.roles), broker_port=self.broker_port, controller_port=self.controller_port)
+        ports = {"broker_port": self.broker_port, "controller_port": self.controller_port, "metrics_port": self.metrics_port}
+        self.events.info("started", roles=sorted(self.settings.roles), **ports)
 
     async def shutdown(self) -> None:
         """Controlled: leaderships move first; then everything is written and closed cleanly."""
+        self.stopping = True
         self.events.info("stopping")
         if self.settings.is_broker and self.link.broker_epoch >= 0 and len(self.image.brokers) > 1:
             await self.link.leave(LEAVE_S)
         await self.quorum.hand_over()
         for listener in self.listeners.values():
             listener.close()
+        if self.web_listener is not None:
+            self.web_listener.close()
         self.quorum.stop()
         self.replicas.close()
         self.events.info("stopped")
@@ -96,6 +108,17 @@ class Node:
     @property
     def controller_port(self) -> int | None:
         return self.quorum.listener.port if self.quorum.listener is not None else None
+
+    @property
+    def metrics_port(self) -> int | None:
+        return self.web_listener.port if self.web_listener is not None else None
+
+    def _listen_for_scrapes(self) -> None:
+        port = self.settings["metrics.port"]
+        if port is not None:
+            first = next(iter(self.settings.listeners), self.settings.controller_listener)
+            self.web = HttpServer(pages_of(self), self.runtime.clock, self.metrics, self.events)
+            self.web_listener = self.runtime.network.listen(first.host if first is not None else "", port, self.web.accept)
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """Port 0 stands for the one that the listener has got."""
@@ -115,6 +138,7 @@ class Node:
                 return None
             connection = ServerConnection(self.dispatcher, self.pool, listener)
             connections[connection] = None
+            self.metrics.connections_made += 1
             if not self._sweeping:
                 self._sweeping = True
                 self.runtime.clock.call_at(self.runtime.clock.now() + SWEEP_S, self._sweep)
@@ -142,7 +166,9 @@ class Node:
             self._publish(Delta(reloaded=True, cluster_formed=True))
             return
         for entry in found:
-            self.image, delta = self.image.apply_entry(entry.index, entry.data)
+            before = self.image
+            self.image, delta = before.apply_entry(entry.index, entry.data)
+            self.chronicle.tell(before, self.image, delta)
             self._publish(delta)
 
     def _publish(self, delta: Delta) -> None:

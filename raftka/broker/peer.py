@@ -37,6 +37,15 @@ class Hello:
     controller: bool
 
 
+class Traffic:
+    """What went over all connections of a node's controller side."""
+
+    __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
+
+    def __init__(self) -> None:
+        self.received_bytes = self.received_messages = self.sent_bytes = self.sent_messages = 0
+
+
 class Peer:
     """`on_hello` may raise ProtocolError to refuse; `on_message` gets everything after it."""
 
@@ -48,12 +57,14 @@ class Peer:
         on_closed: Callable[["Peer", str], None],
         *,
         dialed: bool,
+        traffic: Traffic,
     ) -> None:
         self.hello: Hello | None = None
         self.transport: Transport | None = None
         self.address = ""  # of the other side
         self.limit_hit: Limit | None = None
         self.dialed = dialed
+        self.traffic = traffic
         self.observed: int | None = None  # the next index to be sent, when the other side observes
         self.on_drained: Callable[[Peer], None] | None = None
         self._mine = mine
@@ -79,6 +90,8 @@ class Peer:
         data = msgpack.packb((int(kind), *fields))
         self._out.append(len(data).to_bytes(4, "big") + data)
         self._out_bytes += len(data) + 4
+        self.traffic.sent_bytes += len(data) + 4
+        self.traffic.sent_messages += 1
         self.transport.wake()
 
     def close(self, reason: str) -> None:
@@ -100,6 +113,7 @@ class Peer:
         if not view:
             self.close("closed by the other side")
             return
+        self.traffic.received_bytes += len(view)
         try:
             for frame in self._frames.feed(view):
                 if self.transport is None:
@@ -137,6 +151,7 @@ class Peer:
         if not isinstance(message, list) or not message or message[0] not in Kind._value2member_map_:
             raise ProtocolError("no message of ours")
         kind, fields = Kind(message[0]), message[1:]
+        self.traffic.received_messages += 1
         if self.hello is None:
             self._greeted(kind, fields)
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from raftka.broker.controller_host import ControllerHost
-from raftka.broker.peer import Hello, Kind, Peer
+from raftka.broker.peer import Hello, Kind, Peer, Traffic
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.journal import Journal
@@ -58,6 +58,7 @@ class Quorum:
         self.core: RaftCore | None = None
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
+        self.traffic = Traffic()
         self.listener: Listener | None = None
         self._leader: int | None = None  # as a controller told us, when we are none
         self._observing: Link | None = None
@@ -206,7 +207,7 @@ class Quorum:
     # our connections to controllers
 
     def _dial(self, link: Link) -> None:
-        link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True)
+        link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True, traffic=self.traffic)
         self.node.runtime.network.connect(link.host, link.port, link.peer)
 
     def _hello(self) -> Hello:
@@ -287,7 +288,7 @@ class Quorum:
             self.node.metrics.refused(CONTROLLER_CONNECTIONS)
             self.node.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
             return None
-        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False)
+        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic)
         self.inbound[peer] = None
         self.clock.call_at(self.clock.now() + HELLO_S, lambda: peer.close("no greeting came") if peer.hello is None else None)
         return peer
@@ -337,7 +338,7 @@ class Quorum:
         while peer.observed is not None:
             if peer.crowded:
                 if peer.observed <= self.core.commit_index:
-                    self.node.metrics.refused(PEER_OUTPUT_BYTES)
+                    self.node.metrics.hit(PEER_OUTPUT_BYTES)
                 return
             found = self.core.observe(peer.observed)
             if not found:

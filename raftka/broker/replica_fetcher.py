@@ -288,6 +288,9 @@ class ReplicaFetchers:
             if fetcher.follows:
                 fetcher.pump_later()
 
+    def max_lag(self) -> int:
+        return max((follow.fetch.lag for fetcher in self.by_leader.values() for follow in fetcher.follows.values()), default=0)
+
     def on_brokers(self, image: MetadataImage) -> None:
         """A broker that came back, perhaps elsewhere: no need to wait for the back-off."""
         for leader, fetcher in self.by_leader.items():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
@@ -33,6 +34,7 @@ class ReplicaManager:
         self.hosts: dict[tuple[str, int], PartitionHost] = {}
         self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
         self.fetchers = ReplicaFetchers(node)
+        self.isr_changes = IsrChanges(node)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self._touched: list[PartitionHost] = []
         self._watched: dict[PartitionHost, float] = {}
@@ -58,10 +60,15 @@ class ReplicaManager:
             self.node.events.error("retention_failed", error=str(error))
         else:
             if deleted:
+                self.node.events.info("segments_deleted", count=deleted)
                 self.node.metrics.count("raftka_segments_deleted_total", deleted)
                 self._close_later()
                 for host in self.hosts.values():
                     host.start_moved()
+
+    def _rolled(self, host: PartitionHost) -> None:
+        self.node.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
+        self.node.metrics.count("raftka_segments_rolled_total")
 
     def _close_later(self) -> None:
         """The names are gone; answers under way may read the files a while longer, then their blocks are free."""
@@ -201,13 +208,14 @@ class ReplicaManager:
     def alter_isr(self, host: PartitionHost, effect: AlterIsr) -> None:
         change = Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr)
         command = AlterPartition(self.me, self.node.link.broker_epoch, (change,))
-        self.node.events.info("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
+        self.node.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
         self.node.link.call(command, lambda error, reply: self._altered(host, effect, error, reply))
 
     def _altered(self, host: PartitionHost, effect: AlterIsr, error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
         leader = host.leader
         if leader is None or self.hosts.get((host.topic, host.index)) is not host:
             return
+        before = leader.isr
         answer: Altered | Code
         if error is not None or not reply:
             answer = error.code if error is not None else Code.UNKNOWN_SERVER_ERROR
@@ -215,7 +223,11 @@ class ReplicaManager:
             answer = Code(reply[0].error)
         else:
             answer = Altered(reply[0].isr, reply[0].partition_epoch)
+        if not isinstance(answer, Altered):
+            self.node.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
+        self.isr_changes.note(host.name, before, leader.isr)
+        self.isr_changes.tell()
         host.wake_all()
         self._shrink_later(leader.deadline())
 
@@ -260,6 +272,7 @@ class ReplicaManager:
         if live_changed:
             self._on_brokers(image)
         self._on_configs(image, delta)
+        self.isr_changes.tell()
         self.fetchers.pump()
 
     def _on_partition(self, image: MetadataImage, topic: TopicImage, index: int) -> None:
@@ -297,6 +310,7 @@ class ReplicaManager:
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
         host = PartitionHost(self, topic, index, log, self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
+        log.on_rolled = lambda: self._rolled(host)
         self.hosts[topic.name, index] = host
         self.by_id[topic.topic_id, index] = host
         return host
@@ -330,7 +344,9 @@ class ReplicaManager:
             self.high_watermark_changed(host)
             self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
         else:
+            isr_before = leader.isr
             host.apply(leader.on_image(partition, self.live, now, min_isr))
+            self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
         self._shrink_later(leader.deadline())
 
@@ -379,6 +395,7 @@ class ReplicaManager:
         self.hosts.pop((host.topic, host.index), None)
         self.by_id.pop((host.topic_id, host.index), None)
         host.stop_leading()
+        self.node.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
         self._watched.pop(host, None)
         host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
         self.logs.remove(host.topic, host.index)

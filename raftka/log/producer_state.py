@@ -50,11 +50,12 @@ class Producer:
 
 
 class ProducerState:
-    __slots__ = ("changed", "producers")
+    __slots__ = ("changed", "forgotten", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
         self.changed = False  # since the last snapshot
+        self.forgotten = 0  # because there were too many
 
     def admit(self, producer: Producer, epoch: int, sequence: int, count: int) -> Batch | None:
         """The remembered batch if this is a duplicate, None if it may be appended; raises OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
@@ -91,8 +92,10 @@ class ProducerState:
     def _make_room(self) -> None:
         """A tenth goes at once, those that wrote longest ago: the search is not paid for every newcomer."""
         oldest = sorted(self.producers, key=lambda producer_id: self.producers[producer_id].last_offset)
-        for producer_id in oldest[: max(1, len(oldest) // 10)]:
+        leaving = oldest[: max(1, len(oldest) // 10)]
+        for producer_id in leaving:
             del self.producers[producer_id]
+        self.forgotten += len(leaving)
 
     def expire(self, now_ms: int, idle_ms: int) -> None:
         silent = [producer_id for producer_id, producer in self.producers.items() if now_ms - producer.seen_ms >= idle_ms]

@@ -49,6 +49,7 @@ class Storage:
         "end_offset",
         "failed",
         "on_recovery_point_lowered",
+        "on_rolled",
         "recovery_point",
         "segments",
         "start_offset",
@@ -65,6 +66,7 @@ class Storage:
         self.cleaned_offset = 0  # before it a cleaner has left each key once
         self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
         self._swap: Iterator[None] | None = None
+        self.on_rolled: Callable[[], None] | None = None  # a segment is complete
         self.on_recovery_point_lowered: Callable[[], None] | None = None  # to write it down, before what it promised is cut
         self.failed: OSError | None = None
         self._flushes = Flushes(end_offset)
@@ -100,6 +102,8 @@ class Storage:
             self._sealed_bytes += self.active.size
             self._sealed()
             self._begin_segment(self._new_segment(self.end_offset, now_ms))
+        if self.on_rolled is not None:
+            self.on_rolled()
 
     def _sealed(self) -> None:
         """A segment is complete: for whoever keeps something beside each."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from raftka.metadata.settings_names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.settings_topic import TOPIC_SETTINGS
-from raftka.metadata.settings_values import Check, Setting, Type, at_least, one_of, some_of
+from raftka.metadata.settings_values import Check, Setting, Type, at_least, between, one_of, some_of
 
 
 class Difference(NamedTuple):
@@ -57,6 +57,8 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.segment.delete.delay.ms": (at_least(0), "From a segment's removal to that of its file."),
     "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
+    "metrics.partitions": (None, "Whether /metrics has numbers for each partition: some 20 lines of text for one that is led here, 5 for another."),
+    "metrics.port": (between(0, 65535), "Port of GET /metrics and GET /health, on the host of the first listener; 0 picks a free one, unset: none."),
     "node.id": (at_least(0), "The node's number, unique in the cluster."),
     "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
@@ -65,6 +67,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         one_of("fsync", "os"),
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
     ),
+    "raftka.log.level": (one_of("debug", "info", "warning", "error"), "From which level on events go to the log."),
     "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
     "raftka.validation": (
         one_of("header", "records"),

@@ -355,7 +355,10 @@ replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 dynamic
 """
 
 OURS = """
+metrics.partitions boolean true
+metrics.port int -
 raftka.log.flush string fsync
+raftka.log.level string info
 raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
 """

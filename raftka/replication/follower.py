@@ -108,6 +108,11 @@ class FollowerFetch:
         self._asked = False
         self._leader_high_watermark = self._leader_log_start = -1
 
+    @property
+    def lag(self) -> int:
+        """Records that the leader had committed when it last answered, and that are not in our log."""
+        return max(0, self._leader_high_watermark - self._log_end)
+
     def start(self) -> Effects:
         """What an earlier role has left unflushed is flushed first: the first fetch offset is a claim too."""
         return self._flush_first() if self._flushed_offset < self._log_end else NOTHING

@@ -289,6 +289,9 @@ HIT_HERE = {
 }
 ELSEWHERE = {
     "parked_requests": "test_purgatory",
+    "http_connections": "test_http",
+    "http_request_bytes": "test_http",
+    "http_seconds": "test_http",
     "session_partitions": "test_fetch_session",
     "decompressed_bytes": "test_produce",
     "headers_of_record": "tests/wire",

@@ -41,7 +41,7 @@ def fetch(request: Request, node: "Node") -> Row | Pending:
     if wait_ms > 0 and not run.settled:
         if node.parked < PARKED_REQUESTS.value:
             return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
-        node.metrics.refused(PARKED_REQUESTS)
+        node.metrics.hit(PARKED_REQUESTS)
     row = run.answer()
     if run.plain is not None:
         remember(request, run.plain, run.isolated, run.max_bytes)
@@ -123,6 +123,8 @@ class Fetch:
             row = self._consumer_read(host, wanted) if self.replica < 0 else self._follower_read(host, wanted)
         except KafkaError as error:
             self.settled = True
+            known = self.node.image.topic_named(wanted.topic) or self.node.image.topics.get(wanted.topic_id)
+            self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None)
             row = self._error(asked, error, wanted.topic_id)
         else:
             if self.watching:

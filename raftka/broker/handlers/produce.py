@@ -119,8 +119,9 @@ class _Produce:
         if isinstance(error, RefusedRecords):
             row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
             if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
-                self.node.metrics.refused(cause.limit)
+                self.node.metrics.hit(cause.limit)
         host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
+        self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None)
         if host is not None:
             if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
                 row.log_start_offset = host.log.start_offset

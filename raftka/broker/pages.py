@@ -1,0 +1,55 @@
+"""The pages of a node's metrics port: /health, and /metrics, which is made off the loop and once for all who ask meanwhile. Knows no socket."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from raftka.broker.health import health
+from raftka.broker.http import TEXT, Page, Reply
+from raftka.broker.snapshot import take_snapshot
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+    from raftka.broker.snapshot import Snapshot
+
+
+def pages_of(node: "Node") -> Mapping[str, Page]:
+    return {"/metrics": MetricsPage(node), "/health": lambda reply: _health(node, reply)}
+
+
+def _health(node: "Node", reply: Reply) -> None:
+    found = health(node)
+    reply(200 if found["status"] == "ok" else 503, "application/json", json.dumps(found).encode() + b"\n")
+
+
+class MetricsPage:
+    """Numbers are gathered on the loop, a page of them is written by another thread: thousands of partitions are thousands of lines."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self._waiting: list[Reply] = []
+        self._exposition: object | None = None  # made with the first scrape: prometheus-client is not for nodes that nobody asks
+
+    def __call__(self, reply: Reply) -> None:
+        self._waiting.append(reply)
+        if len(self._waiting) == 1:
+            snapshot = take_snapshot(self.node)
+            self.node.runtime.offload.run(lambda: self._written(snapshot), self._made)
+
+    def _written(self, snapshot: "Snapshot") -> tuple[str, bytes]:
+        """In another thread; never twice at a time."""
+        from raftka.broker.exposition import Exposition
+
+        if not isinstance(self._exposition, Exposition):
+            self._exposition = Exposition()
+        return self._exposition.write(snapshot)
+
+    def _made(self, page: tuple[str, bytes] | BaseException) -> None:
+        waiting, self._waiting = self._waiting, []
+        if isinstance(page, BaseException):
+            self.node.events.error("metrics_failed", error=repr(page))
+            for reply in waiting:
+                reply(503, TEXT, b"the metrics could not be written: see the node's log\n")
+        else:
+            for reply in waiting:
+                reply(200, *page)
