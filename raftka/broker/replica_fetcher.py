@@ -22,6 +22,7 @@ from raftka.replication.follower import (
     TruncateTo,
 )
 from raftka.replication.partition import AdvanceHighWatermark
+from raftka.replication.throttle import Throttle
 from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
+LOOK_AGAIN_S = 1.0  # at a throttle
 EARLIEST, LATEST = -2, -1
 
 
@@ -64,6 +66,7 @@ class Follow:
         for effect in effects:
             match effect:
                 case AppendRecords(records, leader_epoch):
+                    size, throttle = len(records), self._throttle()
                     try:
                         log.append_as_follower(memoryview(records), leader_epoch)
                     except KafkaError as error:
@@ -76,6 +79,8 @@ class Follow:
                     if not host.touched:
                         host.touched = True
                         host.manager.touch(host)
+                    if throttle is not None:
+                        throttle.passed(size, self.fetcher.now())
                     self.carry_out(fetch.appended(log.end_offset, log.latest_epoch))
                 case Flush():
                     host.flush()  # what is staged is flushed when it is written, at the end of the turn
@@ -98,7 +103,22 @@ class Follow:
         before = self.fetch.phase
         self.carry_out(self.fetch.flushed(offset))
         if before is Phase.WRITING and self.fetch.phase is Phase.READY:
+            self._held(self.fetcher.now())
             self.fetcher.pump_later()
+
+    def next_fetch(self, now: float) -> Position | None:
+        return None if self._held(now) else self.fetch.next_fetch(now)
+
+    def _held(self, now: float) -> bool:
+        """Over its rate; the rate may change meanwhile."""
+        throttle = self._throttle()
+        if throttle is None or throttle.free_at <= now:
+            return False
+        self.fetch.hold(min(throttle.free_at, now + LOOK_AGAIN_S))
+        return True
+
+    def _throttle(self) -> Throttle | None:
+        return self.host.manager.throttles.takes(self.host) if self.fetch.catches_up else None
 
 
 class ReplicaFetcher:
@@ -145,7 +165,7 @@ class ReplicaFetcher:
             return
         wanted: dict[Follow, Position] = {}
         for follow in self.follows.values():
-            position = follow.fetch.next_fetch(now)
+            position = follow.next_fetch(now)
             if position is not None:
                 wanted[follow] = position
         if wanted:

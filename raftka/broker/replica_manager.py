@@ -8,6 +8,7 @@ from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
+from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
@@ -34,6 +35,7 @@ class ReplicaManager:
         self.hosts: dict[tuple[str, int], PartitionHost] = {}
         self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
         self.fetchers = ReplicaFetchers(node)
+        self.throttles = ReplicationThrottles(node)
         self.isr_changes = IsrChanges(node)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self._touched: list[PartitionHost] = []

@@ -73,6 +73,14 @@ USED: dict[str, tuple[Check | None, str]] = {
         one_of("header", "records"),
         "header: a batch is believed what its header says of its records; records: each record is looked at, as Kafka does.",
     ),
+    "leader.replication.throttled.rate": (
+        at_least(0),
+        "Bytes a second that replicas named in leader.replication.throttled.replicas send to those that catch up.",
+    ),
+    "follower.replication.throttled.rate": (
+        at_least(0),
+        "Bytes a second that replicas named in follower.replication.throttled.replicas take as they catch up.",
+    ),
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),
@@ -85,8 +93,6 @@ USED: dict[str, tuple[Check | None, str]] = {
 
 # Valid values of names that can be set at run time before something reads them.
 CHECKS: dict[str, Check] = {
-    "follower.replication.throttled.rate": at_least(0),
-    "leader.replication.throttled.rate": at_least(0),
     "log.cleaner.threads": at_least(1),
     "num.io.threads": at_least(1),
     "num.network.threads": at_least(1),

@@ -13,7 +13,7 @@ FOREVER = (1 << 63) - 1
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
 _UNUSED = """
 compression.gzip.level compression.lz4.level compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
-follower.replication.throttled.replicas leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
+local.retention.bytes local.retention.ms max.compaction.lag.ms
 min.cleanable.dirty.ratio min.compaction.lag.ms preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
 segment.jitter.ms
 """

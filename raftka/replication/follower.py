@@ -113,6 +113,18 @@ class FollowerFetch:
         """Records that the leader had committed when it last answered, and that are not in our log."""
         return max(0, self._leader_high_watermark - self._log_end)
 
+    @property
+    def catches_up(self) -> bool:
+        """It lacks some of what was committed when the leader last answered."""
+        return self._leader_high_watermark > self._log_end
+
+    def hold(self, until: float) -> None:
+        """It has taken more than its rate allows: the next fetch waits."""
+        if self.phase is Phase.READY:
+            self.phase, self.retry_at = Phase.BACKED_OFF, until
+        elif self.phase is Phase.BACKED_OFF:
+            self.retry_at = max(self.retry_at, until)
+
     def start(self) -> Effects:
         """What an earlier role has left unflushed is flushed first: the first fetch offset is a claim too."""
         return self._flush_first() if self._flushed_offset < self._log_end else NOTHING

@@ -128,9 +128,9 @@ def test_a_replica_that_goes_and_comes_back_before_it_notices_is_not_taken_for_t
         scene.wait_whole()
         late = next(node_id for node_id in scene.followers if node_id != 1)
         rest = [node_id for node_id in scene.replicas if node_id != late]
-        told, unread = cluster.nodes[late], []
+        told, unread = cluster.nodes[late], list[Any]()
         apply = told.apply
-        told.apply = unread.append  # type: ignore[method-assign]  # what is decided does not come through, what it fetches does
+        told.apply = unread.append  # type: ignore[method-assign,assignment]  # what is decided does not come through, what it fetches does
         assert reassign(scene, rest) is Code.NONE
         assert reassign(scene, [*rest, late]) is Code.NONE
         world.run(world.now + 1.0)

@@ -177,9 +177,15 @@ class Fetch:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
             return diverging
-        before = host.high_watermark
-        row = self._read(host, wanted, host.log.end_offset, before)
-        host.apply(leader.fetched(self.replica, asked.fetch_offset, self.node.runtime.clock.now(), self.broker_epoch))
+        before, now = host.high_watermark, self.node.runtime.clock.now()
+        throttle = host.manager.throttles.sends(host) if self.replica not in leader.isr else None
+        if throttle is not None and throttle.free_at > now:
+            row = self._row(host, asked, before)
+        else:
+            row = self._read(host, wanted, host.log.end_offset, before)
+            if throttle is not None:
+                throttle.passed(wanted.size, now)
+        host.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
         host.manager.note_lag(leader)
