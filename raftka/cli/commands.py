@@ -57,7 +57,7 @@ def cluster() -> None:
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="Node i listens on BASE+i-1, its controller on BASE+100+i-1; 0 picks free ports.",
+    help="Node i listens on BASE+i-1, its controller on BASE+100+i-1, for scrapes on BASE+200+i-1; 0 picks free ports.",
 )
 @click.option(
     "--set", "settings", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of Kafka's broker settings, for every node. May be repeated."

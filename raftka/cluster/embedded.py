@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from raftka.broker.node import Node
-from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
+from raftka.cluster.plan import NodePlan, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.real import NodeFailed, RealRuntime, open_runtime
@@ -148,16 +148,19 @@ async def launch(
     data: str | os.PathLike[str] | None = None,
     base_port: int = 0,
     properties: Mapping[str, str] | None = None,
+    metrics: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
-    """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it.
+    """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
+    each node has a port for scrapes.
 
     Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in `properties`. Raises OSError, PlanError (a ValueError),
     and NodeFailed when a node does not come up.
     """
     given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(properties or {})
-    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(0 if base_port else 2 * nodes) as held:
-        plans = plan_cluster(Path(data or folder), ports_from(base_port, nodes) if base_port else held.pairs(), given)
+    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(0 if base_port else 3 * nodes) as held:
+        ports, scraped = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else ())
         for plan in plans:
             plan.write()
         async with _unwrapped(), trio.open_nursery() as nursery:

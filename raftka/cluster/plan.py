@@ -1,6 +1,7 @@
 """What `cluster start` writes for each node: ids from 1, ports from a base, Kafka's property names. Starts nothing.
 
-Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1. Everything of node i lies in DIR/node-i/.
+Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on base_port + 200 + i - 1. Everything of node i lies in
+DIR/node-i/.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from raftka.cluster import properties
 
 HOST = "127.0.0.1"
 CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at most
+METRICS_PORTS = 200
 PLANNED = ("node.id", "process.roles", "listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs")
 HEADING = """Written by raftka cluster start, which writes it again each time it is run.
 This node alone: raftka broker start {path}"""
@@ -27,6 +29,7 @@ class NodePlan:
     broker_port: int
     controller_port: int
     properties: Mapping[str, str]
+    metrics_port: int | None = None
 
     @property
     def address(self) -> str:
@@ -57,8 +60,16 @@ def ports_from(base_port: int, nodes: int) -> list[tuple[int, int]]:
     return [(base_port + i, base_port + CONTROLLER_PORTS + i) for i in range(nodes)]
 
 
-def plan_cluster(data: Path, ports: Sequence[tuple[int, int]], settings: Mapping[str, str] | None = None) -> list[NodePlan]:
-    """One node for each pair of ports. `settings` are added to every node's properties."""
+def metrics_ports_from(base_port: int, nodes: int) -> list[int]:
+    if base_port + METRICS_PORTS + nodes - 1 > 65535:
+        raise PlanError(f"base port {base_port}: ports up to base + {METRICS_PORTS + nodes - 1} are needed")
+    return [base_port + METRICS_PORTS + i for i in range(nodes)]
+
+
+def plan_cluster(
+    data: Path, ports: Sequence[tuple[int, int]], settings: Mapping[str, str] | None = None, metrics_ports: Sequence[int] = ()
+) -> list[NodePlan]:
+    """One node for each pair of ports. `settings` are added to every node's properties, and win over what is planned for metrics."""
     nodes, settings = len(ports), settings or {}
     if not 1 <= nodes <= CONTROLLER_PORTS:
         raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
@@ -67,10 +78,16 @@ def plan_cluster(data: Path, ports: Sequence[tuple[int, int]], settings: Mapping
     if (existing := _existing_nodes(data)) and existing != nodes:
         raise PlanError(f"{data} holds a cluster of {existing} nodes; its voters are fixed, start it with --nodes {existing}")
     voters = ",".join(f"{i}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports, 1))
-    return [_plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings) for i, pair in enumerate(ports, 1)]
+    metrics = [None] * nodes if "metrics.port" in settings or not metrics_ports else metrics_ports
+    return [
+        _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped)
+        for i, (pair, scraped) in enumerate(zip(ports, metrics, strict=True), 1)
+    ]
 
 
-def _plan_node(node_id: int, directory: Path, ports: tuple[int, int], voters: str, nodes: int, settings: Mapping[str, str]) -> NodePlan:
+def _plan_node(
+    node_id: int, directory: Path, ports: tuple[int, int], voters: str, nodes: int, settings: Mapping[str, str], metrics_port: int | None
+) -> NodePlan:
     broker_port, controller_port = ports
     defaults = {
         "process.roles": "broker,controller",
@@ -85,7 +102,9 @@ def _plan_node(node_id: int, directory: Path, ports: tuple[int, int], voters: st
     }
     if nodes >= 3:
         defaults["min.insync.replicas"] = "2"
-    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings})
+    if metrics_port is not None:
+        defaults["metrics.port"] = str(metrics_port)
+    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings}, metrics_port)
 
 
 def _existing_nodes(data: Path) -> int:

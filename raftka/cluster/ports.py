@@ -25,6 +25,10 @@ class HeldPorts:
         """(broker, controller) for each node."""
         return list(zip(self.numbers[::2], self.numbers[1::2], strict=True))
 
+    def triples(self) -> tuple[list[tuple[int, int]], list[int]]:
+        """The same, and a third port for each node."""
+        return list(zip(self.numbers[::3], self.numbers[1::3], strict=True)), self.numbers[2::3]
+
     def release(self) -> None:
         while self._sockets:
             self._sockets.pop().close()

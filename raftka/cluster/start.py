@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
+from raftka.cluster.plan import HOST, NodePlan, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes, how
 
 
 def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str]) -> int:
     """Returns the exit code."""
-    with HeldPorts(0 if base_port else 2 * nodes) as held, _signals() as signals:
+    with HeldPorts(0 if base_port else 3 * nodes) as held, _signals() as signals:
         try:
             plans = _plan(nodes, data, base_port, held, settings)
             cluster = Processes(plans)
@@ -25,7 +25,7 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
         try:
             cluster.start_all()
             if cluster.wait_ready():
-                print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+                _say_where(cluster.bootstrap_servers, plans)
                 return _watch(cluster)
             cluster.stop()
             return 0
@@ -33,6 +33,12 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
             return _complain(str(error))
         finally:
             cluster.close()
+
+
+def _say_where(bootstrap_servers: str, plans: list[NodePlan]) -> None:
+    print(f"bootstrap.servers={bootstrap_servers}", flush=True)
+    if urls := [f"http://{HOST}:{plan.metrics_port}/metrics" for plan in plans if plan.metrics_port is not None]:
+        print(f"metrics={','.join(urls)}", flush=True)
 
 
 def _watch(cluster: Processes) -> int:
@@ -56,10 +62,10 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
 
     async def run() -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with launch(nodes, data=data, base_port=base_port, properties=settings) as cluster:
+            async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
-                print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+                _say_where(cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()])
                 await anext(signals)
 
     try:
@@ -76,7 +82,8 @@ def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Map
     """Settings are looked at before anything is started: a wrong name is said once, not by every node."""
     from raftka.metadata.settings import NodeSettings
 
-    plans = plan_cluster(data, ports_from(base_port, nodes) if base_port else held.pairs(), settings)
+    ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+    plans = plan_cluster(data, ports, settings, metrics)
     NodeSettings.from_properties(dict(plans[0].properties))
     return plans
 

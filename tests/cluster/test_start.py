@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+from urllib.request import urlopen
 
 import pytest
 
@@ -74,6 +75,11 @@ def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> Non
     assert len(where) == 3
     for address in where:
         assert set(ask(address).brokers) == {1, 2, 3}
+    name, _, urls = line(cluster.stdout).partition("=")
+    assert name == "metrics"
+    pages = [urlopen(url).read().decode() for url in urls.split(",")]
+    assert sum("kafka_controller_kafkacontroller_activecontrollercount 1.0" in page for page in pages) == 1
+    assert all("kafka_server_kafkaserver_brokerstate 3.0" in page for page in pages)
     for node_id in (1, 2, 3):
         assert {"server.properties", "raftka.pid", "raftka.log", "data"} <= set(os.listdir(data / f"node-{node_id}"))
     pids = [pid_of(data, node_id) for node_id in (1, 2, 3)]
