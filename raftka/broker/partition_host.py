@@ -142,9 +142,15 @@ class PartitionHost:
             if not self.touched:
                 self.touched = True
                 self.manager.touch(self)
-                for wanted in self.idle_followers:
-                    leader.was_there(wanted.session.reader.replica, wanted.session.heard)
+                if len(leader.isr) > 1:
+                    self._watch_followers(leader)
         return result
+
+    def _watch_followers(self, leader: LeaderState) -> None:
+        """The log has grown: who is silent from now on falls behind."""
+        for wanted in self.idle_followers:
+            leader.was_there(wanted.session.reader.replica, wanted.session.heard)
+        self.manager.note_lag(leader)
 
     def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
         """Tell `waiter` when everything below `offset` is committed."""

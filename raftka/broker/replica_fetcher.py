@@ -1,13 +1,16 @@
 """Follows leaders: one connection and at most one Fetch in flight for each broker that leads something we replicate.
 
-What a partition does with its answer is replication/follower.py's; here its effects meet the log, and many partitions share a request.
-A partition that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request behind it makes the leader answer.
+What a partition does with its answer is replication/follower.py's; here its effects meet the log, and many partitions share a request and a
+session: what has not changed costs nothing. A partition that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request
+behind it makes the leader answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica_session import Key, Place, ReplicaSession
 from raftka.metadata.image import MetadataImage
 from raftka.replication.follower import (
     Answer,
@@ -16,7 +19,6 @@ from raftka.replication.follower import (
     Flush,
     FollowerFetch,
     Phase,
-    Position,
     SetLogStart,
     StartAfresh,
     TruncateTo,
@@ -37,28 +39,45 @@ FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
 LOOK_AGAIN_S = 1.0  # at a throttle
 EARLIEST, LATEST = -2, -1
+LAPSED = frozenset({Phase.ASKING, Phase.BACKED_OFF, Phase.FENCED})
+SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR})
 
 
 class Follow:
     """One partition that we follow."""
 
-    __slots__ = ("fetch", "fetcher", "host")
+    __slots__ = ("fetch", "fetcher", "host", "key", "phase", "place")
 
     def __init__(self, fetcher: "ReplicaFetcher", host: PartitionHost) -> None:
         log = host.log
         self.fetcher = fetcher
         self.host = host
+        self.key = (host.topic_id, host.index)
+        self.phase = Phase.READY  # as its fetcher knows it
+        self.place: Place  # as the leader knows it, or will with the next request
         self.fetch = FollowerFetch(host.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
         host.on_flushed = self._flushed
 
     def start(self) -> None:
         self.carry_out(self.fetch.start())
 
+    def ask(self, now: float) -> bool:
+        position = None if self._held(now) else self.fetch.next_fetch(now)
+        if position is not None:
+            self.place = Place(position, self.host.log.start_offset)
+        self.fetcher.note(self)
+        return position is not None
+
+    def failed(self, now: float) -> None:
+        self.fetch.failed(now)
+        self.fetcher.note(self)
+
     def carry_out(self, effects: tuple[Any, ...]) -> None:
         try:
             self._carry_out(effects)
         except OSError as error:
             self.host.manager.log_failed(self.host, error)
+        self.fetcher.note(self)
 
     def _carry_out(self, effects: tuple[Any, ...]) -> None:
         fetch, host = self.fetch, self.host
@@ -104,10 +123,8 @@ class Follow:
         self.carry_out(self.fetch.flushed(offset))
         if before is Phase.WRITING and self.fetch.phase is Phase.READY:
             self._held(self.fetcher.now())
+            self.fetcher.note(self)
             self.fetcher.pump_later()
-
-    def next_fetch(self, now: float) -> Position | None:
-        return None if self._held(now) else self.fetch.next_fetch(now)
 
     def _held(self, now: float) -> bool:
         """Over its rate; the rate may change meanwhile."""
@@ -128,13 +145,17 @@ class ReplicaFetcher:
         self.fetchers = fetchers
         self.node = fetchers.node
         self.leader = leader
-        self.follows: dict[tuple[str, int], Follow] = {}
+        self.follows: dict[Key, Follow] = {}
+        self.by_phase: dict[Phase, dict[Follow, None]] = {phase: {} for phase in Phase}
+        self.lapsed: dict[Key, None] = {}  # not to be fetched any more, or not now; the leader does not know
+        self.session = ReplicaSession()
         self.connection: ClientConnection | None = None
-        self.in_flight: dict[tuple[bytes, int], Follow] = {}
+        self.in_flight = False
         self.interrupted = False
         self.connect_at = 0.0
         self.failures = 0
         self._due = False
+        self._wakes_at = inf
 
     def now(self) -> float:
         return self.node.runtime.clock.now()
@@ -145,7 +166,43 @@ class ReplicaFetcher:
             self.node.runtime.clock.at_turn_end(self.pump)
 
     def wake_at(self, when: float) -> None:
-        self.node.runtime.clock.call_at(when, self.pump_later)
+        if when < self._wakes_at:
+            self._wakes_at = when
+            self.node.runtime.clock.call_at(when, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes_at = inf
+        self.pump_later()
+
+    # who is followed
+
+    def add(self, follow: Follow) -> None:
+        self.follows[follow.key] = follow
+        self.by_phase[follow.phase][follow] = None
+        follow.start()
+        self.pump_later()
+
+    def remove(self, follow: Follow) -> None:
+        del self.follows[follow.key]
+        del self.by_phase[follow.phase][follow]
+        self.lapsed[follow.key] = None
+        if self.follows:
+            self.pump_later()  # perhaps it was what the others waited for
+        else:
+            self.close()
+
+    def note(self, follow: Follow) -> None:
+        """Its phase may have changed."""
+        phase = follow.fetch.phase
+        if phase is follow.phase or self.follows.get(follow.key) is not follow:
+            return
+        del self.by_phase[follow.phase][follow]
+        self.by_phase[phase][follow] = None
+        follow.phase = phase
+        if phase in LAPSED:
+            self.lapsed[follow.key] = None
+
+    # fetching
 
     def pump(self) -> None:
         """Send the next Fetch, if everything of the answer before is on our disk."""
@@ -155,76 +212,60 @@ class ReplicaFetcher:
         if self.connection is None:
             self._connect()
             return
-        if any(each.fetch.phase is Phase.WRITING for each in self.follows.values()):
+        if self.by_phase[Phase.WRITING]:
             return
         now = self.now()
-        if self.in_flight:
-            if not self.interrupted and any(each.fetch.phase is Phase.READY for each in self.follows.values()):
-                self.interrupted = True
-                self.connection.request(API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0)
-            return
-        wanted: dict[Follow, Position] = {}
-        for follow in self.follows.values():
-            position = follow.next_fetch(now)
-            if position is not None:
-                wanted[follow] = position
-        if wanted:
-            self._send(wanted)
-        self._wake_for_back_off(now)
+        resting = self.by_phase[Phase.BACKED_OFF]
+        ready = [*self.by_phase[Phase.READY], *(follow for follow in resting if follow.fetch.retry_at <= now)]
+        if not self.in_flight:
+            asked = [follow for follow in ready if follow.ask(now)]
+            if self.by_phase[Phase.FETCHING]:
+                self._send(asked)
+        elif ready and not self.interrupted:
+            self.interrupted = True
+            self.connection.request(API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0)
+        if resting:
+            self.wake_at(max(min(follow.fetch.retry_at for follow in resting), now + 0.01))
 
-    def _wake_for_back_off(self, now: float) -> None:
-        waits = [each.fetch.retry_at for each in self.follows.values() if each.fetch.phase is Phase.BACKED_OFF]
-        if waits:
-            self.wake_at(max(min(waits), now + 0.01))
-
-    def _send(self, wanted: dict[Follow, Position]) -> None:
-        settings = self.node.settings
-        topics: dict[bytes, list[Row]] = {}
-        for follow, position in wanted.items():
-            host = follow.host
-            self.in_flight[host.topic_id, host.index] = follow
-            topics.setdefault(host.topic_id, []).append(
-                FETCH.request.topics.partitions(
-                    partition=host.index,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.fetch_offset,
-                    last_fetched_epoch=position.last_fetched_epoch,
-                    log_start_offset=host.log.start_offset,
-                    partition_max_bytes=settings["replica.fetch.max.bytes"],
-                )
-            )
+    def _send(self, asked: Iterable[Follow]) -> None:
+        settings, session = self.node.settings, self.session
+        wanted = {follow.key: follow.place for follow in (self.by_phase[Phase.FETCHING] if session.whole else asked)}
+        lapsed, self.lapsed = self.lapsed, {}
         row = FETCH.request(
             replica_state=FETCH.request.replica_state(replica_id=self.node.node_id, replica_epoch=self.node.link.broker_epoch),
             max_wait_ms=settings["replica.fetch.wait.max.ms"],
             min_bytes=1,
             max_bytes=settings["replica.fetch.response.max.bytes"],
-            session_epoch=-1,
-            topics=[FETCH.request.topics(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
+            **session.fields(wanted, lapsed, settings["replica.fetch.max.bytes"]),
         )
+        self.in_flight = True
         self.interrupted = False
         assert self.connection is not None
         self.connection.request(FETCH, row, self._answered, version=FETCH_VERSION)
 
     def _answered(self, row: Row | None, error: str | None) -> None:
-        asked, self.in_flight = self.in_flight, {}
-        now = self.now()
-        if row is None or row.error_code:
-            for follow in asked.values():
-                follow.fetch.failed(now)
-            self.pump_later()
+        self.in_flight = False
+        was_whole = self.session.whole
+        self.pump_later()
+        if row is None or not self.session.answered(row):
+            self.session.lost()
+            if row is None or was_whole or row.error_code not in SESSION_ERRORS:
+                self._failed()
             return
         self.failures = 0
+        now = self.now()
         for topic in row.responses:
             for partition in topic.partitions:
-                key = (topic.topic_id, partition.partition_index)
-                if key not in asked:
-                    continue
-                follow = asked.pop(key)
-                if self.follows.get((follow.host.topic, follow.host.index)) is follow:
+                follow = self.follows.get((topic.topic_id, partition.partition_index))
+                if follow is not None:
                     follow.carry_out(follow.fetch.answered(_answer(partition), now))
-        for follow in asked.values():
-            follow.fetch.failed(now)
-        self.pump_later()
+        if was_whole:
+            self._failed()  # who was left out
+
+    def _failed(self) -> None:
+        now = self.now()
+        for follow in tuple(self.by_phase[Phase.FETCHING]):
+            follow.failed(now)
 
     def ask_offsets(self, follow: Follow, leader_epoch: int) -> None:
         """Where the leader's log begins and ends: two ListOffsets."""
@@ -234,7 +275,7 @@ class ReplicaFetcher:
             def note(row: Row | None, error: str | None) -> None:
                 partition = row.topics[0].partitions[0] if row is not None else None
                 if partition is None or partition.error_code or partition.offset < 0:
-                    follow.fetch.failed(self.now())
+                    follow.failed(self.now())
                     self.pump_later()
                     return
                 found[which] = partition.offset
@@ -262,18 +303,17 @@ class ReplicaFetcher:
         endpoint = broker.endpoint(self.node.settings.inter_broker_listener) if broker is not None else None
         if endpoint is None:
             return  # an image that knows it wakes us
-        self.connection = ClientConnection(f"broker-{self.node.node_id}-fetcher", on_closed=self._closed)
+        self.connection = ClientConnection(f"broker-{self.node.node_id}-fetcher", on_closed=self._closed, pool=self.node.pool)
         self.node.runtime.network.connect(endpoint.host, endpoint.port, self.connection)
         self.pump_later()
 
     def _closed(self, reason: str) -> None:
         self.connection = None
-        asked, self.in_flight = self.in_flight, {}
-        now = self.now()
-        for follow in asked.values():
-            follow.fetch.failed(now)
+        self.in_flight = False
+        self.session.lost()
+        self._failed()
         first, most = RECONNECT_S
-        self.connect_at = now + min(most, first * 2.0**self.failures)
+        self.connect_at = self.now() + min(most, first * 2.0**self.failures)
         self.failures = min(self.failures + 1, 10)
         if self.follows:
             self.wake_at(self.connect_at)
@@ -292,16 +332,14 @@ class ReplicaFetchers:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
             fetcher = self.by_leader[leader] = ReplicaFetcher(self, leader)
-        follow = Follow(fetcher, host)
-        fetcher.follows[host.topic, host.index] = follow
-        follow.start()
-        fetcher.pump_later()
+        fetcher.add(Follow(fetcher, host))
 
     def remove(self, host: PartitionHost) -> None:
         host.on_flushed = None
         for fetcher in self.by_leader.values():
-            if fetcher.follows.pop((host.topic, host.index), None) is not None and not fetcher.follows:
-                fetcher.close()
+            follow = fetcher.follows.get((host.topic_id, host.index))
+            if follow is not None:
+                fetcher.remove(follow)
 
     def pump(self) -> None:
         for fetcher in self.by_leader.values():

@@ -236,7 +236,9 @@ class ReplicaManager:
     def _shrink_later(self, when: float) -> None:
         if not self._shrinking and when < inf:
             self._shrinking = True
-            self.clock.call_at(max(when, self.clock.now() + 0.05), self._shrink)
+            now = self.clock.now()
+            at_most_s = self.node.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
+            self.clock.call_at(min(max(when, now + 0.05), now + at_most_s), self._shrink)
 
     def _shrink(self) -> None:
         self._shrinking = False

@@ -264,6 +264,17 @@ def test_a_session_outlives_its_connection_and_nothing_untold_is_forgotten(stage
     assert sorted(reader.ask()) == [2]
 
 
+def test_what_was_found_long_before_the_answer_is_read_again_for_it(stage: Stage) -> None:
+    """Its file may be gone."""
+    append(stage)
+    reader = Conversation(stage)
+    reader.send(range(5), wait_ms=1000, min_bytes=10_000)
+    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.host("t").log.set_start_offset(1)
+
+    assert reader.hear()[0].error_code == Code.OFFSET_OUT_OF_RANGE
+
+
 def test_the_next_request_of_a_session_overtakes_the_one_that_waits(stage: Stage) -> None:
     reader = Conversation(stage)
     reader.ask(range(5))
@@ -368,5 +379,6 @@ def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
     with pytest.raises(KafkaError) as refused:
         cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False)
     assert refused.value.code is Code.FETCH_SESSION_ID_NOT_FOUND
+    assert len(session.take_news()) == 1
     again, goes_on = cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False)
     assert (again, goes_on, len(again.news)) == (session, True, 1), "another process of the follower: what it has is looked at anew"

@@ -43,6 +43,10 @@ class LeaderStage:
     def fetched(self, replica: int, offset: int, *, be: int | None = None) -> Any:
         return self.state.fetched(replica, offset, self.now, self.live.get(replica, -1) if be is None else be)
 
+    def was_there(self, replica: int, when: float) -> Any:
+        self.state.was_there(replica, when)
+        return []
+
     def at(self, now: float) -> Any:
         self.now = now
         return self.state.tick(now)
@@ -260,6 +264,11 @@ def forgets_on_error(self: LeaderState, request: AlterIsr, answer: Any, now: flo
     return self._advance()
 
 
+def always_there(self: LeaderState, replica: int, when: float) -> None:
+    if replica in self._followers:
+        self._followers[replica].caught_up = self._followers[replica].fetch_time = when
+
+
 def flush_skipped(self: FollowerFetch) -> Any:
     self._flushed_offset = self._log_end
     self.phase = follower_module.Phase.READY
@@ -290,6 +299,8 @@ PLANTED = [
     ("alter_errors", LeaderState, "_repeat", lambda self, request: ()),
     ("image_resets", LeaderState, "on_image", keep_pending_on_image),
     ("image_resets", LeaderState, "alter_answered", adopts_any_answer),
+    ("idle_session", LeaderState, "was_there", lambda self, replica, when: None),
+    ("idle_session", LeaderState, "was_there", always_there),
     ("new_leader", LeaderState, "_in_sync", lambda self, f: f.end_offset >= self.high_watermark),
     ("new_leader", LeaderState, "knows_its_end", property(lambda self: True)),
     ("follower_flush", FollowerFetch, "_flush_first", flush_skipped),

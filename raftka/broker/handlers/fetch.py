@@ -188,7 +188,6 @@ class Fetch:
         host.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
-        host.manager.note_lag(leader)
         if self.replica not in leader.isr:
             self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
@@ -215,16 +214,13 @@ class Fetch:
         if asked.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
         room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
-        if room <= 0 and self.bytes:
-            self.session.news[wanted] = None  # what did not fit now has its turn before others later
-            return self._row(host, asked, high_watermark)
         try:
-            spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes)
+            spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if room > 0 or not self.bytes else ((), 0)
         except OSError as error:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         wanted.size = size
         if not size:
-            self.session.news[wanted] = None
+            self.session.news[wanted] = None  # what did not fit comes with the next answer
             return self._row(host, asked, high_watermark)
         return self._row(host, asked, high_watermark, records=spans)
 
