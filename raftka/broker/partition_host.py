@@ -33,10 +33,17 @@ class Traffic:
         self.begun_at = self.bytes_in = self.messages_in = 0
 
 
+class Deletion(Protocol):
+    """A DeleteRecords that waits for the low watermark."""
+
+    def look(self, host: "PartitionHost") -> None: ...
+
+
 class PartitionHost:
     __slots__ = (
         "awaiting",
         "bytes_out",
+        "deletions",
         "fetched",
         "flushing",
         "follower_state",
@@ -67,6 +74,7 @@ class PartitionHost:
         self.log = log
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
+        self.deletions: dict[Deletion, None] = {}
         self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who)
         self.idle_consumers: dict[Wanted, None] = {}  # readers that have looked here since anything happened
         self.idle_followers: dict[Wanted, None] = {}
@@ -259,6 +267,38 @@ class PartitionHost:
         for _, _, waiter in awaiting:
             waiter.committed(self, code)
         self.wake_all()
+        self.look_at_deletions()
+
+    # deleting records
+
+    @property
+    def low_watermark(self) -> int:
+        return self.leading().low_watermark(self.log.start_offset)
+
+    def delete_before(self, offset: int) -> int:
+        """As leader: the log starts at `offset`, or later already; -1: at the high watermark. Returns what that was. Raises KafkaError."""
+        leader, config = self.leading(), self.log.config
+        if config.compacted and not config.deleted_by_age:
+            raise KafkaError(Code.POLICY_VIOLATION)
+        start = leader.high_watermark if offset == -1 else offset
+        if not 0 <= start <= leader.high_watermark:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        if self.log.set_start_offset(start):
+            self.start_set()
+            self.wake_all()
+        return start
+
+    def start_set(self) -> None:
+        self.manager.high_watermark_changed(self)  # the same checkpoint tells where logs start
+
+    def start_told(self, replica: int, log_start: int) -> None:
+        """By a follower's fetch."""
+        if self.leader is not None and self.leader.start_told(replica, log_start):
+            self.look_at_deletions()
+
+    def look_at_deletions(self) -> None:
+        for deletion in tuple(self.deletions):
+            deletion.look(self)
 
     def expire(self, now: float) -> float | None:
         """Answers to produces that have waited too long; the next deadline, None if nobody waits."""

@@ -114,7 +114,8 @@ class Follow:
                     log.truncate_fully_and_start_at(offset)
                     self.carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
                 case SetLogStart(offset):
-                    log.set_start_offset(offset)
+                    if log.set_start_offset(offset):
+                        host.start_set()
                 case AskOffsets(leader_epoch):
                     self.fetcher.ask_offsets(self, leader_epoch)
 

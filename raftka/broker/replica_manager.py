@@ -352,6 +352,7 @@ class ReplicaManager:
             host.apply(leader.on_image(partition, self.live, now, min_isr))
             self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
+            host.look_at_deletions()
         self._shrink_later(leader.deadline())
 
     def _follow(self, host: PartitionHost, before: PartitionImage, partition: PartitionImage) -> None:
@@ -374,6 +375,7 @@ class ReplicaManager:
         for host in self.hosts.values():
             if host.leader is not None:
                 host.apply(host.leader.on_image(host.image, self.live, now))
+                host.look_at_deletions()
         self.fetchers.on_brokers(image)
 
     def _on_configs(self, image: MetadataImage, delta: Delta) -> None:

@@ -100,11 +100,17 @@ class LogDirectory:
         return opened
 
     def put_in_place(self, flushed: bool) -> None:
-        """The new names may take their time to be durable: the old texts promise less."""
+        """The new names may take their time to be durable: the old texts promise less. But an old log start gives back what was deleted.
+
+        Raises OSError.
+        """
         aside, self._aside = self._aside, {}
+        moved = any(offset > self.offsets[START_OFFSETS].get(key, 0) for key, offset in aside.get(START_OFFSETS, {}).items())
         for name, offsets in aside.items() if flushed else ():
             self.files.rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
             self.offsets[name] = offsets
+        if flushed and moved:
+            self.files.sync_directory(self.path)
 
     def forget(self, key: Key) -> None:
         """What the files say of an earlier partition of that name must not be believed of a new one."""

@@ -71,7 +71,7 @@ class PartitionView(Protocol):
 class Follower:
     """What the leader knows of one follower."""
 
-    __slots__ = ("broker_epoch", "caught_up", "counts", "end_offset", "fetch_log_end", "fetch_time", "id")
+    __slots__ = ("broker_epoch", "caught_up", "counts", "end_offset", "fetch_log_end", "fetch_time", "id", "log_start")
 
     def __init__(self, replica: int, caught_up: float) -> None:
         self.id = replica
@@ -81,6 +81,7 @@ class Follower:
         self.fetch_log_end = -1  # the leader's log end when it last fetched
         self.broker_epoch: int | None = None  # None: has not fetched; -1: a fetch without one (before v15)
         self.counts = False  # in the ISR, or asked to be: the high watermark waits for it
+        self.log_start = -1  # as its last fetch said
 
 
 class LeaderState:
@@ -185,6 +186,12 @@ class LeaderState:
         if follower is not None and follower.end_offset == follower.fetch_log_end and when > follower.fetch_time:
             follower.caught_up = follower.fetch_time = when
 
+    def start_told(self, replica: int, log_start: int) -> bool:
+        """Where a follower's log starts, as a fetch says that `fetched` has believed; whether that is news."""
+        follower = self._followers[replica]
+        before, follower.log_start = follower.log_start, log_start
+        return before != log_start
+
     # -- time, the controller's answers, the image ----------------------------------------------------------------------------
 
     def deadline(self) -> float:
@@ -241,6 +248,10 @@ class LeaderState:
     def knows_its_end(self) -> bool:
         """False: the high watermark has not come to this epoch's start; ListOffsets of the end is OFFSET_NOT_AVAILABLE (KIP-207)."""
         return self.high_watermark >= self.epoch_start_offset
+
+    def low_watermark(self, log_start: int) -> int:
+        """With `log_start` ours: the least log start of the replicas that live. Nobody who is to lead next has a record below it."""
+        return min([log_start, *(f.log_start for f in self._followers.values() if f.id in self._live)])
 
     def follower_offset(self, replica: int) -> int:
         """Its durable offset as far as is known; -1: it has not fetched in this epoch."""

@@ -25,6 +25,19 @@ def test_nothing_changes_is_the_shared_empty_tuple() -> None:
     assert state.fetched(2, 0, 0.2, 12) is NOTHING
 
 
+def test_the_low_watermark_is_the_least_log_start_of_those_that_live() -> None:
+    state = leader_of_three()
+    assert state.low_watermark(7) == -1, "nobody has told"
+    for replica, log_start in ((2, 5), (3, 6)):
+        state.fetched(replica, 0, 0.1, LIVE[replica])
+        assert state.start_told(replica, log_start)
+    assert not state.start_told(3, 6)
+
+    assert (state.low_watermark(7), state.low_watermark(4)) == (5, 4)
+    state.on_image(SimpleNamespace(replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=5, partition_epoch=0), {1: 11, 3: 13}, 0.2)
+    assert state.low_watermark(7) == 6, "2 is dead: it follows when it is back"
+
+
 class Model:
     """A controller and three disks that the leader state cannot see; what is committed must be on every disk of the true ISR."""
 

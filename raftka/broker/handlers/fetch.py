@@ -186,6 +186,9 @@ class Fetch:
             if throttle is not None:
                 throttle.passed(wanted.size, now)
         host.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
+        host.start_told(self.replica, asked.log_start_offset)
+        if 0 <= asked.log_start_offset < host.log.start_offset:
+            self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
         if self.replica not in leader.isr:

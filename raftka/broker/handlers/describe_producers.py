@@ -1,0 +1,62 @@
+"""DescribeProducers: v0; who writes idempotently or in transactions to a partition, as this replica knows (KIP-664)."""
+
+from typing import TYPE_CHECKING
+
+from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.finding import check
+from raftka.metadata.topics import check_topic_name
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+    from raftka.log.producer_state import Producer
+
+response = DESCRIBE_PRODUCERS.response
+partition_row = response.topics.partitions
+ABSENT = "This server does not host this topic-partition."  # Kafka's words
+
+
+def _refused(request: Request, code: Code) -> Row:
+    topics = []
+    for topic in request.body.topics:
+        rows = [partition_row(partition_index=index, error_code=int(code)) for index in topic.partition_indexes]
+        topics.append(response.topics(name=topic.name, partitions=rows))
+    return request.answer(topics=topics)
+
+
+@handles(DESCRIBE_PRODUCERS, refused=_refused)
+def describe_producers(request: Request, node: "Node") -> Row:
+    topics = []
+    for topic in request.body.topics:
+        rows = [_partition(request, node, topic.name, index) for index in topic.partition_indexes]
+        topics.append(response.topics(name=topic.name, partitions=rows))
+    return response(topics=topics)
+
+
+def _partition(request: Request, node: "Node", topic: str, index: int) -> Row:
+    row = partition_row(partition_index=index, error_code=0)
+    try:
+        check(request, "READ", topic)
+        check_topic_name(topic)
+        if node.image.topic_named(topic) is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
+        producers = node.replicas.find(topic, index).log.producers.producers
+        row.active_producers = [_producer(producer_id, producer) for producer_id, producer in producers.items()]
+    except KafkaError as error:
+        row.error_code, row.error_message = int(error.code), error.message
+    return row
+
+
+def _producer(producer_id: int, producer: "Producer") -> Row:
+    """One of which only a transaction marker is left has no sequence."""
+    _, last, _, timestamp = producer.batches[-1] if producer.batches else (-1, -1, -1, -1)
+    return partition_row.active_producers(
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=last,
+        last_timestamp=timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.transaction_start,
+    )
