@@ -59,7 +59,7 @@ class Node:
         self.logs: LogManager
         self.listeners: dict[str, Listener] = {}
         self.parked = 0
-        self.ready = trio.Event()  # registered, unfenced, serving
+        self.ready = trio.Event()  # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
         self._published = False  # the partitions follow the image; not before it has our own registration: what came before is history
         self._creating: set[str] = set()
         self._sweeping = False
@@ -176,13 +176,17 @@ class Node:
             self.settings = self.settings.with_dynamic(self.image)
         if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
             self._formed(self.image.cluster_id)
+        if not self.settings.is_broker:
+            if self.image.cluster_id is not None:
+                self.ready.set()
+            return
         if not self._published:
             if self.link.broker_epoch < 0 or self.image.offset < self.link.broker_epoch:
                 return
             self._published = True
             delta = Delta(reloaded=True)
         self.replicas.on_image(self.image, delta)
-        if (delta.brokers_changed or delta.reloaded) and self.settings.is_broker:
+        if delta.brokers_changed or delta.reloaded:
             if self.image.alive(self.node_id):
                 self.ready.set()
             self.link.beat()

@@ -48,3 +48,38 @@ def test_topics_of_one_partition_do_not_all_begin_at_the_same_broker() -> None:
     firsts = Counter(place(1, 1, brokers(None, None, None), random)[0][0] for _ in range(300))
 
     assert min(firsts.values()) > 60
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_is_fenced_is_taken_only_where_the_number_needs_it_and_never_first(seed: int) -> None:
+    alive, fenced = brokers(None, None, None), [(20, None), (21, None)]
+    for factor, expected in ((2, 0), (3, 0), (4, 1), (5, 2)):
+        for replicas in place(10, factor, alive, Random(seed), fenced):
+            assert sum(each >= 20 for each in replicas) == expected
+            assert replicas[0] < 20
+            assert len(set(replicas)) == factor
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_another_rack_is_worth_more_than_being_there_right_now(seed: int) -> None:
+    alive = brokers("a", "a", "b")
+    for replicas in place(10, 3, alive, Random(seed), [(20, "c"), (21, "c")]):
+        assert len(set(replicas) & {20, 21}) == 1
+        assert replicas[0] < 20
+
+
+def test_the_replicas_on_fenced_brokers_are_spread_too() -> None:
+    fenced: list[Place] = [(20, None), (21, None), (22, None)]
+    placed = place(30, 2, brokers(None), Random(1), fenced)
+
+    assert Counter(replicas[1] for replicas in placed) == {20: 10, 21: 10, 22: 10}
+
+
+@pytest.mark.parametrize(("racks", "factor"), [("abc", 3), ("aabbcc", 3), ("aabbcc", 2), ("aaabbb", 2), ("aaabbbccc", 3)])
+def test_with_racks_of_equal_size_every_broker_has_about_as_many_replicas(racks: str, factor: int) -> None:
+    placed = place(600, factor, brokers(*racks), Random(1))
+
+    share = 600 * factor / len(racks)
+    counts = Counter(each for replicas in placed for each in replicas)
+    assert min(counts.values()) > 0.8 * share
+    assert max(counts.values()) < 1.2 * share

@@ -46,12 +46,14 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         *,
         start: Iterable[int] | None = None,
+        controllers: Iterable[int] = (),
     ) -> None:
-        """`start`: who is started at once; all, if it is not said."""
+        """`start`: who is started at once; all, if it is not said. `controllers`: voters that are no brokers."""
         self.world = world
         self.size = nodes
         self.voters = voters or nodes
         self.settings = settings or {}
+        self.controllers = frozenset(controllers)
         self.log = LogLines()
         self.nodes: dict[int, Node] = {}  # the last process of each
         self.refused: dict[int, Exception] = {}  # those that did not want to start, and why
@@ -59,11 +61,11 @@ class Cluster:
             self.start(node_id)
 
     def properties(self, node_id: int) -> dict[str, str]:
-        controller = node_id <= self.voters
-        listeners = [f"PLAINTEXT://n{node_id}:{CLIENT_PORT}"] + ([f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"] if controller else [])
+        broker, controller = node_id not in self.controllers, node_id <= self.voters
+        listeners = [f"PLAINTEXT://n{node_id}:{CLIENT_PORT}"] * broker + [f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"] * controller
         return {
             "node.id": str(node_id),
-            "process.roles": "broker,controller" if controller else "broker",
+            "process.roles": ",".join(["broker"] * broker + ["controller"] * controller),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)),
@@ -132,8 +134,8 @@ class Cluster:
     # what it comes to
 
     def is_ready(self) -> bool:
-        """All that run are registered, unfenced, serving."""
-        return all(node.ready.is_set() and node.image.alive(node_id) for node_id, node in self.living.items())
+        """All that run are serving; brokers are registered and unfenced."""
+        return all(node.ready.is_set() and (node_id in self.controllers or node.image.alive(node_id)) for node_id, node in self.living.items())
 
     def wait_ready(self, at_most_s: float = READY_S) -> None:
         assert self.settled(self.is_ready, at_most_s), "not all nodes became ready"
@@ -178,7 +180,7 @@ class Cluster:
     # its clients
 
     def client(self, name: str = "client") -> Client:
-        return Client(self.world.node(name), [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1)])
+        return Client(self.world.node(name), [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers])
 
     def do(self, client: Client, task: Callable[[], Awaitable[Any]], at_most_s: float = 60.0) -> Any:
         """Run a task of the client to its end; its result."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from raftka.metadata.commands import AlterReassignments, Command, ElectLeaders, Move, MovedTopic
 from raftka.runtime.simulated_disk import SYNC_S
 from tests.simulation.cluster import Cluster
 
@@ -44,6 +45,7 @@ ALL = (
     Kind("failing_write", 1),
     Kind("restart", 2),
 )
+WIDTH = (*(kind for kind in ALL if kind.name != "dark"), Kind("move", 6), Kind("call_off", 2), Kind("elect", 3))
 
 
 class Faults:
@@ -172,6 +174,31 @@ class Faults:
 
     def _kill_controller(self) -> None:
         self._die(self.cluster.controller, power_loss=self._random.random() < 0.5)
+
+    # who is asked to go elsewhere
+
+    def _move(self) -> None:
+        """To any brokers, also such as are down."""
+        brokers = [node_id for node_id in self.cluster.nodes if node_id not in self.cluster.controllers]
+        self._reassign(tuple(self._random.sample(brokers, self._random.choice((2, 3, 3, 3, 4)))))
+
+    def _call_off(self) -> None:
+        self._reassign(None)
+
+    def _reassign(self, target: tuple[int, ...] | None) -> None:
+        partition = self._random.randrange(self._partitions)
+        self._command(AlterReassignments((MovedTopic(self._topic, (Move(partition, target),)),)))
+
+    def _elect(self) -> None:
+        self._command(ElectLeaders(0))
+
+    def _command(self, command: Command) -> None:
+        """As an administrator who asks some broker; what comes of it is not waited for."""
+        brokers = [node_id for node_id in sorted(self.cluster.living) if node_id not in self.cluster.controllers]
+        if brokers:
+            self._note(str(command))
+            node = self.cluster.nodes[self._random.choice(brokers)]
+            node.link.call(command, lambda error, reply: None, 5.0)
 
     # who is slow
 

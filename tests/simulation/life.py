@@ -32,11 +32,13 @@ class Plan:
     pauses_s: tuple[float, ...]  # of a producer between two sends, the longest
     noise: bool
     ends_in_the_dark: bool  # with a power loss of all
+    roles: bool = False  # brokers without a vote, controllers that are no brokers
 
 
 POWER = Plan("power", faults.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
 FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False)
-PLANS = {plan.name: plan for plan in (POWER, FAULTS)}
+WIDTH = Plan("width", faults.WIDTH, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False, roles=True)
+PLANS = {plan.name: plan for plan in (POWER, FAULTS, WIDTH)}
 
 
 @dataclass
@@ -79,7 +81,9 @@ class _Run:
         self.partitions = chance.randint(1, 4)
         self.configs = {"min.insync.replicas": chance.choice("122"), "internal.segment.bytes": chance.choice(("1073741824", "20000"))}
         self.depth = chance.randint(1, 5)
-        for node_id in range(1, 4):
+        controllers = [node_id for node_id in (1, 2, 3) if chance.random() < 0.5] if plan.roles else []
+        nodes = 3 + len(controllers) + chance.randint(1, 2) if plan.roles else 3
+        for node_id in range(1, nodes + 1):
             machine = world.machine(f"n{node_id}")
             machine.clock_rate = chance.uniform(0.999, 1.001)
             machine.clock_offset_s = chance.uniform(0, 10_000)
@@ -87,7 +91,7 @@ class _Run:
             "replica.lag.time.max.ms": chance.choice(("1000", "5000", "30000")),
             "metadata.log.max.record.bytes.between.snapshots": chance.choice(("20971520", "2000")),
         }
-        self.cluster = Cluster(world, settings=settings)
+        self.cluster = Cluster(world, nodes, 3, settings, controllers=controllers)
         self.faults = Faults(self.cluster, TOPIC, self.partitions, plan.kinds, plan.gap_s)
         self.producers: list[Producer] = []
         self.others: list[Reader | Noise] = []

@@ -1,6 +1,6 @@
 """A simulated cluster with a topic and a client that knows what it was promised: what directed tests begin with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from raftka.broker.partition_host import PartitionHost
@@ -23,10 +23,11 @@ class Scene:
         partitions: int = 1,
         replication_factor: int = 3,
         configs: Mapping[str, str] | None = None,
+        controllers: Iterable[int] = (),
     ) -> None:
         self.world = world
         self.partitions = partitions
-        self.cluster = Cluster(world, nodes, voters, settings)
+        self.cluster = Cluster(world, nodes, voters, settings, controllers=controllers)
         self.cluster.wait_ready()
         self.client: Client = self.cluster.client()
         self.cluster.do(self.client, lambda: self.client.create_topic(TOPIC, partitions, replication_factor, dict(configs or {})))

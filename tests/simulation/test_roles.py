@@ -1,0 +1,142 @@
+"""Brokers without a vote, controllers that are no brokers: they follow the metadata, come and go, and clients see brokers only."""
+
+import pytest
+
+from raftka.runtime.simulated import World
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM
+from raftka.wire.schema import Row
+from tests.simulation import checker
+from tests.simulation.cluster import CLIENT_PORT, Cluster
+from tests.simulation.life import WIDTH, live
+from tests.simulation.scene import TOPIC, Scene
+
+SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
+
+
+def quorum(scene: Scene) -> Row:
+    request = DESCRIBE_QUORUM.request
+    row = request(topics=[request.topics(topic_name="__cluster_metadata", partitions=[request.topics.partitions(partition_index=0)])])
+    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(DESCRIBE_QUORUM, row))
+    assert answer.error_code == 0
+    found: Row = answer.topics[0].partitions[0]
+    return found
+
+
+def equal(cluster: Cluster) -> bool:
+    return len({node.image.offset for node in cluster.living.values()}) == 1
+
+
+def test_controllers_that_are_no_brokers() -> None:
+    with World(1) as world:
+        scene = Scene(world, nodes=6, voters=3, controllers=(1, 2, 3))
+        cluster = scene.cluster
+        scene.produce(3)
+        metadata = cluster.do(scene.client, lambda: scene.client.anybody(METADATA, METADATA.request(topics=None)))
+        assert {broker.node_id for broker in metadata.brokers} == {4, 5, 6}
+        assert metadata.controller_id in (4, 5, 6)
+        leader = cluster.controller
+        assert leader is not None
+        assert leader in (1, 2, 3)
+        assert directory(cluster, leader) == []
+
+        cluster.kill(leader, power_loss=True)
+        scene.produce(3)
+        cluster.kill(scene.leader, power_loss=True)
+        scene.produce(3)
+        for node_id in set(cluster.nodes) - set(cluster.living):
+            cluster.start(node_id)
+        cluster.wait_ready()
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+        for node_id in sorted(cluster.nodes):
+            cluster.stop(node_id)
+
+
+def directory(cluster: Cluster, node_id: int) -> list[str]:
+    return [name for name in cluster.nodes[node_id].runtime.files.list("/data") if name.startswith(TOPIC)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_brokers_without_a_vote_follow_whichever_controller_there_is(seed: int) -> None:
+    with World(seed) as world:
+        chance = world.random("test")
+        scene = Scene(world, nodes=9, voters=3, settings=SHORT_LOG)
+        cluster = scene.cluster
+        for number in range(6):
+            victim = chance.choice([1, 2, 3, chance.randint(4, 9)])
+            cluster.kill(victim, power_loss=chance.random() < 0.5)
+            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"topic{number}", 3, 3))  # type: ignore[misc]
+            cluster.start(victim)
+            world.run(world.now + chance.uniform(0.0, 1.0))
+        cluster.wait_ready()
+        assert cluster.settled(lambda: equal(cluster))
+        assert checker.metadata(cluster) == []
+        assert all(len(node.image.topics) == 7 for node in cluster.nodes.values())
+
+
+def test_one_that_was_away_for_long_gets_a_snapshot() -> None:
+    with World(2) as world:
+        scene = Scene(world, nodes=4, voters=3, settings=SHORT_LOG)
+        cluster = scene.cluster
+        world.network.isolate("n4")
+        for number in range(20):
+            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"topic{number}", 1, 3))  # type: ignore[misc]
+        cores = [node.quorum.core for node in cluster.nodes.values() if node.quorum.core is not None]
+        behind = cluster.nodes[4].image.offset
+        assert all(core.journal.base.index > behind for core in cores)
+        assert not cluster.newest.image.alive(4)
+        world.network.heal()
+        cluster.wait_ready()
+        assert cluster.settled(lambda: equal(cluster))
+        assert checker.metadata(cluster) == []
+
+
+def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
+    with World(3) as world:
+        scene = Scene(world, nodes=5, voters=3)
+        cluster = scene.cluster
+        world.run(world.now + 3.0)
+        state = quorum(scene)
+        assert state.leader_id == cluster.controller
+        assert [each.replica_id for each in state.current_voters] == [1, 2, 3]
+        assert sorted(each.replica_id for each in state.observers) == [4, 5]
+        assert {each.log_end_offset for each in (*state.current_voters, *state.observers)} == {state.high_watermark}
+        assert state.high_watermark == cluster.newest.image.offset + 1
+        now_ms = cluster.nodes[state.leader_id].runtime.clock.wall_ms()
+        for each in (*state.current_voters, *state.observers):
+            assert now_ms - 1500 < each.last_fetch_timestamp <= now_ms
+            assert now_ms - 1500 < each.last_caught_up_timestamp <= now_ms
+
+        behind = next(node_id for node_id in (1, 2, 3) if node_id != state.leader_id)
+        for name in (f"n{behind}", "n4"):
+            world.pause(name)
+        before_ms = now_ms
+        cluster.do(scene.client, lambda: ask_others(scene, (behind, 4)))
+        state = quorum_of(scene, next(node_id for node_id in (1, 2, 3) if node_id != behind))
+        rows = {each.replica_id: each for each in (*state.current_voters, *state.observers)}
+        assert rows[behind].log_end_offset < state.high_watermark
+        assert rows[behind].last_caught_up_timestamp <= before_ms + 500
+        assert rows[5].log_end_offset == state.high_watermark
+        for name in (f"n{behind}", "n4"):
+            world.resume(name)
+
+
+async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
+    """Create something, and let time pass until who sleeps has lost his session."""
+    scene.client.bootstrap = [(f"n{i}", CLIENT_PORT) for i in range(1, 6) if i not in asleep]
+    await scene.client.create_topic("newer", 1, 1)
+
+
+def quorum_of(scene: Scene, node_id: int) -> Row:
+    scene.world.run(scene.world.now + 1.0)
+    return quorum(scene)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lives_of_clusters_of_many_roles(seed: int) -> None:
+    """Replicas move, elections are asked for, and everything else goes wrong too."""
+    life = live(seed, WIDTH)
+
+    assert life.violations == []
+    assert life.acknowledged > 0
