@@ -15,7 +15,7 @@ from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
 from raftka.runtime.door import Transport
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, limit_of
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
@@ -58,6 +58,8 @@ class ControllerHost:
             reply = outcome.reply
         except KafkaError as error:
             refused = error
+            for limit in limit_of(error):
+                self.node.metrics.hit(limit)
         except ProposalsFull as error:  # it passes, and the link asks again
             self.node.metrics.hit(error.limit)
             refused = KafkaError(Code.NOT_CONTROLLER)
@@ -75,7 +77,10 @@ class ControllerHost:
         elif isinstance(command, DescribeQuorum):
             return Outcome(reply=self.view.describe(self.node.node_id, machine, self.heard))
         try:
-            return machine.decide(command, self._context())
+            outcome = machine.decide(command, self._context())
+            for limit in machine.take_hits():
+                self.node.metrics.hit(limit)
+            return outcome
         except (KafkaError, LimitExceeded):
             raise
         except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 
-from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, Limit
+from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
 from raftka.runtime.door import Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -121,7 +121,8 @@ class Peer:
                 self._frame(frame)
         except (ProtocolError, msgpack.UnpackException, ValueError) as error:
             if isinstance(error, ProtocolError) and error.limit is not None:
-                self.limit_hit = GREETING_BYTES if self.hello is None else CONTROLLER_FRAME_BYTES
+                of_frame = GREETING_BYTES if self.hello is None else CONTROLLER_FRAME_BYTES
+                self.limit_hit = of_frame if error.limit is REQUEST_BYTES else error.limit
             self.close(f"refused: {error}")
 
     def take_output(self) -> list[bytes]:

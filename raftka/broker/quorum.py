@@ -311,7 +311,7 @@ class Quorum:
                 core.receive(peer.node_id, fields[0])
                 host.heard[peer.node_id] = self.clock.now()
             except (MalformedMessage, WrongCluster) as error:
-                raise ProtocolError(str(error)) from error
+                raise ProtocolError(str(error), getattr(error, "limit", None)) from error
             self.poke()
         elif kind is Kind.CALL:
             self._call(peer, *fields[:3])

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from math import inf
 
-from raftka.limits import BROKERS, LimitExceeded
+from raftka.limits import BROKERS
 from raftka.metadata.commands import Heartbeat, RegisterBroker
 from raftka.metadata.image import BrokerImage, MetadataImage
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit
 
 
 class Sessions:
@@ -70,8 +70,7 @@ def check_registration(command: RegisterBroker, image: MetadataImage, sessions: 
             raise KafkaError(Code.INVALID_REGISTRATION, f"broker {other.broker_id} is registered with the same directory")
     known = image.brokers.get(command.broker_id)
     if known is None:
-        if len(image.brokers) >= BROKERS.value:
-            raise KafkaError(Code.POLICY_VIOLATION, str(LimitExceeded(BROKERS, len(image.brokers) + 1)))
+        check_limit(BROKERS, len(image.brokers) + 1)
     elif _still_there(known, command, sessions, now):
         raise KafkaError(Code.DUPLICATE_BROKER_REGISTRATION, f"another process is broker {command.broker_id}, its session has not ended")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit, LimitExceeded
+from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, NO_LEADER, TOPIC, MetadataImage
 from raftka.metadata.partitions import Alive, changed, settle
@@ -17,7 +17,7 @@ from raftka.metadata.settings_dynamic import check_dynamic_configs, dynamic_sett
 from raftka.metadata.settings_groups import GROUP_SETTINGS, IllTold, check_client_metrics_configs, check_group_configs
 from raftka.metadata.settings_values import Setting, SettingError, Type
 from raftka.metadata.topics import check_topic_name
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NAMES = ("set", "delete", "append", "subtract")
@@ -36,8 +36,10 @@ class Kind(NamedTuple):
     invalid: Code = Code.INVALID_CONFIG
 
 
-def alter_configs(image: MetadataImage, command: AlterConfigs, settings: NodeSettings) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
-    """Records, and one answer a resource in the order of the command."""
+def alter_configs(
+    image: MetadataImage, command: AlterConfigs, settings: NodeSettings, hits: list[Limit]
+) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
+    """Records, and one answer a resource in the order of the command. `hits` gets the limits that were hit."""
     times = Counter((resource.resource_type, resource.name) for resource in command.resources)
     records: list[Record] = []
     answers = []
@@ -50,10 +52,11 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, settings: NodeSet
             made = _altered(image, resource, settings, replace_all=command.replace_all)
             if made and key not in image.configs and resource.resource_type != TOPIC:
                 new += 1
-                _check_limit(CONFIGURED_RESOURCES, len(image.configs) + new)
+                check_limit(CONFIGURED_RESOURCES, len(image.configs) + new)
             records += made
             answers.append(AlteredConfigs(0, None))
         except KafkaError as error:
+            hits += limit_of(error)
             answers.append(AlteredConfigs(int(error.code), error.message))
     return records, tuple(answers)
 
@@ -85,7 +88,7 @@ def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSetti
     except SettingError as error:
         raise KafkaError(Code.INVALID_REQUEST if isinstance(error, IllTold) else kind.invalid, str(error)) from None
     kind.check_there(image, resource.name)
-    _check_limit(SETTINGS_OF_RESOURCE, len(after))
+    check_limit(SETTINGS_OF_RESOURCE, len(after))
     names = [*after, *(name for name in before if name not in after)]
     return [ConfigSet(resource.resource_type, resource.name, name, after.get(name)) for name in names if after.get(name) != before.get(name)]
 
@@ -125,11 +128,6 @@ def _list_changed(kind: Kind, name: str, operation: int, value: str, before: str
 
 def _parts(text: str | None) -> list[str]:
     return [part for each in (text or "").split(",") if (part := each.strip())]
-
-
-def _check_limit(limit: Limit, asked: int) -> None:
-    if asked > limit.value:
-        raise KafkaError(Code.POLICY_VIOLATION, str(LimitExceeded(limit, asked)))
 
 
 # the types of resources

@@ -11,6 +11,7 @@ from math import inf
 from random import Random
 from typing import Any
 
+from raftka.limits import Limit
 from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
 from raftka.metadata.commands import (
     Administration,
@@ -97,6 +98,7 @@ class Controller:
         self._names = TopicNames(image)
         self._shutdown_at: dict[int, int] = {}  # soft: offset of the record that took a broker's leaderships
         self._began_at = image.offset
+        self._hits: list[Limit] = []  # soft: limits that decisions hit, until somebody counts them
         self._rebalance_every = float(settings["leader.imbalance.check.interval.seconds"]) if settings["auto.leader.rebalance.enable"] else inf
         self._rebalance_at = now + self._rebalance_every
 
@@ -126,7 +128,7 @@ class Controller:
     def _administer(self, command: Administration, context: Context) -> Outcome:
         match command:
             case CreateTopics():
-                creation = TopicCreation(self.image, self._names, self.settings, context.random)
+                creation = TopicCreation(self.image, self._names, self.settings, context.random, self._hits)
                 reply = creation.run(command)
                 return Outcome(() if command.validate_only else creation.records, reply)
             case DeleteTopics():
@@ -134,7 +136,7 @@ class Controller:
             case AlterConfigs():
                 return self._alter_configs(command, context)
             case CreatePartitions():
-                records, answers = create_partitions(self.image, command, context.random)
+                records, answers = create_partitions(self.image, command, context.random, self._hits)
                 return Outcome(() if command.validate_only else records, answers)
             case ElectLeaders():
                 return Outcome(*elect_leaders(self.image, command, RECORDS_AT_ONCE))
@@ -147,6 +149,11 @@ class Controller:
                 return Outcome(() if command.validate_only else updated)
             case DescribeQuorum():
                 raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
+
+    def take_hits(self) -> list[Limit]:
+        """Limits that were hit since this was called before, where the answer refuses a part of a command."""
+        hits, self._hits = self._hits, []
+        return hits
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         before = self.image
@@ -266,7 +273,7 @@ class Controller:
 
     def _alter_configs(self, command: AlterConfigs, context: Context) -> Outcome:
         """With unclean election allowed, what it can lead is led at once: nobody may come back for whom to wait."""
-        records, reply = alter_configs(self.image, command, self.settings)
+        records, reply = alter_configs(self.image, command, self.settings, self._hits)
         if command.validate_only:
             return Outcome(reply=reply)
         if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):

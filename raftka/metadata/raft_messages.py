@@ -46,7 +46,7 @@ def check_message(message: Any) -> None:
     if message["type"] == "hello" and message["standing"] > max(Standing):
         raise MalformedMessage(f"hello.standing: {message['standing']}")
     if message["type"] == "snapshot" and message["size"] > METADATA_SNAPSHOT_BYTES.value:
-        raise MalformedMessage(f"a snapshot of {message['size']} bytes")
+        raise MalformedMessage(f"a snapshot of {message['size']} bytes", METADATA_SNAPSHOT_BYTES)
 
 
 def _check_entries(message: Message) -> None:

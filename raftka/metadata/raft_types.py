@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from raftka.limits import KIB, MIB, PROPOSALS_IN_FLIGHT, RAFT_ENTRY_BYTES, LimitExceeded
+from raftka.limits import KIB, MIB, PROPOSALS_IN_FLIGHT, RAFT_ENTRY_BYTES, Limit, LimitExceeded
 
 Message = dict[str, Any]  # what voters send each other: msgpack-able without hooks
 
@@ -77,7 +77,11 @@ class EntryTooLarge(LimitExceeded):
 
 
 class MalformedMessage(ValueError):
-    """What came is no message of ours: close the connection it came on."""
+    """What came is no message of ours: close the connection it came on. `limit`: it is larger than this allows."""
+
+    def __init__(self, message: str, limit: Limit | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class WrongCluster(ValueError):

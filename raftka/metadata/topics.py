@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from random import Random
 
-from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS, LimitExceeded
+from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS, Limit
 from raftka.metadata.assignment import NewPartition, assigned, bad_assignment, check_assigned, choose
 from raftka.metadata.commands import (
     CreatedTopic,
@@ -23,7 +23,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.image import TOPIC, MetadataImage, TopicImage
 from raftka.metadata.records import ConfigSet, PartitionsAdded, Record, TopicCreated, TopicDeleted
 from raftka.metadata.settings import NodeSettings, SettingError, check_topic_configs
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 
 NO_ID = bytes(16)
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -54,11 +54,13 @@ class TopicNames:
 class TopicCreation:
     """One CreateTopics under way."""
 
-    def __init__(self, image: MetadataImage, names: TopicNames, settings: NodeSettings, random: Random) -> None:
+    def __init__(self, image: MetadataImage, names: TopicNames, settings: NodeSettings, random: Random, hits: list[Limit]) -> None:
+        """`hits` gets the limits that were hit."""
         self.image = image
         self.names = names
         self.settings = settings
         self.random = random
+        self.hits = hits
         self.records: list[Record] = []
         self.topics = len(image.topics)
         self.partitions = image.partition_count
@@ -72,9 +74,10 @@ class TopicCreation:
             try:
                 if times[topic.name] > 1:
                     raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-                check_limit(PARTITIONS_OF_REQUEST.value, asked, "Excessively large number of partitions per request.")
+                check_limit(PARTITIONS_OF_REQUEST, asked, "Excessively large number of partitions per request.")
                 answers[topic.name] = self._create(topic)
             except KafkaError as error:
+                self.hits += limit_of(error)
                 answers[topic.name] = CreatedTopic(topic.name, NO_ID, int(error.code), error.message)
         return tuple(answers.values())
 
@@ -109,8 +112,8 @@ class TopicCreation:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _check_room(self, partitions: int) -> None:
-        check_limit(TOPICS.value, self.topics + 1, str(LimitExceeded(TOPICS, self.topics + 1)))
-        check_limit(PARTITIONS.value, self.partitions + partitions, str(LimitExceeded(PARTITIONS, self.partitions + partitions)))
+        check_limit(TOPICS, self.topics + 1)
+        check_limit(PARTITIONS, self.partitions + partitions)
 
     def _placed(self, topic: NewTopic) -> Partitions:
         factor = self.settings["default.replication.factor"] if topic.replication_factor == -1 else topic.replication_factor
@@ -138,8 +141,10 @@ class TopicCreation:
         return assigned(self.image, [assignments[index] for index in range(len(assignments))], 0, factor)
 
 
-def create_partitions(image: MetadataImage, command: CreatePartitions, random: Random) -> tuple[list[Record], tuple[TopicResult, ...]]:
-    """Records, and one answer for each topic that was named; one named twice is refused, once."""
+def create_partitions(
+    image: MetadataImage, command: CreatePartitions, random: Random, hits: list[Limit]
+) -> tuple[list[Record], tuple[TopicResult, ...]]:
+    """Records, and one answer for each topic that was named; one named twice is refused, once. `hits` gets the limits that were hit."""
     times = Counter(topic.name for topic in command.topics)
     records: list[Record] = []
     answers: dict[str, TopicResult] = {}
@@ -153,6 +158,7 @@ def create_partitions(image: MetadataImage, command: CreatePartitions, random: R
             partitions += len(added.partitions)
             answers[topic.name] = TopicResult(topic.name, 0, None)
         except KafkaError as error:
+            hits += limit_of(error)
             answers[topic.name] = TopicResult(topic.name, int(error.code), error.message)
     return records, tuple(answers.values())
 
@@ -171,17 +177,12 @@ def _more_partitions(image: MetadataImage, asked: MorePartitions, partitions: in
     if asked.assignments is not None and len(asked.assignments) != more:
         text = f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified."
         raise bad_assignment(text)
-    check_limit(PARTITIONS_OF_REQUEST.value, more, "Excessively large number of partitions per request.")
-    check_limit(PARTITIONS.value, partitions + more, str(LimitExceeded(PARTITIONS, partitions + more)))
+    check_limit(PARTITIONS_OF_REQUEST, more, "Excessively large number of partitions per request.")
+    check_limit(PARTITIONS, partitions + more)
     factor = len(topic.partitions[0].replicas)
     if asked.assignments is not None:
         return PartitionsAdded(topic.topic_id, there, assigned(image, asked.assignments, there, factor))
     return PartitionsAdded(topic.topic_id, there, choose(image, more, factor, random))
-
-
-def check_limit(most: int, asked: int, message: str) -> None:
-    if asked > most:
-        raise KafkaError(Code.POLICY_VIOLATION, message)
 
 
 def check_topic_name(name: str) -> None:

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from raftka.limits import Limit
+from raftka.limits import Limit, LimitExceeded
 
 
 class Code(IntEnum):
@@ -195,6 +195,25 @@ class KafkaError(Exception):
         super().__init__(code.name if message is None else f"{code.name}: {message}")
         self.code = code
         self.message = message
+
+
+class LimitRefused(KafkaError):
+    """POLICY_VIOLATION, because of a limit of ours; whoever makes an answer of it counts the limit."""
+
+    def __init__(self, limit: Limit, asked: int, message: str | None = None) -> None:
+        super().__init__(Code.POLICY_VIOLATION, message or str(LimitExceeded(limit, asked)))
+        self.limit = limit
+
+
+def limit_of(error: KafkaError) -> tuple[Limit, ...]:
+    """The limit that made it, if one did."""
+    return (error.limit,) if isinstance(error, LimitRefused) else ()
+
+
+def check_limit(limit: Limit, asked: int, message: str | None = None) -> None:
+    """Raises LimitRefused; its text is the limit's unless told."""
+    if asked > limit.value:
+        raise LimitRefused(limit, asked, message)
 
 
 class ProtocolError(Exception):

@@ -25,7 +25,7 @@ def resource(kind: int, name: str, **values: str) -> ConfigResource:
 
 
 def alter(now: MetadataImage, *resources: ConfigResource) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
-    return alter_configs(now, AlterConfigs(resources), SETTINGS)
+    return alter_configs(now, AlterConfigs(resources), SETTINGS, [])
 
 
 def test_settings_of_many_resources_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
