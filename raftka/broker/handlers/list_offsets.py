@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 response = LIST_OFFSETS.response
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
+CONSUMER, DEBUGGER = -1, -2  # replica ids; others are those of followers
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)
 
@@ -60,14 +61,16 @@ def _partitions(request: Request, node: "Node", topic: Row) -> list[Row]:
 def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
     timestamp: int = partition.timestamp
     host = find(request, node, "DESCRIBE", topic, partition.partition_index)
-    leader = host.leading()
+    if request.body.replica_id != DEBUGGER:
+        host.leading()
     host.check_epoch(partition.current_leader_epoch)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
-    of_replica = request.body.replica_id >= 0
-    if not of_replica and not leader.knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
+    if request.body.replica_id != CONSUMER:
+        return _special(host, timestamp, host.log.end_offset)
+    if not host.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
-    return _special(host, timestamp, host.log.end_offset if of_replica else leader.high_watermark)
+    return _special(host, timestamp, host.high_watermark)
 
 
 def _special(host: PartitionHost, timestamp: int, end: int) -> Found:

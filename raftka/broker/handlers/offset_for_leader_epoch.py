@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.finding import find
 from raftka.wire.errors import Code, KafkaError
@@ -35,7 +36,8 @@ def offset_for_leader_epoch(request: Request, node: "Node") -> Row:
 def _partition(request: Request, node: "Node", topic: str, asked: Row) -> Row:
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
-        host = find(request, node, "DESCRIBE", topic, asked.partition)
+        of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)
+        host = node.replicas.find(topic, asked.partition) if of_cluster else find(request, node, "DESCRIBE", topic, asked.partition)
         host.leading()
         host.check_epoch(asked.current_leader_epoch)
         row.leader_epoch, row.end_offset = host.log.epoch_end(asked.leader_epoch)
