@@ -24,6 +24,7 @@ from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import BROKER, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
+from raftka.metadata.recovery import NotRecoverable, recoveries
 from raftka.metadata.settings import NodeSettings, TopicConfigs
 from raftka.runtime.door import Listener, Runtime
 from raftka.wire.schema import Row, Struct
@@ -162,7 +163,10 @@ class Node:
     def apply(self, found: list[Committed] | Snapshot) -> None:
         """Committed entries, or a snapshot in place of those that are gone."""
         if isinstance(found, Snapshot):
-            self.image = MetadataImage.from_snapshot(found.state)
+            before, self.image = self.image, MetadataImage.from_snapshot(found.state)
+            if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
+                self.runtime.fail(NotRecoverable("the metadata quorum was recovered, and this node knows what that has forgotten: start it again"))
+                return
             self._publish(Delta(reloaded=True, cluster_formed=True))
             return
         for entry in found:

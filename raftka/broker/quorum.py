@@ -16,6 +16,7 @@ from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft import RaftCore
 from raftka.metadata.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
+from raftka.metadata.recovery import check_start
 from raftka.runtime.door import Listener
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
@@ -76,6 +77,7 @@ class Quorum:
         if settings.controller_listener is not None:
             journal = Journal.open(self.node.runtime.files, self.node.metadata_directory, self.node.node_id)
             voters = [voter.node_id for voter in settings.voters]
+            check_start(journal, voters)
             config = RaftConfig(
                 election_timeout=settings.seconds("controller.quorum.election.timeout.ms"),
                 heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),

@@ -12,6 +12,7 @@ from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
 from raftka.wire.errors import Code, KafkaError
@@ -305,7 +306,11 @@ class ReplicaManager:
         """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
         for (name, index), topic_id in self.logs.unopened():
             topic = image.topics.get(topic_id)
-            if topic is None or index >= len(topic.partitions) or self.me not in topic.partitions[index].replicas:
+            if topic is not None and index < len(topic.partitions) and self.me in topic.partitions[index].replicas:
+                continue
+            if recoveries(image):  # the metadata may have forgotten what the logs have not: somebody must decide
+                self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
+            else:
                 self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
                 self.logs.remove(name, index)
 

@@ -7,6 +7,7 @@ always replaced before the journal that needs it. An error of the disk is the ca
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -35,6 +36,18 @@ class Standing(IntEnum):
     EMPTY = 0  # nothing was ever written: new, or its disk was lost
     VOTER = 1
     JOINING = 2  # its disk was lost: neither votes nor acknowledges until it has been brought up to date
+    SEED = 3  # all that is left of a quorum: waits for the others, all of them empty, to begin anew with what it has (recovery.py)
+    BROKEN_OFF = 4  # about to become a seed: the command that does it must be run again
+
+
+class Recovery(NamedTuple):
+    """What tells a quorum that was begun anew from the one before; every member of the new one has it."""
+
+    number: int  # random; 0: never recovered
+    voters: tuple[int, ...]
+
+
+NEVER = Recovery(0, ())
 
 
 class WrongDirectory(Exception):
@@ -49,6 +62,7 @@ class Journal:
         self.vote: int | None = None
         self.standing = Standing.EMPTY
         self.cluster_id: str | None = None
+        self.recovery = NEVER
         self.entries: list[Entry] = [Entry(b"", 0, 0)]  # the first one is the base: only its index and term count
         self.snapshot: SnapshotHead | None = None
         self.size_bytes = 0  # of the journal file
@@ -154,6 +168,11 @@ class Journal:
         self.standing = standing
         self._staged += encode_item(Kind.STANDING, standing)
 
+    def set_recovery(self, recovery: Recovery) -> None:
+        if recovery != self.recovery:
+            self.recovery = recovery
+            self._staged += _encode_recovery(recovery)
+
     def set_cluster_id(self, cluster_id: str) -> None:
         if self.cluster_id not in (None, cluster_id):
             raise WrongDirectory(f"{self.directory} belongs to cluster {self.cluster_id}, not to {cluster_id}")
@@ -213,6 +232,16 @@ class Journal:
         self._begin_at(snapshot.index, snapshot.term)
         self._rewrite()
 
+    def begin_anew(self, snapshot: Snapshot, recovery: Recovery) -> None:
+        """Only for a node that does not run. A crash in the middle leaves a directory that says so."""
+        assert snapshot.index > self.last.index
+        self.standing = Standing.BROKEN_OFF
+        self._rewrite()
+        self._replace_snapshot(snapshot.index, snapshot.term, snapshot.state)
+        self._begin_at(snapshot.index, snapshot.term)
+        self.term, self.vote, self.standing, self.recovery = max(self.term, snapshot.term), None, Standing.SEED, recovery
+        self._rewrite()
+
     def _begin_at(self, index: int, term: int) -> None:
         """Forget what is before the snapshot, and what does not continue it."""
         continues = self.term_at(index) == term
@@ -236,6 +265,7 @@ class Journal:
             encode_item(Kind.BASE, self.base.index, self.base.term),
             encode_item(Kind.VOTE, self.term, 0 if self.vote is None else self.vote + 1),
             encode_item(Kind.STANDING, self.standing),
+            *([_encode_recovery(self.recovery)] if self.recovery != NEVER else []),
             *([encode_item(Kind.CLUSTER, data=self.cluster_id.encode())] if self.cluster_id is not None else []),
             *(encode_item(Kind.ENTRY, entry.index, entry.term, entry.command) for entry in self.entries[1:]),
         ]
@@ -280,6 +310,8 @@ class Journal:
                 self.term, self.vote = item.a, item.b - 1 if item.b else None
             case Kind.STANDING:
                 self.standing = Standing(item.a)
+            case Kind.RECOVERED:
+                self.recovery = Recovery(item.a, tuple(int(each) for each in item.data.decode().split(",")))
             case Kind.CLUSTER:
                 self.cluster_id = item.data.decode()
             case Kind.BASE:
@@ -303,3 +335,7 @@ class Journal:
         if self.term_at(index) != term:  # a crash between the two files of `install`
             self._begin_at(index, term)
             self._rewrite()
+
+
+def _encode_recovery(recovery: Recovery) -> list[bytes]:
+    return encode_item(Kind.RECOVERED, recovery.number, data=",".join(map(str, recovery.voters)).encode())

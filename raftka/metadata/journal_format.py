@@ -36,6 +36,7 @@ class Kind(IntEnum):
     CLUSTER = 5  # the cluster id as text
     BASE = 6  # index and term of the last entry that is not in the file any more
     NODE = 7  # whose directory this is
+    RECOVERED = 8  # a Recovery's number; its voters as text
 
 
 class Item(NamedTuple):

@@ -2,6 +2,8 @@
 
 - A cluster is formed only when every voter has reported an empty directory (or one that has seen the same and never voted). Each notes that it is a
   voter; nobody stands for the first election before all have noted it.
+- A quorum that is gone for good begins anew from one voter that is left, the seed (recovery.py): as at the beginning all others must be there, and
+  empty. They never stand before they have entries, so the seed leads first. A directory of the quorum before is refused: it knows other things.
 - A voter with an empty directory that meets one of a formed cluster has lost its disk: what it voted and acknowledged is forgotten. It joins: takes
   entries, but neither votes nor acknowledges, until a leader that a majority *without it* has confirmed since says from where on it is up to date.
 
@@ -9,10 +11,19 @@ Reports count only if they answer this process: they echo its nonce. Knows no lo
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from raftka.metadata.journal import Journal, Standing
+from raftka.metadata.journal import NEVER, Journal, Recovery, Standing
 from raftka.metadata.raft_messages import NO_NONCE
 from raftka.metadata.raft_types import Message, WrongCluster
+
+
+class Report(NamedTuple):
+    """What a voter says of its directory."""
+
+    standing: Standing
+    term: int
+    recovered: int
 
 
 class Membership:
@@ -23,8 +34,9 @@ class Membership:
         self._others = [voter for voter in self._voters if voter != me]
         self._up: set[int] = set()  # connected
         self._nonces: dict[int, int] = {}  # of the processes we have heard from on their present connection
-        self._reports: dict[int, tuple[Standing, int]] = {}  # directory and term, as answered to this process
+        self._reports: dict[int, Report] = {}  # as answered to this process
         self._ask_at = float("-inf")
+        self._recovery = NEVER.number  # of those whom this empty directory has met
 
     @property
     def votes(self) -> bool:
@@ -38,9 +50,13 @@ class Membership:
 
     @property
     def may_stand(self) -> bool:
-        """For the first election everyone must have noted that he is a voter, or someone has already gone on."""
-        standings = [standing for standing, _ in self._reports.values()]
-        return self.votes and (self._journal.term > 0 or self._meets_member() or standings.count(Standing.VOTER) == len(self._others))
+        """For the first election everyone must have noted that he is a voter, or someone has already gone on.
+
+        In a quorum that was recovered only who has entries: the seed first.
+        """
+        if self._journal.recovery != NEVER and self._journal.last.index == 0:
+            return False
+        return self.votes and (self._journal.term > 0 or self._meets_member() or self._all_others(Standing.VOTER))
 
     def introduced(self, peer: int) -> bool:
         """Nothing else is heard from a peer, and nothing said to it, before it has said who it is."""
@@ -49,13 +65,17 @@ class Membership:
     @property
     def hears_leaders(self) -> bool:
         """May it take entries?"""
-        return self._journal.standing != Standing.EMPTY
+        return self._journal.standing in (Standing.VOTER, Standing.JOINING)
 
     def check(self, sender: int, hello: Message) -> None:
         """Raises WrongCluster."""
         theirs, ours = hello["cluster"], self._journal.cluster_id
         if theirs is not None and ours is not None and theirs != ours:
             raise WrongCluster(f"voter {sender} belongs to cluster {theirs}, this node to {ours}")
+        if Standing.EMPTY not in (self._journal.standing, hello["standing"]) and hello["recovered"] != self._journal.recovery.number:
+            raise WrongCluster(
+                f"voter {sender} is of another quorum than this node: one of them was recovered without the other, and must be emptied"
+            )
         if hello["voters"] != self._voters:
             raise WrongCluster(f"voter {sender} has the voters {hello['voters']}, this node {self._voters}: compare controller.quorum.voters")
 
@@ -78,7 +98,7 @@ class Membership:
         new = self._nonces.get(peer) != hello["nonce"]
         self._nonces[peer] = hello["nonce"]
         if hello["echo"] == self.nonce:
-            self._reports[peer] = (Standing(hello["standing"]), hello["term"])
+            self._reports[peer] = Report(Standing(hello["standing"]), hello["term"], hello["recovered"])
         if hello["ask"]:
             self._hello(peer, ask=hello["echo"] != self.nonce)
         self._settle()
@@ -104,22 +124,34 @@ class Membership:
         self._become(Standing.VOTER)
 
     def _settle(self) -> None:
-        """What an empty directory is: a new cluster's, or a lost one's."""
+        """What an empty directory is: a new cluster's, or a lost one's. A seed begins when all others have noted that they are its voters."""
+        if self._journal.standing == Standing.SEED and self._all_others(Standing.VOTER):
+            self._become(Standing.VOTER)
         if self._journal.standing != Standing.EMPTY:
             return
+        recoveries = {report.recovered for report in self._reports.values() if report.standing != Standing.EMPTY} or {NEVER.number}
+        if len(recoveries) > 1:  # quorums that do not know each other
+            return
+        self._recovery = recoveries.pop()
         if self._meets_member():
             self._become(Standing.JOINING)
-        elif len(self._reports) == len(self._others) and all(standing != Standing.JOINING for standing, _ in self._reports.values()):
+        elif self._all_others(Standing.EMPTY, Standing.VOTER, Standing.SEED):
             self._become(Standing.VOTER)
 
+    def _all_others(self, *standings: Standing) -> bool:
+        return len(self._reports) == len(self._others) and all(report.standing in standings for report in self._reports.values())
+
     def _meets_member(self) -> bool:
-        return any(standing == Standing.VOTER and term > 0 for standing, term in self._reports.values())
+        return any(report.standing == Standing.VOTER and report.term > 0 for report in self._reports.values())
 
     def _become(self, standing: Standing) -> None:
+        if self._journal.standing == Standing.EMPTY and self._recovery != NEVER.number:
+            self._journal.set_recovery(Recovery(self._recovery, tuple(self._voters)))
         self._journal.set_standing(standing)
         self.announce()
 
     def _hello(self, peer: int, ask: bool) -> None:
         journal = self._journal
         hello = {"type": "hello", "nonce": self.nonce, "echo": self._nonces.get(peer, NO_NONCE), "ask": ask, "standing": int(journal.standing)}
-        self._send(peer, hello | {"term": journal.term, "cluster": journal.cluster_id, "voters": self._voters})
+        hello |= {"term": journal.term, "cluster": journal.cluster_id, "voters": self._voters, "recovered": journal.recovery.number}
+        self._send(peer, hello)

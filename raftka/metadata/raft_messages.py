@@ -14,8 +14,8 @@ NO_NONCE = 0
 _TERM: dict[str, type] = {"term": int}
 _LOG: dict[str, type] = {"term": int, "last_log_index": int, "last_log_term": int}
 SHAPES: dict[str, dict[str, type]] = {
-    # who am I: `nonce` is this process's, `echo` the receiver's as far as known; `ask` wants an answer
-    "hello": {"nonce": int, "echo": int, "ask": bool, "standing": int, "term": int, "cluster": object, "voters": list},
+    # who am I: `nonce` is this process's, `echo` the receiver's as far as known; `ask` wants an answer; `recovered`: the number of the recovery, or 0
+    "hello": {"nonce": int, "echo": int, "ask": bool, "standing": int, "term": int, "cluster": object, "voters": list, "recovered": int},
     "prevote": _LOG,  # would you vote for me in this term? nothing changes by asking
     "prevote_grant": _TERM,
     "request_vote": _LOG | {"transfer": bool},  # transfer: the leader asked for it, so it is no disturbance
