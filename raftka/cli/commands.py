@@ -1,52 +1,28 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from raftka import __version__
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
-
-
-def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Each value is name=value."""
-    found = {}
-    for value in values:
-        name, separator, text = value.partition("=")
-        if not separator or not name.strip():
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
-        found[name.strip()] = text.strip()
-    return found
-
-
-def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where the cluster is, and how to print."""
-    return AS(
-        click.option(
-            "--bootstrap-server",
-            default="localhost:9092",
-            envvar="RAFTKA_BOOTSTRAP_SERVER",
-            show_default=True,
-            show_envvar=True,
-            metavar="HOST:PORT[,...]",
-            help="Where to ask first.",
-        )(command)
-    )
+from raftka.cli.administration import completion, config, configs, partitions, reassign
+from raftka.cli.options import client_options, pairs
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="raftka")
 def root() -> None:
-    """A Kafka-protocol broker in Python. The commands for topics and records work against any Kafka."""
+    """A Kafka-protocol broker in Python. Everything but `broker start`, `cluster start` and `config show FILE` works against any Kafka."""
+
+
+for each in (completion, config, configs, partitions, reassign):
+    root.add_command(each)
 
 
 @root.group()
 def cluster() -> None:
-    """Several nodes on this machine."""
+    """Start several nodes on this machine; describe a cluster."""
 
 
 @cluster.command("start")
@@ -73,6 +49,15 @@ def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, st
     raise SystemExit((start_in_process if in_process else start_processes)(nodes, data, base_port, settings))
 
 
+@cluster.command("describe")
+@client_options
+def cluster_describe(**options: Any) -> None:
+    """Brokers, controller, quorum, features, and which partitions are not as they should be."""
+    from raftka.cli.cluster import describe
+
+    raise SystemExit(describe(**options))
+
+
 @root.group()
 def broker() -> None:
     """One node."""
@@ -89,7 +74,7 @@ def broker_start(file: str) -> None:
 
 @root.group()
 def topics() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 @topics.command("create")
@@ -123,6 +108,21 @@ def topics_describe(**options: Any) -> None:
     from raftka.cli import topics as verbs
 
     raise SystemExit(verbs.describe(**options))
+
+
+@topics.command("alter")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=click.IntRange(1), help="How many there should be; they can only become more.")
+@click.option(
+    "-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="Set one of the topic's settings. May be repeated."
+)
+@click.option("-d", "--delete-config", "delete", metavar="NAME", multiple=True, help="Give a setting back to its default. May be repeated.")
+@client_options
+def topics_alter(**options: Any) -> None:
+    """Add partitions, change settings."""
+    from raftka.cli import topics as verbs
+
+    raise SystemExit(verbs.alter(**options))
 
 
 @topics.command("delete")

@@ -3,7 +3,8 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -14,7 +15,7 @@ class CommandFailed(Exception):
     """The text is for the user."""
 
 
-def show(rows: Iterable[dict[str, Any]], columns: Sequence[str], output: str) -> None:
+def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: str) -> None:
     """`rows` as a table of these columns, or as JSON, one object a line."""
     if output == "json":
         for row in rows:
@@ -33,6 +34,18 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error where that is a terminal and a `total` is known; call with how much is done."""
+    if not total or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    import click
+
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        yield lambda done: bar.update(done - bar.pos)
 
 
 def command(verb: Callable[P, None]) -> Callable[P, int]:

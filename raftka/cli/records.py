@@ -2,12 +2,15 @@
 
 import base64
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from raftka.cli.output import CommandFailed, command
+from raftka.cli.admin import client
+from raftka.cli.output import CommandFailed, command, progress
 
 
 class Line(NamedTuple):
@@ -20,16 +23,12 @@ class Line(NamedTuple):
 @contextmanager
 def _client(kind: str, bootstrap_server: str, **options: Any) -> Iterator[Any]:
     import kafka
-    from kafka.errors import KafkaError
 
+    connected = client(getattr(kafka, kind), bootstrap_server, **options)
     try:
-        client = getattr(kafka, kind)(bootstrap_servers=bootstrap_server, client_id="raftka-cli", bootstrap_timeout_ms=5_000, **options)
-    except KafkaError as error:
-        raise CommandFailed(f"no broker answers at {bootstrap_server} ({type(error).__name__})") from None
-    try:
-        yield client
+        yield connected
     finally:
-        client.close()
+        connected.close()
 
 
 @command
@@ -49,16 +48,25 @@ def produce(
         "compression_type": None if compression == "none" else compression,
         "linger_ms": 5,
     }
-    with _client("KafkaProducer", bootstrap_server, **options) as producer:
+    stream, size = sys.stdin.buffer, _size_of_input()
+    with _client("KafkaProducer", bootstrap_server, **options) as producer, progress("producing", size) as sent:
         futures = []
-        for line in _lines(sys.stdin.buffer, source, key_separator):
+        for line in _lines(stream, source, key_separator):
             where = partition if partition is not None else line.partition
             futures.append(producer.send(topic, key=line.key, value=line.value, headers=line.headers, partition=where))
             if len(futures) >= 10_000:
                 _acknowledged(futures[:5_000], output)
                 del futures[:5_000]
+                sent(stream.tell() if size else 0)
         producer.flush()
         _acknowledged(futures, output)
+        sent(size)
+
+
+def _size_of_input() -> int:
+    """Bytes, where that is known beforehand."""
+    status = os.fstat(sys.stdin.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def _acknowledged(futures: Iterable[Any], output: str) -> None:
@@ -118,7 +126,20 @@ def consume(
 ) -> None:
     with _client("KafkaConsumer", bootstrap_server, group_id=None, auto_offset_reset="earliest") as consumer:
         ends = _seek(consumer, topic, start, partitions)
-        _print_until(consumer, ends if exit_at_end else None, count, lambda record: _print(record, keys, output))
+        left = sum(ends.values()) - sum(consumer.position(where) for where in ends) if exit_at_end else 0
+        total = min(left or sys.maxsize, count or sys.maxsize) if left or count else 0
+        with progress("consuming", 0 if sys.stdout.isatty() else total) as read:
+            printed = 0
+
+            def emit(record: Any) -> None:
+                nonlocal printed
+                _print(record, keys, output)
+                printed += 1
+                if not printed % 1_000:
+                    read(printed)
+
+            _print_until(consumer, ends if exit_at_end else None, count, emit)
+            read(printed)
 
 
 def _seek(consumer: Any, topic: str, start: str, only: Sequence[int]) -> dict[Any, int]:

@@ -1,0 +1,196 @@
+"""The commands that administer, against three live nodes: what they change, what they print, and what they say when it will not do."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from raftka.cluster.ask import ask
+from raftka.cluster.processes import Processes, running
+
+FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def table(self) -> list[list[str]]:
+        return [line.split() for line in self.out.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Processes]:
+    with running(nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def raftka(cluster: Processes, tmp_path: Path) -> Any:
+    def run(command: str, stdin: str = "") -> Done:
+        environment = {**FROM_CHECKOUT, "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers}
+        words = [sys.executable, "-m", "raftka.cli", *command.split()]
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, input=stdin, cwd=tmp_path, check=False)
+        assert "Traceback" not in done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, raftka: Any) -> Iterator[str]:
+    name = str(request.node.name)[:200].replace("[", "-").replace("]", "")
+    assert raftka(f"topics create {name} -p 3 -r 3").code == 0
+    yield name
+    assert raftka(f"topics delete {name}").code == 0
+
+
+def test_a_topic_gets_partitions_and_settings(raftka: Any, topic: str) -> None:
+    assert raftka(f"topics alter {topic} -p 5 -c retention.ms=5000 -c segment.bytes=2000000").code == 0
+    assert len(raftka(f"topics describe {topic} -o json").rows) == 5
+    found = {row["setting"]: (row["value"], row["source"]) for row in raftka(f"configs describe topic {topic} -o json").rows}
+    assert found == {"min.insync.replicas": ("2", "file"), "retention.ms": ("5000", "topic"), "segment.bytes": ("2000000", "topic")}
+
+    assert raftka(f"topics alter {topic} -d retention.ms").code == 0
+    assert "retention.ms" not in raftka(f"configs describe topic {topic}").out
+
+
+def test_settings_of_topics_brokers_and_all_brokers(raftka: Any, topic: str) -> None:
+    assert raftka(f"configs alter topic {topic} --append cleanup.policy=compact -c retention.ms=77").code == 0
+    assert raftka("configs alter broker -c log.retention.ms=88").code == 0
+    assert raftka("configs alter broker 1 -c log.retention.ms=99").code == 0
+    rows = {row["setting"]: row for row in raftka(f"configs describe topic {topic} --all -o json").rows}
+    assert rows["cleanup.policy"]["value"] == "delete,compact"
+    assert rows["retention.ms"]["synonyms"][0] == {"name": "retention.ms", "value": "77", "source": "topic"}
+    assert rows["flush.ms"]["source"] == "default"
+    assert raftka("configs describe broker").table[1:] == [["all", "brokers", "log.retention.ms", "88", "all", "brokers"]]
+    assert ["1", "log.retention.ms", "99", "broker"] in raftka("configs describe broker 1").table
+    assert ["2", "log.retention.ms", "88", "all", "brokers"] in raftka("configs describe broker 2").table
+    assert {"type": "topic", "name": topic} in raftka("configs list topic -o json").rows
+
+    assert raftka(f"configs alter topic {topic} --subtract cleanup.policy=compact").code == 0
+    assert raftka("configs alter broker -d log.retention.ms").code == 0
+    assert raftka("configs alter broker 1 -d log.retention.ms").code == 0
+    assert raftka("configs describe broker").out == ""
+
+
+def test_a_dry_run_changes_nothing(raftka: Any, topic: str) -> None:
+    assert raftka(f"configs alter topic {topic} -c retention.ms=5 --dry-run").code == 0
+    assert "retention.ms" not in raftka(f"configs describe topic {topic}").out
+    assert raftka(f"configs alter topic {topic} -c retention.ms=x --dry-run").code == 1
+
+
+def test_partitions_move_where_a_plan_says(raftka: Any, topic: str, tmp_path: Path) -> None:
+    planned = raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -f plan.json")
+    assert planned.table[0] == ["topic", "partition", "replicas", "wanted"]
+    assert json.loads((tmp_path / "plan.json").read_text())["version"] == 1
+    assert raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -o json").out == (tmp_path / "plan.json").read_text()
+
+    assert raftka("reassign execute plan.json --wait").code == 0
+    assert raftka("reassign status").out == ""
+    assert {tuple(sorted(row["replicas"])) for row in raftka(f"topics describe {topic} -o json").rows} == {(1, 2)}
+    again = raftka(f"reassign plan {topic} -b 1 -b 2")
+    assert (again.out, again.err) == ("", "nothing to move\n")
+
+
+def test_what_can_not_be_moved_yet_is_shown_and_called_off(raftka: Any, cluster: Processes) -> None:
+    assert raftka("topics create stuck -p 1 -r 1").code == 0
+    (row,) = raftka("topics describe stuck -o json").rows
+    target = next(each for each in (1, 2, 3) if each != row["leader"])
+    cluster.kill(target)
+    while target in ask(cluster.addresses[row["leader"] - 1]).brokers:
+        pass
+    plan = json.dumps({"partitions": [{"topic": "stuck", "partition": 0, "replicas": [target]}]})
+
+    started = raftka("reassign execute -", plan)
+    if started.code == 0:  # a broker that is registered may get replicas also while it is away
+        assert raftka("reassign status -o json").rows[0]["adding"] == [target]
+        assert raftka("reassign cancel stuck").code == 0
+    assert raftka("reassign status").out == ""
+    assert raftka("topics describe stuck -o json").rows[0]["replicas"] == row["replicas"]
+    cluster.start(target)
+    cluster.wait_ready()
+    assert raftka("topics delete stuck").code == 0
+
+
+def test_leadership_goes_back_to_the_first_replica(raftka: Any, topic: str) -> None:
+    rows = raftka(f"topics describe {topic} -o json").rows
+    turned = [{"topic": topic, "partition": row["partition"], "replicas": row["replicas"][::-1]} for row in rows]
+    assert raftka("reassign execute - --wait", json.dumps({"partitions": turned})).code == 0
+
+    assert raftka(f"partitions elect {topic} -p 0").table == [["topic", "partition", "leader"], [topic, "0", str(turned[0]["replicas"][0])]]
+    elected = raftka(f"partitions elect {topic} -o json").rows
+    assert {row["partition"] for row in elected} <= {1, 2}
+    assert [row["leader"] for row in raftka(f"topics describe {topic} -o json").rows] == [each["replicas"][0] for each in turned]
+
+
+def test_a_cluster_on_one_page(raftka: Any, topic: str, cluster: Processes) -> None:
+    found = json.loads(raftka("cluster describe -o json").out)
+    assert [broker["broker"] for broker in found["brokers"]] == [1, 2, 3]
+    assert sum(broker["leads"] for broker in found["brokers"]) == found["partitions"]["all"]
+    assert sorted(each["role"] for each in found["quorum"]) == ["leader", "voter", "voter"]
+    assert found["features"]["metadata.version"]["level"] > 0
+    assert found["partitions"]["under_replicated"] == found["partitions"]["offline"] == []
+
+    text = raftka("cluster describe").out
+    assert found["cluster_id"] in text
+    assert "0 under-replicated" in text
+    assert cluster.nodes[1].plan.address in text
+
+
+def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(raftka: Any, cluster: Processes) -> None:
+    file = cluster.nodes[2].plan.properties_file
+    of_file = {row["setting"]: (row["value"], row["source"]) for row in raftka(f"config show {file} -o json").rows}
+    running = {row["setting"]: (row["value"], row["source"]) for row in raftka("config show --broker 2 -o json").rows}
+
+    assert of_file["node.id"] == running["node.id"] == ("2", "file")
+    assert of_file["broker.session.timeout.ms"] == ("2000", "default")
+    assert of_file == running
+    given = raftka("config show --given --broker 2 -o json").rows
+    assert given
+    assert all(row["source"] != "default" for row in given)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("topics alter nope -p 3", "`raftka topics list`"),
+        ("topics alter nope", "nothing to alter"),
+        ("configs describe topic nope", "there is no topic nope"),
+        ("configs describe broker 77", "`raftka cluster describe`"),
+        ("configs describe topic", "which topic?"),
+        ("configs alter topic nope -c retention.ms=1", "The topic 'nope' does not exist."),
+        ("configs alter broker 1 -c node.id=9", "node.id"),
+        ("reassign plan nope", "`raftka topics list`"),
+        ("reassign plan -b 77", "broker 77 is not alive"),
+        ("reassign execute -", "that is no plan"),
+        ("reassign cancel nope", "nothing of nope is being moved"),
+        ("partitions elect nope", "`raftka topics list`"),
+        ("partitions elect --unclean", "name the topics"),
+        ("partitions elect -p 1", "exactly one topic"),
+        ("topics list --bootstrap-server 127.0.0.1:1", "is it running?"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_that_says_what_to_do(raftka: Any, command: str, said: str) -> None:
+    done = raftka(command)
+
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_file_goes_in_and_comes_out(raftka: Any, topic: str, tmp_path: Path) -> None:
+    lines = "".join(f"line {i}\n" for i in range(12_000))
+    assert raftka(f"produce {topic} -p 1", lines).code == 0
+    assert raftka(f"consume {topic} --from start -e").out == lines

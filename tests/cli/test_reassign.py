@@ -1,0 +1,73 @@
+"""Plans: evenly spread, little moved, and JSON that is checked before anybody acts on it."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftka.cli.output import CommandFailed
+from raftka.cli.reassign import from_json, spread, to_json
+
+CLUSTERS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=30)
+
+
+@given(CLUSTERS, st.lists(st.integers(1, 8), min_size=1, max_size=6, unique=True), st.none() | st.integers(1, 3))
+def test_every_partition_gets_its_replicas_on_brokers_that_may_have_them(now: list[list[int]], brokers: list[int], factor: int | None) -> None:
+    plan = spread({("t", i): each for i, each in enumerate(now)}, brokers, factor)
+
+    for i, before in enumerate(now):
+        replicas = plan["t", i]
+        assert len(replicas) == len(set(replicas)) == min(len(brokers), factor or len(before))
+        assert set(replicas) <= set(brokers)
+
+
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 3))
+def test_new_brokers_share_evenly(partitions: int, brokers: int, factor: int) -> None:
+    """All were on one broker that must go."""
+    factor = min(factor, brokers)
+    plan = spread({("t", i): [99] for i in range(partitions)}, list(range(brokers)), factor)
+
+    replicas = Counter(each for chosen in plan.values() for each in chosen)
+    leaders = Counter(chosen[0] for chosen in plan.values())
+    assert max(replicas.values()) - min(replicas[each] for each in range(brokers)) <= 1
+    assert max(leaders.values()) - min(leaders[each] for each in range(brokers)) <= 1 + (brokers > factor > 1)
+
+
+def test_what_is_spread_well_stays() -> None:
+    now = {("t", i): [1 + i % 3, 1 + (i + 1) % 3, 1 + (i + 2) % 3] for i in range(9)}
+
+    assert spread(now, [1, 2, 3]) == now
+
+
+def test_one_broker_more_takes_its_share_and_nothing_else_moves() -> None:
+    now = {("t", i): [1 + i % 2] for i in range(6)}
+    plan = spread(now, [1, 2, 3])
+
+    moved = [where for where in now if plan[where] != now[where]]
+    assert len(moved) == 2
+    assert all(plan[where] == [3] for where in moved)
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    plan = {("t", 0): [1, 2], ("u", 3): [3]}
+
+    assert from_json(to_json(plan)) == plan
+    assert from_json('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any"]}]}') == {("t", 0): [1]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"partitions": [{}]}',
+        '{"partitions": [{"topic": "t", "partition": "x", "replicas": []}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": 1}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}, {"topic": "t", "partition": 0, "replicas": [2]}]}',
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(CommandFailed, match="plan"):
+        from_json(text)
