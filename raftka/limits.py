@@ -44,6 +44,7 @@ PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; 
 SESSION_PARTITIONS = Limit(
     "session_partitions", 1_000_000, "partitions in all fetch sessions of a node, about 400 bytes each; further readers get none"
 )
+DESCRIBED_SETTINGS = Limit("described_settings", 250_000, "settings in one answer to DescribeConfigs: half a kilobyte each, 7,500 topics")
 
 # controller port
 CONTROLLER_FRAME_BYTES = Limit("controller_frame_bytes", 16 * MIB, "twice the largest Raft entry")

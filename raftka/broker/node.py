@@ -22,6 +22,7 @@ from raftka.broker.replica_manager import ReplicaManager
 from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
+from raftka.metadata.describe import TopicRows
 from raftka.metadata.image import BROKER, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.recovery import NotRecoverable, recoveries
@@ -43,6 +44,7 @@ class Node:
         self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
+        self.topic_rows = TopicRows()
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.directory_id = bytes(16)
         self.cluster_id: str | None = None  # as meta.properties has it

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
-from raftka.metadata.settings import NodeSettings, topic_default
+from raftka.metadata.settings import OF_TOPIC, NodeSettings, topic_default
 from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS
 from raftka.metadata.settings_dynamic import dynamic_setting
 from raftka.metadata.settings_groups import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
@@ -13,6 +13,9 @@ from raftka.metadata.settings_values import Setting, Type
 
 # Where a value comes from, as DescribeConfigs numbers it.
 TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, FILE_SOURCE, DEFAULT_SOURCE, LOGGER_SOURCE, CLIENT_METRICS_SOURCE, GROUP_SOURCE = range(1, 9)
+
+
+Layers = list[tuple[int, Mapping[str, str]]]
 
 
 class Synonym(NamedTuple):
@@ -34,16 +37,27 @@ class ConfigRow(NamedTuple):
     documentation: str
 
 
-def describe_topic(settings: NodeSettings, image: MetadataImage, topic: str) -> list[ConfigRow]:
-    """All settings of an existing topic, sorted by name."""
-    return describe_topic_with(settings, image, image.config(TOPIC, topic))
+class TopicRows:
+    """All settings of a topic, sorted by name; what topics have in common is worked out once, until something of it changes."""
 
+    def __init__(self) -> None:
+        self._known: tuple[object, ...] = ()
+        self._layers: Layers = []
+        self._common: dict[str, ConfigRow] = {}
 
-def describe_topic_with(settings: NodeSettings, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
-    """The same of a topic that sets these itself."""
-    layers = _layers(settings, image)
-    hidden = [INTERNAL_SEGMENT_BYTES] if INTERNAL_SEGMENT_BYTES.name in overrides else []
-    return [_topic_row(setting, overrides, layers) for setting in (*hidden, *TOPIC_SETTINGS.values())]
+    def of(self, settings: NodeSettings, image: MetadataImage, topic: str) -> list[ConfigRow]:
+        """Of an existing topic."""
+        return self.of_one_with(settings, image, image.config(TOPIC, topic))
+
+    def of_one_with(self, settings: NodeSettings, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
+        """Of one that sets these itself."""
+        now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
+        if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
+            self._known, self._layers = now, _layers(settings, image)
+            self._common = {name: _topic_row(setting, {}, self._layers) for name, setting in TOPIC_SETTINGS.items()}
+        own = {name: _topic_row(OF_TOPIC[name], overrides, self._layers) for name in overrides if name in OF_TOPIC}
+        hidden = [own[INTERNAL_SEGMENT_BYTES.name]] if INTERNAL_SEGMENT_BYTES.name in own else []
+        return [*hidden, *(own.get(name, row) for name, row in self._common.items())]
 
 
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
@@ -76,9 +90,6 @@ def describe_client_metrics(image: MetadataImage, subscription: str) -> list[Con
         value, source = (own[0].value, CLIENT_METRICS_SOURCE) if own else (setting.default, DEFAULT_SOURCE)
         rows.append(ConfigRow(setting.name, value, source, False, False, own, setting.type, setting.doc))
     return rows
-
-
-Layers = list[tuple[int, Mapping[str, str]]]
 
 
 def _layers(settings: NodeSettings, image: MetadataImage) -> Layers:

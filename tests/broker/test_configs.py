@@ -6,6 +6,7 @@ import pytest
 
 from raftka.broker.authorizer import Resource
 from raftka.broker.connection import Session
+from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.raft_types import Snapshot
 from raftka.metadata.records import ConfigSet
@@ -13,6 +14,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.rows import Row
+from tests.broker.conftest import Lower
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage
 
@@ -218,6 +220,22 @@ def test_who_may_not_is_told_so(kind: int, name: str, code: Code) -> None:
         (result,) = stage.wire().ask(DESCRIBE_CONFIGS, asked).results
         assert (result.error_code, result.configs) == (code, [])
         assert stage.wire().ask(LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request()).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
+    lowered(DESCRIBED_SETTINGS, 70)
+    request = DESCRIBE_CONFIGS.request
+    with Stage() as stage:
+        stage.create("t")
+        asked = [request.resources(resource_type=kind, resource_name=name) for kind, name in ((TOPIC, "t"), (TOPIC, "t"), (GROUP, "g"), (TOPIC, "t"))]
+        asked.append(request.resources(resource_type=TOPIC, resource_name="t", configuration_keys=["retention.ms"]))
+
+        answer = stage.wire().ask(DESCRIBE_CONFIGS, request(resources=asked))
+
+        refused, granted = Code.POLICY_VIOLATION, Code.NONE
+        assert [row.error_code for row in answer.results] == [granted, granted, refused, refused, granted]
+        assert answer.results[2].error_message.startswith("described_settings: 83 asked, 70 allowed")
+        assert stage.counted(DESCRIBED_SETTINGS.metric) == 2
 
 
 def test_resources_are_listed_by_type() -> None:

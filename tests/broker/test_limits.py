@@ -292,6 +292,7 @@ ELSEWHERE = {
     "http_connections": "test_http",
     "http_request_bytes": "test_http",
     "http_seconds": "test_http",
+    "described_settings": "test_configs",
     "session_partitions": "test_fetch_session",
     "decompressed_bytes": "test_produce",
     "headers_of_record": "test_limits_counted",

@@ -10,12 +10,11 @@ import raftka
 from raftka.metadata.describe import (
     ConfigRow,
     Synonym,
+    TopicRows,
     describe_all_brokers,
     describe_broker,
     describe_client_metrics,
     describe_group,
-    describe_topic,
-    describe_topic_with,
 )
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
@@ -189,7 +188,7 @@ def row(rows: list[ConfigRow], name: str) -> ConfigRow:
 
 
 def test_a_topic_that_sets_nothing_shows_kafkas_defaults_with_the_brokers_names() -> None:
-    rows = describe_topic(node(), image(), "t")
+    rows = TopicRows().of(node(), image(), "t")
 
     assert [each.name for each in rows] == list(TOPIC_SETTINGS)
     assert {each.source for each in rows} == {5}
@@ -206,7 +205,7 @@ def test_synonyms_are_listed_strongest_first_and_the_first_one_holds() -> None:
         ConfigSet(BROKER, "", "min.insync.replicas", "3"), ConfigSet(BROKER, "1", "min.insync.replicas", "4"), ConfigSet(BROKER, "7", "x", "9")
     )
 
-    rows = describe_topic_with(settings, changed, {"min.insync.replicas": "5"})
+    rows = TopicRows().of_one_with(settings, changed, {"min.insync.replicas": "5"})
 
     name = "min.insync.replicas"
     expected = [(name, "5", 1), (name, "4", 2), (name, "3", 3), (name, "2", 4), (name, "1", 5)]
@@ -312,10 +311,21 @@ def test_a_broker_shows_what_was_set_at_run_time_and_never_what_may_be_secret() 
     assert row(rows, "broker.id").synonyms == (Synonym("broker.id", "1", 4), Synonym("broker.id", "-1", 5))
 
 
+def test_rows_of_topics_follow_every_change() -> None:
+    rows, settings = TopicRows(), node()
+    first, none = image(ConfigSet(BROKER, "", "log.retention.ms", "6")), image()
+
+    assert row(rows.of(settings, none, "t"), "retention.ms").value == "604800000"
+    assert rows.of(settings, none, "t") == rows.of(settings, none, "u")
+    assert row(rows.of(settings, first, "t"), "retention.ms").value == "6"
+    assert row(rows.of(settings, image(ConfigSet(BROKER, "1", "log.retention.ms", "7")), "t"), "retention.ms").value == "7"
+    assert row(rows.of(node({"log.retention.ms": "8"}), none, "t"), "retention.ms").value == "8"
+
+
 def test_values_are_shown_as_kafka_writes_them() -> None:
     given = {"cleanup.policy": " compact , delete ", "retention.ms": " 5 ", "preallocate": "TRUE", "internal.segment.bytes": "+100"}
 
-    rows = describe_topic_with(node(), image(), given)
+    rows = TopicRows().of_one_with(node(), image(), given)
 
     assert [row(rows, name).value for name in given] == ["compact,delete", "5", "true", "100"]
     assert len(rows) == len(TOPIC_SETTINGS) + 1

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic
-from raftka.metadata.describe import describe_topic_with
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
@@ -54,7 +53,7 @@ def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[st
         response.topics.configs(
             name=entry.name, value=entry.value, read_only=entry.read_only, config_source=int(entry.source), is_sensitive=entry.is_sensitive
         )
-        for entry in describe_topic_with(node.settings, node.image, given)
+        for entry in node.topic_rows.of_one_with(node.settings, node.image, given)
     ]
     return response.topics(
         name=topic.name,

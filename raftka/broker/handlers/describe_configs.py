@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
+from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.describe import (
     LOGGER_SOURCE,
     ConfigRow,
@@ -12,11 +13,10 @@ from raftka.metadata.describe import (
     describe_broker,
     describe_client_metrics,
     describe_group,
-    describe_topic,
 )
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.topics import check_topic_name
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.schema import Row
 
@@ -37,32 +37,52 @@ def _refused(request: Request, code: Code) -> Row:
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
 def describe_configs(request: Request, node: "Node") -> Row:
-    return response(results=[_resource(request, node, resource) for resource in request.body.resources])
+    run = _Description(request, node)
+    return response(results=[run.result(resource) for resource in request.body.resources])
 
 
-def _resource(request: Request, node: "Node", resource: Row) -> Row:
-    row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
-    try:
-        row.configs = _configs(request, node, resource)
-    except KafkaError as error:
-        row.error_code, row.error_message = int(error.code), error.message or ""
-    return row
+class _Description:
+    """One request. Thousands of topics have most of their settings in common: these are one row each."""
 
+    def __init__(self, request: Request, node: "Node") -> None:
+        self.request = request
+        self.node = node
+        self.described = 0
+        self.rows: dict[int, tuple[ConfigRow, Row]] = {}
 
-def _configs(request: Request, node: "Node", resource: Row) -> list[Row]:
-    describe = DESCRIBED.get(resource.resource_type)
-    if describe is None:
-        raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
-    check_allowed(request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
-    wanted = set(resource.configuration_keys or ())
-    return [_config(request, entry) for entry in describe(node, resource.resource_name) if not wanted or entry.name in wanted]
+    def result(self, resource: Row) -> Row:
+        row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            row.configs = self._configs(resource)
+        except KafkaError as error:
+            row.error_code, row.error_message = int(error.code), error.message or ""
+            for limit in limit_of(error):
+                self.node.metrics.hit(limit)
+        return row
+
+    def _configs(self, resource: Row) -> list[Row]:
+        describe = DESCRIBED.get(resource.resource_type)
+        if describe is None:
+            raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
+        check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
+        wanted = set(resource.configuration_keys or ())
+        entries = [each for each in describe(self.node, resource.resource_name) if not wanted or each.name in wanted]
+        check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
+        self.described += len(entries)
+        return [self._row(entry) for entry in entries]
+
+    def _row(self, entry: ConfigRow) -> Row:
+        known = self.rows.get(id(entry))
+        if known is None:
+            known = self.rows[id(entry)] = (entry, _config(self.request, entry))
+        return known[1]
 
 
 def _topic(node: "Node", name: str) -> list[ConfigRow]:
     check_topic_name(name)
     if node.image.topic_named(name) is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return describe_topic(node.settings, node.image, name)
+    return node.topic_rows.of(node.settings, node.image, name)
 
 
 def _broker(node: "Node", name: str) -> list[ConfigRow]:
