@@ -1,7 +1,10 @@
 """What the documents say of settings and commands is so."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import click
 
 from raftka.cli.commands import root
 from raftka.metadata.settings_broker import DIFFERENCES
@@ -27,6 +30,20 @@ def test_our_own_names_stand_there_too() -> None:
     told = [row[:2] for row in rows("Names of our own") if len(row) == 3][1:]
 
     assert told == [[name, default] for name, _, default in (line.split() for line in OURS.split("\n") if line)]
+
+
+def commands(group: click.Group, name: str = "raftka") -> Iterator[str]:
+    for each in group.commands.values():
+        if isinstance(each, click.Group):
+            yield from commands(each, f"{name} {each.name}")
+        else:
+            yield f"{name} {each.name}"
+
+
+def test_every_command_stands_in_the_table() -> None:
+    told = [row[0].strip("`") for row in rows("## The command line") if len(row) == 2][1:]
+
+    assert sorted(told) == sorted(commands(root))
 
 
 def test_documents_name_files_that_are_there() -> None:

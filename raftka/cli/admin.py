@@ -1,5 +1,6 @@
 """The admin client that commands share, and how it says what went wrong. kafka-python's, so they work against any Kafka. Knows no command."""
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from raftka.cli.output import CommandFailed, show
 from raftka.wire.errors import Code
 
+WHERE = "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
 HINTS = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "`raftka topics list` and `raftka topics describe` show what there is",
     Code.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is, `raftka topics alter` changes it",
@@ -25,13 +27,26 @@ HINTS = {
 def client(kind: type[Any], bootstrap_server: str, **options: Any) -> Any:
     from kafka.errors import KafkaError
 
+    if not any(map(_listens, bootstrap_server.split(","))):
+        raise CommandFailed(f"nobody listens at {bootstrap_server}; {WHERE}")
     try:
         return kind(bootstrap_servers=bootstrap_server, client_id="raftka-cli", bootstrap_timeout_ms=5_000, **options)
     except KafkaError as error:
-        how = "is it running? --bootstrap-server or RAFTKA_BOOTSTRAP_SERVER say where to ask"
-        raise CommandFailed(f"no broker answers at {bootstrap_server} ({type(error).__name__}); {how}") from None
+        raise CommandFailed(f"no broker answers at {bootstrap_server} ({type(error).__name__}); {WHERE}") from None
     except ValueError as error:
         raise CommandFailed(f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]") from None
+
+
+def _listens(address: str) -> bool:
+    """False where a connection is refused at once: the client would go on trying for seconds. Names and silence are the client's to find out."""
+    host, _, port = address.strip().rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+    except (ConnectionRefusedError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextmanager

@@ -113,10 +113,9 @@ def test_what_can_not_be_moved_yet_is_shown_and_called_off(raftka: Any, cluster:
         pass
     plan = json.dumps({"partitions": [{"topic": "stuck", "partition": 0, "replicas": [target]}]})
 
-    started = raftka("reassign execute -", plan)
-    if started.code == 0:  # a broker that is registered may get replicas also while it is away
-        assert raftka("reassign status -o json").rows[0]["adding"] == [target]
-        assert raftka("reassign cancel stuck").code == 0
+    assert raftka("reassign execute -", plan).code == 0  # a broker that is registered may get replicas also while it is away
+    assert raftka("reassign status -o json").rows[0]["adding"] == [target]
+    assert raftka("reassign cancel stuck").code == 0
     assert raftka("reassign status").out == ""
     assert raftka("topics describe stuck -o json").rows[0]["replicas"] == row["replicas"]
     cluster.start(target)

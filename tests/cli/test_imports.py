@@ -17,12 +17,15 @@ def imported_by(*arguments: str) -> set[str]:
     return {name if name.startswith("raftka") else name.split(".", maxsplit=1)[0] for name in names}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["topics", "--help"], ["cluster", "start", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["topics", "--help"], ["cluster", "start", "--help"], ["--version"], ["configs", "alter", "--help"], ["completion", "zsh"]],
+)
 def test_help_needs_click_alone(arguments: list[str]) -> None:
     imported = imported_by("-m", "raftka.cli", *arguments)
 
     assert "click" in imported
-    assert not imported & {"kafka", "rich", "trio", "pysyncobj", "structlog", "raftka.broker.node", "raftka.wire.codec"}
+    assert not imported & {"kafka", "rich", "prometheus_client", "trio", "pysyncobj", "structlog", "raftka.broker.node", "raftka.wire.codec"}
 
 
 def test_help_answers_in_time() -> None:
@@ -38,4 +41,4 @@ def test_a_broker_carries_no_command_line() -> None:
     imported = imported_by("-c", "import raftka.cli.broker")
 
     assert "raftka.broker.node" in imported
-    assert not imported & {"click", "rich", "kafka", "structlog", "cramjam", "asyncio", "hypothesis"}
+    assert not imported & {"click", "rich", "kafka", "prometheus_client", "structlog", "cramjam", "asyncio", "hypothesis"}

@@ -49,6 +49,15 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
         "produce",
         "consume t --count 0",
         "produce t --acks 2",
+        "topics alter",
+        "topics alter t -p 0",
+        "configs alter nothing x",
+        "configs alter topic t -c x",
+        "reassign execute",
+        "reassign execute no-such-file",
+        "partitions elect t -p -1",
+        "config show no-such-file",
+        "completion tcsh",
     ],
 )
 def test_wrong_usage_is_told_and_starts_nothing(arguments: str, started: list[tuple[object, ...]]) -> None:
@@ -64,3 +73,28 @@ def test_the_server_comes_from_the_environment_too() -> None:
     result = CliRunner().invoke(root, ["topics", "list", "--help"], env={"RAFTKA_BOOTSTRAP_SERVER": closed})
 
     assert "RAFTKA_BOOTSTRAP_SERVER" in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_learns_to_complete(shell: str) -> None:
+    result = CliRunner().invoke(root, ["completion", shell], prog_name="raftka")
+
+    assert result.exit_code == 0
+    assert f"_RAFTKA_COMPLETE={shell}_complete" in result.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("raftka topics a", {"alter"}),
+        ("raftka configs describe b", {"broker", "broker-logger"}),
+        ("raftka partitions elect --un", {"--unclean"}),
+        ("raftka reassign ", {"plan", "execute", "status", "cancel"}),
+    ],
+)
+def test_what_is_completed(typed: str, offered: set[str]) -> None:
+    words = typed.split(" ")
+    environment = {"_RAFTKA_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    result = CliRunner().invoke(root, [], prog_name="raftka", env=environment)
+
+    assert {line.partition(",")[2] for line in result.output.splitlines()} == offered
