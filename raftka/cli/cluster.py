@@ -64,7 +64,11 @@ def _features(connected: Any) -> dict[str, Any]:
         found = connected.describe_features()
     except KafkaError:  # older than 2.4
         return {}
-    return {name: {"level": each["finalized"][1], "supported": list(each["supported"])} for name, each in sorted(found.items()) if each["finalized"]}
+    return {
+        name: {"level": each["finalized"][1], "supported": list(each["supported"])}
+        for name, each in sorted(found.items())
+        if each.get("finalized") and each.get("supported")
+    }
 
 
 def _quorum(connected: Any) -> list[dict[str, Any]]:

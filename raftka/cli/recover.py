@@ -1,0 +1,115 @@
+"""`raftka cluster recover FILE`: begins a metadata quorum anew from the one controller that is left. Explains, asks, writes down what was given up.
+
+Runs on that controller's machine while it is stopped; talks to nobody.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from random import SystemRandom
+
+from raftka.broker.node import METADATA_DIRECTORY
+from raftka.cluster.properties import parse
+from raftka.metadata.journal import Journal, WrongDirectory
+from raftka.metadata.journal_format import JournalDamaged
+from raftka.metadata.records import UnknownRecord
+from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, look
+from raftka.metadata.settings import NodeSettings
+from raftka.runtime.real_files import RealFiles
+
+USAGE, FAILED = 2, 1
+ASKED = "Type the cluster's id to go on: "
+
+
+def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
+    """Returns the exit code."""
+    try:
+        settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
+        if not settings.is_controller:
+            raise ValueError(f"node {settings.node_id} is no controller: take one whose process.roles says so")
+        directory = f"{settings['metadata.log.dir'] or settings.log_dirs[0]}/{METADATA_DIRECTORY}"
+        if not os.path.isdir(directory):
+            raise ValueError(f"there is no {directory}")
+    except (OSError, ValueError) as error:
+        return _complain(f"{file}: {error}", USAGE)
+    try:
+        return _recover(settings, directory, yes=yes, ask=ask)
+    except BlockingIOError:
+        return _complain(f"{directory} is in use: stop node {settings.node_id} first", FAILED)
+    except (OSError, NotRecoverable, JournalDamaged, WrongDirectory, UnknownRecord) as error:
+        return _complain(str(error), FAILED)
+
+
+def _recover(settings: NodeSettings, directory: str, *, yes: bool, ask: Callable[[str], str]) -> int:
+    written_at = datetime.fromtimestamp(os.path.getmtime(f"{directory}/journal"), UTC) if os.path.exists(f"{directory}/journal") else None
+    journal = Journal.open(RealFiles(lambda done: done()), directory, settings.node_id)
+    try:
+        remains = look(journal)
+        voters = [voter.node_id for voter in settings.voters]
+        report = given_up(remains, voters, written_at)
+        print(report)
+        print(BEFORE)
+        if not yes and not _agreed(remains.cluster_id, ask):
+            return _complain("nothing was changed", FAILED)
+        begin_anew(journal, remains, voters, report, SystemRandom())
+        path = Path(directory) / f"recovery-{remains.last_index}.txt"
+        path.write_text(report, encoding="utf-8")
+    finally:
+        journal.close()
+    others = [each for each in voters if each != settings.node_id]
+    print(after(others, ",".join(f"{v.node_id}@{v.host}:{v.port}" for v in settings.voters), path))
+    return 0
+
+
+def _agreed(cluster_id: str, ask: Callable[[str], str]) -> bool:
+    try:
+        return ask(ASKED).strip() == cluster_id
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return False
+
+
+def given_up(remains: Remains, voters: Sequence[int], written_at: datetime | None) -> str:
+    """What there is, and what is lost with the rest."""
+    image = remains.image
+    brokers = ", ".join(map(str, sorted(image.brokers))) or "none"
+    last = f"last written {written_at:%Y-%m-%d %H:%M:%S} UTC" if written_at is not None else "last written nobody knows when"
+    return f"""Cluster {remains.cluster_id} begins anew from what controller {remains.node_id} has.
+
+What it has
+  the metadata up to entry {remains.last_index:,} of term {remains.last_term}, {last}
+  {len(image.topics):,} topics with {image.partition_count:,} partitions; brokers {brokers}
+  {remains.unsure:,} entries are newer than its snapshot. The last of them may never have been confirmed to anybody; all of them hold from now on.
+
+What is given up: whatever the other controllers had confirmed and this one had not received, such as
+  topics created since: they are not there any more; their logs stay on the brokers' disks, unused, until somebody removes them
+  topics deleted, partitions moved and settings changed since: all is as before
+  who was in sync: a replica that had fallen behind since may lead, and records that were acknowledged without it are lost
+  access and other state that was kept in the metadata: as before
+
+So that no number is given out twice, offsets and epochs go up by {LOST_AT_MOST:,} and producer ids by a thousand times that.
+The new quorum: {", ".join(map(str, sorted(voters)))}."""
+
+
+BEFORE = """
+Before you go on
+  Be sure that a majority of the controllers is really gone for good: while it can come back, nothing needs to be given up.
+  Of several that are left take the one with the newest metadata: run this on each and answer nothing.
+  Stop every broker.
+"""
+
+
+def after(others: Sequence[int], voters: str, report: Path) -> str:
+    """What is to be done now."""
+    empty = f"Empty the metadata directory ({METADATA_DIRECTORY}) of {', '.join(map(str, others))}; the logs beside it stay." if others else ""
+    start = "Start all controllers: the quorum begins when the last of them is there." if others else "Start this controller: it is the quorum."
+    steps = [f"Set controller.quorum.voters={voters} in every node's file.", empty, start, "Start the brokers."]
+    lines = [f"  {number}. {step}" for number, step in enumerate(filter(None, steps), 1)]
+    return "\n".join([f"Done. What was given up is written in {report}.", "", "Now", *lines])
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"raftka: {text}", file=sys.stderr, flush=True)
+    return code
