@@ -7,7 +7,7 @@ import pytest
 
 from raftka.cli.output import progress, show
 
-ROWS = [{"name": "a", "replicas": [1, 2], "rack": None}, {"name": "long", "replicas": [], "rack": "x"}]
+ROWS: list[dict[str, object]] = [{"name": "a", "replicas": [1, 2], "rack": None}, {"name": "long", "replicas": [], "rack": "x"}]
 
 
 class Terminal(io.StringIO):
