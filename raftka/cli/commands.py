@@ -22,7 +22,7 @@ for each in (completion, config, configs, partitions, reassign):
 
 @root.group()
 def cluster() -> None:
-    """Start several nodes on this machine; describe a cluster."""
+    """Start several nodes on this machine; describe a cluster; recover one whose controllers are lost."""
 
 
 @cluster.command("start")
@@ -56,6 +56,20 @@ def cluster_describe(**options: Any) -> None:
     from raftka.cli.cluster import describe
 
     raise SystemExit(describe(**options))
+
+
+@cluster.command("recover")
+@click.argument("file", metavar="FILE.properties", type=click.Path())
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def cluster_recover(file: str, yes: bool) -> None:
+    """Begin the metadata quorum anew from the controller that FILE describes, when a majority of the controllers is gone for good.
+
+    Run it where that controller's directory is, while it is stopped. It explains what is given up, and asks. The new quorum's members are those of
+    controller.quorum.voters in FILE.
+    """
+    from raftka.cli.recover import recover
+
+    raise SystemExit(recover(file, yes=yes))
 
 
 @root.group()

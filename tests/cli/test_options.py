@@ -44,6 +44,7 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
         "cluster start --data d --set nothing",
         "cluster start --data d --set =x",
         "broker start",
+        "cluster recover",
         "topics create",
         "topics create t --config x",
         "produce",

@@ -1,11 +1,14 @@
 """`launch`: three nodes in this Trio process, killed and started again."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import trio
 
 import raftka.cluster
+from raftka.broker.node import METADATA_DIRECTORY
+from raftka.cli.recover import recover
 from raftka.cluster.ask import ask
 from raftka.cluster.plan import PlanError
 from raftka.runtime.real import NodeFailed
@@ -14,6 +17,10 @@ from raftka.runtime.real import NodeFailed
 def address(cluster: raftka.cluster.Cluster, node_id: int) -> tuple[str, int]:
     host, _, port = cluster.nodes[node_id].plan.address.rpartition(":")
     return host, int(port)
+
+
+def cluster_ids(cluster: raftka.cluster.Cluster) -> set[str | None]:
+    return {each.node.image.cluster_id for each in cluster.nodes.values() if each.node is not None}
 
 
 async def brokers_seen_by(cluster: raftka.cluster.Cluster, node_id: int) -> set[int]:
@@ -43,6 +50,19 @@ async def test_a_killed_node_is_gone_and_comes_back_on_the_same_port() -> None:
         assert cluster.ready
         assert cluster.bootstrap_servers == before
         assert 2 in await brokers_seen_by(cluster, 2)
+
+
+async def test_a_cluster_goes_on_from_what_one_controller_has_left(tmp_path: Path) -> None:
+    async with raftka.cluster.launch(nodes=3, data=tmp_path) as cluster:
+        cluster_id = cluster_ids(cluster).pop()
+    for node_id in (1, 3):
+        shutil.rmtree(tmp_path / f"node-{node_id}" / "data" / METADATA_DIRECTORY)
+
+    assert recover(str(tmp_path / "node-2" / "server.properties"), yes=True) == 0
+
+    async with raftka.cluster.launch(nodes=3, data=tmp_path) as cluster:
+        assert await brokers_seen_by(cluster, 1) == {1, 2, 3}
+        assert cluster_ids(cluster) == {cluster_id}
 
 
 async def test_settings_are_kafkas_names(tmp_path: Path) -> None:
