@@ -306,7 +306,6 @@ class ServerConnection:
             return
         self._stopped = False
         dispatcher = self.dispatcher
-        under_way = dispatcher.began, dispatcher.kind  # another request's, when its answer is what lets us go on
         try:
             while self._backlog and not self._stopped:
                 dispatcher.began = dispatcher.now()
@@ -314,8 +313,6 @@ class ServerConnection:
         except ProtocolError as error:
             self._refuse(error)
             return
-        finally:
-            dispatcher.began, dispatcher.kind = under_way
         if self._over:
             return
         if not self._stopped and self.transport is not None and not self._ended:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from raftka import limits
 from raftka.broker.metric_names import FAMILIES
 from raftka.broker.pages import MetricsPage
+from raftka.broker.snapshot import Snapshot, take_snapshot
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
@@ -231,6 +232,7 @@ def test_strangers_make_no_series() -> None:
         for i in range(50):
             wire.ask(PRODUCE, produce(f"no-such-{i}", DATA))
             wire.ask(FETCH, fetch(f"no-such-{i}"))
+        assert stage.nodes[1].metrics.of_topics == {}
         samples = scraped(stage)
 
     assert samples.of("kafka_server_brokertopicmetrics_failedproducerequests_total") == [50]
@@ -246,7 +248,9 @@ def test_partitions_can_be_left_out() -> None:
     assert samples.of("kafka_server_replicamanager_partitioncount") == [3]
 
 
-def test_who_asks_meanwhile_gets_the_same_page() -> None:
+def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Snapshot] = []
+    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda node: taken.append(take_snapshot(node)) or taken[-1])  # type: ignore[func-returns-value]
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1]), list[bytes]()
 
@@ -258,6 +262,7 @@ def test_who_asks_meanwhile_gets_the_same_page() -> None:
         stage.wait(lambda: len(pages) == 3)
 
         assert pages[0] is pages[1] is pages[2]
+        assert len(taken) == 1
 
 
 def test_a_page_that_can_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
