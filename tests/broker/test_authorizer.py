@@ -7,17 +7,21 @@ import pytest
 from raftka.broker.authorizer import Resource
 from raftka.broker.connection import Session
 from raftka.wire.errors import Code
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
+from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import Row
+from raftka.wire.schema import Api
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage, Wire
 
@@ -53,6 +57,10 @@ def to_create(topic: str) -> Row:
     return request(topics=[request.topics(name=topic, num_partitions=1, replication_factor=1)])
 
 
+def more_partitions(topic: str) -> Row:
+    return CREATE_PARTITIONS.request(topics=[CREATE_PARTITIONS.request.topics(name=topic, count=7, assignments=None)], timeout_ms=1000)
+
+
 def to_delete(topic: str) -> Row:
     return DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name=topic)], timeout_ms=1000)
 
@@ -66,7 +74,18 @@ BY_NAME: dict[str, Callable[[Wire, str], Row]] = {
     "DescribeConfigs": lambda wire, topic: wire.ask(DESCRIBE_CONFIGS, configs_of(topic)).results[0],
     "CreateTopics": lambda wire, topic: wire.ask(CREATE_TOPICS, to_create(topic)).topics[0],
     "DeleteTopics": lambda wire, topic: wire.ask(DELETE_TOPICS, to_delete(topic)).responses[0],
+    "CreatePartitions": lambda wire, topic: wire.ask(CREATE_PARTITIONS, more_partitions(topic)).results[0],
 }
+
+# What is asked of the cluster, and what for.
+OF_THE_CLUSTER: list[tuple[Api, str, Callable[[], Row]]] = [
+    (ELECT_LEADERS, "ALTER", lambda: ELECT_LEADERS.request(topic_partitions=None)),
+    (ALTER_PARTITION_REASSIGNMENTS, "ALTER", ALTER_PARTITION_REASSIGNMENTS.request),
+    (LIST_PARTITION_REASSIGNMENTS, "DESCRIBE", LIST_PARTITION_REASSIGNMENTS.request),
+    (DESCRIBE_QUORUM, "DESCRIBE", DESCRIBE_QUORUM.request),
+    (UPDATE_FEATURES, "ALTER", UPDATE_FEATURES.request),
+    (UNREGISTER_BROKER, "ALTER", lambda: UNREGISTER_BROKER.request(broker_id=9)),
+]
 
 
 @pytest.mark.parametrize("api", BY_NAME)
@@ -222,3 +241,32 @@ def test_what_the_authorizer_is_asked() -> None:
         wire.ask(LIST_OFFSETS, list_offsets("t", LATEST))
 
     assert deny.asked == [(operation, ("topic", "t")) for operation in ("WRITE", "READ", "DESCRIBE")]
+
+
+@pytest.mark.parametrize(("api", "operation", "row"), OF_THE_CLUSTER, ids=lambda each: getattr(each, "name", ""))
+def test_what_is_asked_of_the_cluster_needs_its_right(api: Api, operation: str, row: Callable[[], Row]) -> None:
+    with Stage() as stage:
+        stage.nodes[1].dispatcher.authorizer = deny = Deny(operation)
+        answer = stage.wire().ask(api, row())
+
+        assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+        assert deny.asked == [(operation, ("cluster", "kafka-cluster"))]
+        stage.nodes[1].dispatcher.authorizer = Deny("nothing")
+        assert stage.wire().ask(api, row()).error_code != Code.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_more_partitions_are_made_only_where_that_is_allowed() -> None:
+    class Mine:
+        def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
+            return resource != ("topic", "yours")
+
+    with Stage() as stage:
+        for name in ("mine", "yours"):
+            stage.create(name)
+        stage.nodes[1].dispatcher.authorizer = Mine()
+        request = CREATE_PARTITIONS.request
+        row = request(topics=[request.topics(name=name, count=2, assignments=None) for name in ("yours", "mine")], timeout_ms=1000)
+        results = {each.name: each.error_code for each in stage.wire().ask(CREATE_PARTITIONS, row).results}
+
+        assert results == {"mine": 0, "yours": Code.TOPIC_AUTHORIZATION_FAILED}
+        assert [len(topic.partitions) for topic in stage.nodes[1].image.topics.values()] == [2, 1]

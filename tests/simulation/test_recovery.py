@@ -178,6 +178,32 @@ def test_records_that_lie_on_the_other_nodes_are_still_there() -> None:
         scene.assert_nothing_lost()
 
 
+def test_logs_of_forgotten_topics_stay_on_the_disks() -> None:
+    """Somebody may want their records; no broker removes what only the metadata have lost."""
+    with World(12) as world:
+        scene = Scene(world, nodes=4, voters=3)
+        cluster = scene.cluster
+        cluster.kill(3, power_loss=False)
+        for number in range(6):
+            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1))  # type: ignore[misc]
+        there = forgotten(cluster, 4)
+        assert there
+        for node_id in (1, 2, 4):
+            cluster.kill(node_id, power_loss=False)
+        for node_id in (1, 2):
+            cluster.new_disk(node_id)
+        recover(cluster, 3)
+        for node_id in (1, 2, 3, 4):
+            cluster.start(node_id)
+        cluster.wait_ready()
+        assert forgotten(cluster, 4) == there
+        assert len(cluster.log.saying("stray_log_kept")) == len(there)
+
+
+def forgotten(cluster: Cluster, node_id: int) -> list[str]:
+    return [name for name in cluster.nodes[node_id].runtime.files.list("/data") if name.startswith("forgotten")]
+
+
 def test_one_voter_alone_is_a_quorum_at_once_and_three_again_the_next_time() -> None:
     with World(6) as world:
         scene = Scene(world)
