@@ -1,4 +1,7 @@
-"""From a snapshot to the text that Prometheus reads, by prometheus-client. Comes with the first scrape, runs in another thread; touches no node."""
+"""From a snapshot to the text that Prometheus reads, by prometheus-client; the thousands of lines of partitions are our own.
+
+Comes with the first scrape, runs in another thread; touches no node.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -27,6 +30,27 @@ OF_TOPIC: dict[str, Callable[[PartitionNumbers], int]] = {
     "totalproducerequests": lambda p: p.produced,
     "totalfetchrequests": lambda p: p.fetched,
 }
+
+OF_REPLICA: dict[str, Callable[[PartitionNumbers], int]] = {
+    "kafka_log_log_size": lambda p: p.size_bytes,
+    "kafka_log_log_numlogsegments": lambda p: p.segments,
+    "kafka_log_log_logstartoffset": lambda p: p.start_offset,
+    "kafka_log_log_logendoffset": lambda p: p.end_offset,
+}
+OF_LED = (
+    "kafka_cluster_partition_replicascount",
+    "kafka_cluster_partition_insyncreplicascount",
+    "kafka_cluster_partition_underreplicated",
+    "kafka_cluster_partition_underminisr",
+    "kafka_cluster_partition_atminisr",
+    "kafka_topic_partition_current_offset",
+    "kafka_topic_partition_oldest_offset",
+    "kafka_topic_partition_leader",
+    "kafka_topic_partition_leader_is_preferred",
+    "kafka_topic_partition_replicas",
+    "kafka_topic_partition_in_sync_replica",
+    "kafka_topic_partition_under_replicated_partition",
+)
 
 
 def metric_of(name: str, kind: str, text: str) -> Metric:
@@ -83,13 +107,11 @@ class Exposition:
         _topics(page, snapshot)
         _requests(page, snapshot)
         _replicas(page, snapshot)
-        if snapshot.each_partition:
-            for partition in snapshot.partitions:
-                _partition(page, partition, snapshot.node_id)
         _cluster(page, snapshot)
         self._raft(page, snapshot)
         self._process_numbers(page, snapshot)
-        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page)
+        partitions = _of_partitions(snapshot.partitions, snapshot.node_id) if snapshot.each_partition else b""
+        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + partitions
 
     def _raft(self, page: Page, snapshot: Snapshot) -> None:
         raft, commits = snapshot.raft, snapshot.commits
@@ -194,33 +216,22 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     page.add(FORGOTTEN, sum(each.producers_forgotten for each in partitions))
 
 
-def _partition(page: Page, p: PartitionNumbers, me: int) -> None:
-    where = {"topic": p.topic, "partition": str(p.partition)}
-    numbers: dict[str, float] = {
-        "kafka_log_log_size": p.size_bytes,
-        "kafka_log_log_numlogsegments": p.segments,
-        "kafka_log_log_logstartoffset": p.start_offset,
-        "kafka_log_log_logendoffset": p.end_offset,
-    }
-    if p.isr is not None:
-        in_sync, replicas = len(p.isr), len(p.replicas)
-        numbers |= {
-            "kafka_cluster_partition_replicascount": replicas,
-            "kafka_cluster_partition_insyncreplicascount": in_sync,
-            "kafka_cluster_partition_underreplicated": in_sync < replicas,
-            "kafka_cluster_partition_underminisr": in_sync < p.min_isr,
-            "kafka_cluster_partition_atminisr": in_sync == p.min_isr,
-            "kafka_topic_partition_current_offset": p.high_watermark,
-            "kafka_topic_partition_oldest_offset": p.start_offset,
-            "kafka_topic_partition_leader": me,
-            "kafka_topic_partition_leader_is_preferred": p.replicas[0] == me,
-            "kafka_topic_partition_replicas": replicas,
-            "kafka_topic_partition_in_sync_replica": in_sync,
-            "kafka_topic_partition_under_replicated_partition": in_sync < replicas,
-        }
-    families = page.families
-    for name, value in numbers.items():
-        families[name].add_sample(name, where, float(value))
+def _of_partitions(partitions: list[PartitionNumbers], me: int) -> bytes:
+    """Written by hand, a line 20 times faster than by the library: legal names of topics need no escapes."""
+    lines: dict[str, list[str]] = {name: [] for name in (*OF_REPLICA, *OF_LED)}
+    for p in partitions:
+        where = f'{{partition="{p.partition}",topic="{p.topic}"}}'
+        for name, of in OF_REPLICA.items():
+            lines[name].append(f"{name}{where} {of(p)}\n")
+        if p.isr is not None:
+            in_sync, replicas = len(p.isr), len(p.replicas)
+            under = int(in_sync < replicas)
+            led = (replicas, in_sync, under, int(in_sync < p.min_isr), int(in_sync == p.min_isr))
+            shown = (p.high_watermark, p.start_offset, me, int(p.replicas[0] == me), replicas, in_sync, under)
+            for name, value in zip(OF_LED, (*led, *shown), strict=True):
+                lines[name].append(f"{name}{where} {value}\n")
+    heads = {name: f"# HELP {name} {FAMILIES[name][1]}\n# TYPE {name} {FAMILIES[name][0]}\n" for name, found in lines.items() if found}
+    return "".join([text for name, head in heads.items() for text in (head, *lines[name])]).encode()
 
 
 def _cluster(page: Page, snapshot: Snapshot) -> None:

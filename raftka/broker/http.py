@@ -22,6 +22,7 @@ REASONS = {
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
     503: "Service Unavailable",
 }
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -145,7 +146,11 @@ class HttpConnection:
             return
         self._busy = True
         self._hold(True)
-        page(lambda status, content_type, body: self._send(status, content_type, body, request))
+        try:
+            page(lambda status, content_type, body: self._send(status, content_type, body, request))
+        except Exception as error:  # a bug of ours is this request's matter alone
+            self.server.events.error("page_failed", path=request.path, error=repr(error))
+            self._send(500, TEXT, b"this page failed: see the node's log\n", request)
 
     def _send(self, status: int, content_type: str, body: bytes, request: Request | None) -> None:
         self._busy = False

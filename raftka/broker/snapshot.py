@@ -1,4 +1,4 @@
-"""The numbers of a node at one moment, as plain values, gathered in one go on the loop. Their names are exposition.py's matter."""
+"""The numbers of a node at one moment, as plain values, gathered on the loop. Their names are exposition.py's matter."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -93,7 +93,8 @@ class Snapshot:
     topic_partitions: dict[str, int]  # likewise
 
 
-def take_snapshot(node: "Node") -> Snapshot:
+def take_snapshot(node: "Node", partitions: list[PartitionNumbers]) -> Snapshot:
+    """`partitions`: looked at a moment ago."""
     metrics, host, image = node.metrics, node.quorum.host, node.image
     leads = host is not None and host.active
     return Snapshot(
@@ -108,7 +109,7 @@ def take_snapshot(node: "Node") -> Snapshot:
         requests={name: LatencyNumbers(each.buckets, each.sum_s) for name, each in metrics.requests.items()},
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
-        partitions=[_partition(node, each) for each in node.replicas.hosts.values()],
+        partitions=partitions,
         each_partition=node.settings["metrics.partitions"],
         connections=dict(Counter(each.session.listener for each in node.dispatcher.connections)),
         connections_made=metrics.connections_made,
@@ -124,7 +125,7 @@ def take_snapshot(node: "Node") -> Snapshot:
     )
 
 
-def _partition(node: "Node", host: "PartitionHost") -> PartitionNumbers:
+def numbers_of(host: "PartitionHost") -> PartitionNumbers:
     log, leader, image = host.log, host.leader, host.image
     return PartitionNumbers(
         topic=host.topic,

@@ -250,7 +250,7 @@ def test_partitions_can_be_left_out() -> None:
 
 def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Snapshot] = []
-    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda node: taken.append(take_snapshot(node)) or taken[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda node, found: taken.append(take_snapshot(node, found)) or taken[-1])  # type: ignore[func-returns-value]
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1]), list[bytes]()
 
@@ -272,3 +272,26 @@ def test_a_page_that_can_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch)
 
         assert status == 503
         assert "ZeroDivisionError" in stage.events("metrics_failed")[0]["error"]
+
+
+def test_thousands_of_partitions_are_looked_at_some_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.broker.pages.AT_ONCE", 2)
+    with Stage(metrics_port=str(PORT)) as stage:
+        stage.create("t", partitions=7)
+        samples = scraped(stage)
+
+    assert len(samples.of("kafka_log_log_size", topic="t", partition="6")) == 1
+    assert len([each for each in samples if each.name == "kafka_log_log_size"]) == 7
+
+
+def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.broker.pages.AT_ONCE", 2)
+    with Stage(metrics_port=str(PORT)) as stage:
+        stage.create("t", partitions=3)
+        host = stage.host("t", 2)
+        monkeypatch.setattr("raftka.broker.pages.numbers_of", lambda each: 1 / (each is not host))
+        status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
+
+        assert status == 503
+        assert not stage.world.failures
+        assert stage.create("u")

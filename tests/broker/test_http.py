@@ -135,6 +135,15 @@ def test_half_a_request_and_the_end(stage: Stage) -> None:
     stage.wait(lambda: stage.nodes[1].web is not None and not stage.nodes[1].web.connections)
 
 
+def test_a_page_that_fails_harms_nobody_else(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.broker.pages.health", lambda node: 1 / 0)
+    browser = Browser(stage)
+
+    assert browser.answer_to(GET)[0] == 500
+    assert browser.answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")[0] == 200
+    assert stage.events("page_failed")[0]["path"] == "/health"
+
+
 # limits
 
 
