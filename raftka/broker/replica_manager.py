@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
+from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
@@ -24,7 +25,6 @@ Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
-RETENTION_FIRST_S = 30.0  # as Kafka after its start
 
 
 class ReplicaManager:
@@ -36,6 +36,7 @@ class ReplicaManager:
         self.hosts: dict[tuple[str, int], PartitionHost] = {}
         self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
         self.fetchers = ReplicaFetchers(node)
+        self.keeper = LogKeeper(self)
         self.throttles = ReplicationThrottles(node)
         self.isr_changes = IsrChanges(node)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
@@ -49,39 +50,11 @@ class ReplicaManager:
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
-        self._retain_later(RETENTION_FIRST_S)
-
-    def _retain_later(self, at_most_s: float = inf) -> None:
-        interval = self.node.settings.seconds("log.retention.check.interval.ms")
-        self.clock.call_at(self.clock.now() + min(interval, at_most_s), self._retain)
-
-    def _retain(self) -> None:
-        self._retain_later()
-        try:
-            deleted = self.logs.delete_old_segments(self.clock.wall_ms(), self._high_watermarks())
-        except OSError as error:
-            self.node.events.error("retention_failed", error=str(error))
-        else:
-            if deleted:
-                self.node.events.info("segments_deleted", count=deleted)
-                self.node.metrics.count("raftka_segments_deleted_total", deleted)
-                self._close_later()
-                for host in self.hosts.values():
-                    host.start_moved()
+        self.keeper.start()
 
     def _rolled(self, host: PartitionHost) -> None:
         self.node.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
         self.node.metrics.count("raftka_segments_rolled_total")
-
-    def _close_later(self) -> None:
-        """The names are gone; answers under way may read the files a while longer, then their blocks are free."""
-        retired = [file for log in self.logs.logs.values() for file in log.take_retired()]
-
-        def close() -> None:
-            for file in retired:
-                file.close()
-
-        self.clock.call_at(self.clock.now() + self.node.settings.seconds("log.segment.delete.delay.ms"), close)
 
     # finding
 
@@ -191,6 +164,9 @@ class ReplicaManager:
             self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
 
     def high_watermark_changed(self, host: PartitionHost) -> None:
+        self.checkpoint_later()
+
+    def checkpoint_later(self) -> None:
         if not self._checkpoint_due:
             self._checkpoint_due = True
             self.clock.call_at(self.clock.now() + CHECKPOINT_EVERY_S, self._checkpoint)
@@ -413,5 +389,6 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
+        self.keeper.close()
         self._write()
         self.logs.close(self._high_watermarks(), self.node.link.broker_epoch)

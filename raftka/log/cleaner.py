@@ -1,8 +1,8 @@
 """Which log wants a compaction, and of what: Kafka's rules of dirt, lag and urgency. Compacts nothing (compaction.py), knows no process.
 
-The dirty part begins where the last round ended and ends before the active segment, before what is not committed, not on disk as a whole (above the
-recovery point a gap would be damage), or too young. A log is worth a round when the dirty part is a large enough share of it, or when a record of it
-has waited for too long.
+The dirty part begins where the last round ended, and ends before the active segment, before what is not committed, too young, or above the recovery
+point as the disk has it: there recovery would take a gap for damage. A log is worth a round when the dirty part is a large enough share of it, or
+when a record of it has waited for too long.
 """
 
 from itertools import pairwise
@@ -24,7 +24,7 @@ def dirt_of(log: Log, up_to: int, now_ms: int) -> Dirt | None:
     """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided where there are transactions."""
     config, segments = log.config, log.segments
     first_dirty = log.cleaned_offset if log.start_offset <= log.cleaned_offset <= log.end_offset else log.start_offset
-    limit = min(up_to, log.recovery_point)
+    limit = min(up_to, log.settled_point)
     oldest_left = now_ms - config.min_compaction_lag_ms
     end, clean_bytes, dirty_bytes, overdue = first_dirty, 0, 0, False
     for segment, following in pairwise(segments):

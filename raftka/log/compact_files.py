@@ -9,6 +9,7 @@ from raftka.log.segment import NO_TIMESTAMP, Segment
 from raftka.runtime.door import Buffer, File, Files
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
+LARGEST_READ_BYTES = 8 * 1024 * 1024
 WRITE_BYTES = 1024 * 1024
 SYNC_BYTES = 16 * 1024 * 1024  # flushed as it grows: one flush of it all would hold up those of the data path
 
@@ -18,34 +19,39 @@ class Damaged(Exception):
 
 
 class Batches:
-    """The batches of one segment file, in pieces of some size: (data, position in it, header). What is none raises Damaged."""
+    """The batches of one segment file, in pieces of some size: (data, position in it, header). What is none raises Damaged.
 
-    def __init__(self, files: Files, path: str, size: int, read_bytes: int) -> None:
+    All of them are in order between the offsets `begin` and `end`: that is not under the CRC.
+    """
+
+    def __init__(self, files: Files, path: str, size: int, begin: int, end: int, read_bytes: int) -> None:
         self._file = files.open(path)
         self.path = path
         self.size = size
+        self._next, self._end = begin, end
         self._read_bytes = read_bytes
 
     def __iter__(self) -> Iterator[tuple[bytes, int, Header]]:
-        position, wanted = 0, self._read_bytes
+        position, wanted = 0, max(self._read_bytes, BATCH_HEADER_BYTES)
         unpack = BATCH_HEADER.unpack_from
         while position < self.size:
-            data = self._file.read(position, min(wanted, self.size - position))
+            asked = min(wanted, self.size - position)
+            data = self._file.read(position, asked)
             view, room, at = memoryview(data), len(data), 0
-            wanted = self._read_bytes
             while room - at >= BATCH_HEADER_BYTES:
                 header: Header = unpack(data, at)
                 stop = at + header[1] + LOG_OVERHEAD_BYTES
-                if header[1] < SMALLEST_LENGTH:
-                    break
+                if header[1] < SMALLEST_LENGTH or not self._next <= header[0] <= header[0] + header[6] < self._end:
+                    raise Damaged(f"no batch at byte {position + at} of {self.path}")
                 if stop > room:
-                    wanted = max(wanted, stop - at)
+                    wanted = max(wanted, stop - at, min(4 * (stop - at), LARGEST_READ_BYTES))  # of a large batch no half is read twice
                     break
                 if crc32c(view[at + ATTRIBUTES_POSITION : stop]) != header[4]:
                     raise Damaged(f"the CRC of the batch at offset {header[0]} in {self.path} is wrong")
                 yield data, at, header
+                self._next = header[0] + header[6] + 1
                 at = stop
-            if at == 0 and (wanted <= self._read_bytes or len(data) >= wanted or len(data) == self.size - position):
+            if room < asked or (at == 0 and wanted <= asked) or (at == 0 and room == self.size - position):
                 raise Damaged(f"no batch at byte {position} of {self.path}")
             position += at
 

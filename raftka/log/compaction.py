@@ -45,7 +45,7 @@ class Compaction:
         self.bytes_read = self.bytes_written = 0
         self._aborted = [Aborted(*each) for each in job.aborted]
         self._transactions = Transactions(self._aborted)
-        self._last_batch = -1
+        self._follows = dict(zip((base for base, _ in job.segments), [*(base for base, _ in job.segments[1:]), job.end], strict=True))
 
     def run(self) -> Iterator[tuple[Any, ...]]:
         self._look_for_keys()
@@ -64,8 +64,8 @@ class Compaction:
         job = self.job
         room = job.map_bytes
         transactions = Transactions(self._aborted)
-        for at, (base, size) in enumerate(job.segments):
-            if at + 1 < len(job.segments) and job.segments[at + 1][0] <= job.first_dirty:
+        for base, size in job.segments:
+            if self._follows[base] <= job.first_dirty:
                 continue
             batches = self._batches(base, size)
             for data, position, header in batches:
@@ -103,13 +103,12 @@ class Compaction:
         job = self.job
         group: list[tuple[int, int]] = []
         size = index = 0
-        follows = [base for base, _ in job.segments[1:]] + [job.end]
-        for (base, bytes_), following in zip(job.segments, follows, strict=True):
+        for base, bytes_ in job.segments:
             if base >= self.clean_until:
                 break
             entries = max(self._size(base, ".index") // OFFSET_ENTRY.size, self._size(base, ".timeindex") // TIME_ENTRY.size) * TIME_ENTRY.size
             full = size + bytes_ > job.segment_bytes or index + entries > job.index_bytes
-            if group and (full or following - 1 - group[0][0] >= 1 << POSITION_BITS):
+            if group and (full or self._follows[base] - 1 - group[0][0] >= 1 << POSITION_BITS):
                 yield group
                 group, size, index = [], 0, 0
             group.append((base, bytes_))
@@ -160,7 +159,7 @@ class Compaction:
         return self.files.open(segment_path(self.job.directory, base, ".log"))
 
     def _batches(self, base: int, size: int) -> Batches:
-        return Batches(self.files, segment_path(self.job.directory, base, ".log"), size, self.job.read_bytes)
+        return Batches(self.files, segment_path(self.job.directory, base, ".log"), size, base, self._follows[base], self.job.read_bytes)
 
     def _settle(self, out: Output, data: bytes, at: int, header: Header, last: bool) -> None:
         """What stays of one batch. `last`: of the round; it stays in any case, so that who reads there gets on, and who follows learns the end."""

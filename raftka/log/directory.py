@@ -5,6 +5,7 @@ from random import Random
 
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOCK,
     META_PROPERTIES,
@@ -24,7 +25,7 @@ from raftka.runtime.door import File, Files
 
 DELETED = "-delete"
 QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
-CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS)
+CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 Key = tuple[str, int]  # topic, partition
 
 
@@ -100,17 +101,11 @@ class LogDirectory:
         return opened
 
     def put_in_place(self, flushed: bool) -> None:
-        """The new names may take their time to be durable: the old texts promise less. But an old log start gives back what was deleted.
-
-        Raises OSError.
-        """
+        """The names are to be flushed, too, before what is written counts: an old log start would give back what was deleted. Raises OSError."""
         aside, self._aside = self._aside, {}
-        moved = any(offset > self.offsets[START_OFFSETS].get(key, 0) for key, offset in aside.get(START_OFFSETS, {}).items())
         for name, offsets in aside.items() if flushed else ():
             self.files.rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
             self.offsets[name] = offsets
-        if flushed and moved:
-            self.files.sync_directory(self.path)
 
     def forget(self, key: Key) -> None:
         """What the files say of an earlier partition of that name must not be believed of a new one."""

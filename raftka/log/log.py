@@ -275,24 +275,31 @@ class Log(Storage):
         self.epochs.truncate_from_start(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int, up_to: int) -> int:
-        """Retention below `up_to`, the high watermark; returns how many segments went. Forgets silent producers too. Raises OSError."""
+    def delete_oldest(self, now_ms: int, up_to: int) -> int:
+        """Retention below `up_to`, the high watermark: how many segments have had their time, of which the oldest goes. Raises OSError.
+
+        The directory must be on disk before the next goes: no crash may leave a hole between those that stay. Forgets silent producers too.
+        """
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        if self.cleaning:
-            return 0
-        count = outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
+        count = 0 if self.cleaning else outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
         if count == 0:
             return 0
         if count == len(self.segments):
             self.roll(now_ms)
         with self._failing():
-            for segment in self.segments[:count]:
-                self._drop(segment)
-                self._sync_names()  # one by one, so that no crash leaves a hole between those that stay
+            self._drop(self.segments[0])
             self._snapshots.tidy(self.segments)
         self._positions = {self.written_offset: self._written_size}
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         self.epochs.truncate_from_start(self.start_offset)
+        return count
+
+    def delete_old_segments(self, now_ms: int, up_to: int) -> int:
+        """All of them, waiting for the disk in between; returns how many."""
+        count = 0
+        while self.delete_oldest(now_ms, up_to):
+            count += 1
+            self._sync_names()
         return count
 
     @property
@@ -313,7 +320,6 @@ class Log(Storage):
             if self.producers.changed or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
                 self._take_snapshot()
             self._write_epochs()
-        self._close_retired()
         behind, self._behind = self._behind, []
         files: list[File | str] = [*behind, *(self.active.index_files or ())]
         if not self._sync:
@@ -359,7 +365,10 @@ class Log(Storage):
                 self._sync_names()
             self._flushes.restarted(self.end_offset)
             settle()
-        for file in [*self._retired, *self._retired_before, *self._behind, *(segment.file for segment in self.segments)]:
+        self._swap = None
+        for file in self._retired:
+            self._files.discard(file)
+        for file in [*self._behind, *(segment.file for segment in self.segments)]:
             file.close()
         self.active.close_index()
 

@@ -9,6 +9,7 @@ from random import Random
 
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
@@ -40,6 +41,7 @@ class LogManager:
         self.topic_ids: dict[Key, bytes] = {}
         self._homes = {key: home for home in directories for key in home.partitions()}
         self._checkpointing = False
+        self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
 
     @classmethod
     def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
@@ -94,9 +96,18 @@ class LogManager:
         if is_new:  # the first flush of its records makes the names durable too: thousands of partitions may come at once
             for path in (home.path, log.directory, f"{log.directory}/{PARTITION_METADATA}"):
                 log.flush_too(path)
-        log.on_recovery_point_lowered = lambda: home.write(RECOVERY_POINTS, self._recovery_points(home))
+        cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
+        log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
+        log.on_recovery_point_lowered = lambda: self._lowered(home)
+        log.on_retired = lambda file: self.on_retired(log, file)
         self.logs[key], self.topic_ids[key], self._homes[key] = log, topic_id, home
         return log
+
+    def _lowered(self, home: LogDirectory) -> None:
+        """A log is about to be cut: what is written down must not claim what is not there any more."""
+        home.write(RECOVERY_POINTS, self._recovery_points(home))
+        if (cleaned := self._cleaned_offsets(home)) != home.offsets[CLEANED_OFFSETS]:
+            home.write(CLEANED_OFFSETS, cleaned)
 
     def _topic_id(self, key: Key) -> bytes | None:
         if key not in self.topic_ids:
@@ -140,11 +151,6 @@ class LogManager:
         self._files.rename(home.place(key), doomed)
         self._files.sync_directory(home.path)
         self._files.remove(doomed)
-
-    def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[Key, int]) -> int:
-        """Retention, for every log that can still be written; returns how many segments went. Raises OSError."""
-        self._now_ms = now_ms
-        return sum(log.delete_old_segments(now_ms, high_watermarks.get(key, 0)) for key, log in self.logs.items() if not log.failed)
 
     # checkpoints
 
@@ -192,11 +198,19 @@ class LogManager:
             return
 
         def flushed(error: OSError | None) -> None:
-            self._checkpointing = False
             for file in opened:
                 file.close()
             for home in self.directories:
                 home.put_in_place(error is None)
+            if error is None:
+                self._files.flush([home.path for home in self.directories], in_place)
+            else:
+                in_place(error)
+
+        def in_place(error: OSError | None) -> None:
+            self._checkpointing = False
+            for key, log in self.logs.items() if error is None else ():
+                log.settled_point = min(log.recovery_point, self._homes[key].offsets[RECOVERY_POINTS].get(key, 0))
             done(error)
 
         self._checkpointing = True
@@ -219,7 +233,18 @@ class LogManager:
                 if start > (0 if log is None else log.segments[0].base_offset):
                     starts[key] = start
                 known[key] = high_watermarks.get(key, home.offsets[HIGH_WATERMARKS].get(key, 0))
-        return {RECOVERY_POINTS: self._recovery_points(home), START_OFFSETS: starts, HIGH_WATERMARKS: known}
+        return {
+            RECOVERY_POINTS: self._recovery_points(home),
+            START_OFFSETS: starts,
+            HIGH_WATERMARKS: known,
+            CLEANED_OFFSETS: self._cleaned_offsets(home),
+        }
+
+    def _cleaned_offsets(self, home: LogDirectory) -> Offsets:
+        """As in Kafka's file, only of those that were compacted."""
+        opened = {key: self.logs[key].cleaned_offset for key, where in self._homes.items() if where is home and key in self.logs}
+        known = {key: offset for key, offset in home.offsets[CLEANED_OFFSETS].items() if key in self._homes} | opened
+        return {key: offset for key, offset in known.items() if offset > 0}
 
     def _recovery_points(self, home: LogDirectory) -> Offsets:
         points = {key: home.offsets[RECOVERY_POINTS].get(key, 0) for key, where in self._homes.items() if where is home}

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from crc32c import crc32c
+
 from raftka.log.compact_job import CLEANED, SWAP, Cleaned
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.flushes import Flushes
@@ -31,7 +33,6 @@ class Storage:
         "_names",
         "_positions",
         "_retired",
-        "_retired_before",
         "_roll_offset",
         "_roll_size",
         "_roll_timestamp",
@@ -49,9 +50,11 @@ class Storage:
         "end_offset",
         "failed",
         "on_recovery_point_lowered",
+        "on_retired",
         "on_rolled",
         "recovery_point",
         "segments",
+        "settled_point",
         "start_offset",
         "written_offset",
     )
@@ -63,6 +66,7 @@ class Storage:
         self.start_offset = segments[0].base_offset
         self.end_offset = self.written_offset = end_offset
         self.recovery_point = 0  # everything below it is on disk, indexes and all
+        self.settled_point = 0  # the recovery point that is written down, on disk: whatever happens, recovery begins there or behind it
         self.cleaned_offset = 0  # before it a cleaner has left each key once
         self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
         self._swap: Iterator[None] | None = None
@@ -74,7 +78,7 @@ class Storage:
         self._behind: list[File] = []  # indexes and snapshots: to be on disk before the recovery point passes them, then closed
         self._names = [] if segments[-1].size else [directory]  # paths to be flushed with the next records: where a file is new
         self._retired: list[File] = []
-        self._retired_before: list[File] = []
+        self.on_retired: Callable[[File], None] = self._retired.append  # its segment is gone, but an answer on its way may still read from it
         self._truncations = 0
         self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
         self._written_size = 0
@@ -87,7 +91,7 @@ class Storage:
     def configure(self, config: LogConfig) -> None:
         """The topic's configuration changed."""
         self.config = config
-        self._sync = config.flush == "fsync"
+        self._sync = config.flush == "fsync" or config.flush_messages == 1
         self.active.index_interval_bytes = config.index_interval_bytes
         self._set_roll_bounds()
 
@@ -127,7 +131,7 @@ class Storage:
             segment = self.active
         if segment.size == 0:
             segment.first_timestamp = timestamp
-            self._roll_timestamp = timestamp + self.config.roll_ms if timestamp >= 0 else FOREVER
+            self._roll_timestamp = timestamp + self._roll_ms(segment) if timestamp >= 0 else FOREVER
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)
@@ -154,7 +158,12 @@ class Storage:
         if segment.size == 0:
             self._roll_timestamp = -(1 << 63)  # the first batch meets it, and sets it
         else:
-            self._roll_timestamp = segment.first_timestamp + config.roll_ms if segment.first_timestamp >= 0 else FOREVER
+            self._roll_timestamp = segment.first_timestamp + self._roll_ms(segment) if segment.first_timestamp >= 0 else FOREVER
+
+    def _roll_ms(self, segment: Segment) -> int:
+        """Segments of many partitions that began together do not end together: their names are the chance that segment.jitter.ms asks for."""
+        jitter = min(self.config.segment_jitter_ms, self.config.roll_ms)
+        return self.config.roll_ms - (crc32c(segment.file.path.encode()) % jitter if jitter > 0 else 0)
 
     def _sync_names(self) -> None:
         if self._sync:
@@ -207,6 +216,16 @@ class Storage:
             self.active.truncate(self._written_size, self.written_offset)
         except OSError:
             self.active.size = self._written_size  # recovery will cut it
+
+    @property
+    def syncs(self) -> bool:
+        """Nothing is claimed before the disk has it."""
+        return self._sync
+
+    @property
+    def truncations(self) -> int:
+        """How often the log was cut: who works beside it looks whether it still is what it was."""
+        return self._truncations
 
     @property
     def flushed_offset(self) -> int:
@@ -336,6 +355,12 @@ class Storage:
             self._swap = None
         return self._swap is not None
 
+    def drop_cleaned(self) -> None:
+        """A round was given up: what it left beside the log goes."""
+        for name in self._files.list(self.directory) if self._swap is None else ():
+            if name.endswith(CLEANED):
+                self._files.remove(f"{self.directory}/{name}")
+
     def _finish_swap(self) -> None:
         """Somebody is about to change the segments."""
         while self._swap is not None:
@@ -413,24 +438,13 @@ class Storage:
 
     def _retire(self, segment: Segment) -> None:
         self._flushes.forget(segment.file)
-        self._retired.append(segment.file)
-
-    def take_retired(self) -> list[File]:
-        """Files whose segments are gone, for who knows until when an answer may still read from them; their blocks are free when they are closed."""
-        retired = self._retired_before + self._retired
-        self._retired_before, self._retired = [], []
-        return retired
-
-    def _close_retired(self) -> None:
-        """Files of segments that were gone already when this was called before: nothing reads from them any more."""
-        for file in self._retired_before:
-            file.close()
-        self._retired_before, self._retired = self._retired, []
+        self.on_retired(segment.file)
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncations += 1
         if offset < max(self.recovery_point, self.cleaned_offset):
             self.recovery_point = min(self.recovery_point, offset)
+            self.settled_point = min(self.settled_point, offset)
             self.cleaned_offset = min(self.cleaned_offset, offset)
             if self.on_recovery_point_lowered:
                 self.on_recovery_point_lowered()

@@ -48,13 +48,19 @@ USED: dict[str, tuple[Check | None, str]] = {
     "listener.security.protocol.map": (None, "Security protocol of each listener: PLAINTEXT."),
     "listeners": (None, "What the node listens on: NAME://host:port,..."),
     "fetch.max.bytes": (at_least(1024), "Most bytes of one answer to a Fetch."),
+    "log.cleaner.backoff.ms": (at_least(0), "Time between two looks for logs to compact, when there was none."),
+    "log.cleaner.dedupe.buffer.size": (None, "Memory for keys of all compactions at once; each has a process of its own."),
+    "log.cleaner.enable": (None, "Whether topics with cleanup.policy=compact are compacted."),
+    "log.cleaner.io.buffer.load.factor": (None, "Share of the memory for keys that is used."),
+    "log.cleaner.io.buffer.size": (at_least(0), "Bytes that all compactions read at a time."),
+    "log.cleaner.io.max.bytes.per.second": (None, "What all compactions together read and write at most."),
+    "log.cleaner.threads": (at_least(1), "Compactions at once."),
     "log.dir": (None, "Data directory when log.dirs is not set."),
     "log.dirs": (None, "Data directories."),
     "log.retention.check.interval.ms": (at_least(1), "Time between two looks for segments to delete."),
     "log.retention.hours": (None, "log.retention.ms in hours."),
     "log.retention.minutes": (None, "log.retention.ms in minutes."),
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
-    "log.segment.delete.delay.ms": (at_least(0), "From a segment's removal to that of its file."),
     "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "max.request.partition.size.limit": (at_least(1), "Most partitions of one answer to DescribeTopicPartitions."),
     "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
@@ -94,7 +100,6 @@ USED: dict[str, tuple[Check | None, str]] = {
 
 # Valid values of names that can be set at run time before something reads them.
 CHECKS: dict[str, Check] = {
-    "log.cleaner.threads": at_least(1),
     "num.io.threads": at_least(1),
     "num.network.threads": at_least(1),
     "num.replica.fetchers": at_least(1),

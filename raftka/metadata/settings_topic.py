@@ -12,10 +12,7 @@ FOREVER = (1 << 63) - 1
 
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
 _UNUSED = """
-compression.gzip.level compression.lz4.level compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
-local.retention.bytes local.retention.ms max.compaction.lag.ms
-min.cleanable.dirty.ratio min.compaction.lag.ms preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
-segment.jitter.ms
+flush.ms local.retention.bytes local.retention.ms preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
 """
 UNUSED = frozenset(_UNUSED.split())
 
@@ -57,7 +54,14 @@ _TABLE = (
     _topic("compression.zstd.level", INT, 3, between(-131072, 22), "compression.zstd.level", "Level when the broker compresses with zstd."),
     _topic("delete.retention.ms", LONG, DAY_MS, at_least(0), "log.cleaner.delete.retention.ms", "How long a tombstone outlives its compaction."),
     _topic("file.delete.delay.ms", LONG, 60_000, at_least(0), "log.segment.delete.delay.ms", "From a segment's removal to that of its file."),
-    _topic("flush.messages", LONG, FOREVER, at_least(1), "log.flush.interval.messages", "Records between two flushes; see raftka.log.flush."),
+    _topic(
+        "flush.messages",
+        LONG,
+        FOREVER,
+        at_least(1),
+        "log.flush.interval.messages",
+        "1: flushed before the answer, also with raftka.log.flush=os.",
+    ),
     _topic("flush.ms", LONG, FOREVER, at_least(0), "log.flush.interval.ms log.flush.scheduler.interval.ms", "Time between two flushes."),
     _topic("follower.replication.throttled.replicas", LIST, "", _throttled, "", "Followers whose replication is throttled."),
     _topic("index.interval.bytes", INT, 4096, at_least(0), "log.index.interval.bytes", "Bytes of log for one entry of the offset index."),

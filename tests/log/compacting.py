@@ -48,7 +48,7 @@ def steps(files: Files, log: Log, now: int = NOW, up_to: int | None = None, dirt
 def clean(files: Files, log: Log, now: int = NOW, up_to: int | None = None, **job: int) -> Ended | None:
     """A checkpoint, and a whole round; None when nothing is dirty."""
     log.write_staged()
-    checkpoint(log)
+    log.settled_point = checkpoint(log)
     return next((ended for ended in steps(files, log, now, up_to, None, **job) if ended is not None), None)
 
 

@@ -336,3 +336,24 @@ def test_truncation_into_what_was_compacted(files: MemoryFiles) -> None:
     assert log.recovery_point <= end
     append(log, pairs_batch((A, b"new")), epoch=1)
     assert contents(log)[-1] == (end, A, b"new")
+
+
+def test_a_file_that_is_cut_meanwhile_is_damage(files: MemoryFiles) -> None:
+    log = compacted(files)
+    append(log, pairs_batch((A, b"1")), pairs_batch((A, b"2")))
+    seal(log)
+    del files.names[log.segments[0].file.path].data[-20:]
+
+    with pytest.raises(Damaged):
+        clean(files, log)
+
+
+@pytest.mark.parametrize("read_bytes", [61, 100, 5000])
+def test_batches_of_any_size_in_pieces_of_any_size(files: MemoryFiles, read_bytes: int) -> None:
+    log = compacted(files)
+    append(log, *(pairs_batch((b"%d" % at, b"x" * size), (A, b"")) for at, size in enumerate([10, 900, 10, 30_000, 100, 3000])))
+    seal(log)
+
+    clean(files, log, read_bytes=read_bytes)
+
+    assert [offset for offset, *_ in contents(log)] == [0, 2, 4, 6, 8, 10, 11]

@@ -43,7 +43,7 @@ class Table:
             base = self.log.end_offset
             append(self.log, pairs_batch(*pairs, timestamp=self.now, compression=random.choice([0, 0, 1, 4]), **producer), now=self.now)
             self.written |= {base + at: pair for at, pair in enumerate(pairs)}
-        checkpoint(self.log)
+        self.log.settled_point = checkpoint(self.log)
 
     def table(self) -> dict[bytes | None, bytes]:
         state = dict(self.written.values())

@@ -6,9 +6,11 @@ import pytest
 
 from raftka.log.config import LogConfig
 from raftka.log.directory import LogDirectoryError
+from raftka.log.log import Log
 from raftka.log.manager import LogManager
-from tests.log.files import MemoryFiles
-from tests.log.given import NOW, append, batch, offsets
+from tests.log.compacting import clean
+from tests.log.files import MemoryFiles, PowerLoss
+from tests.log.given import NOW, append, batch
 
 ID, OTHER = bytes(range(16)), bytes(range(1, 17))
 CONFIG = LogConfig(segment_bytes=500)
@@ -214,14 +216,68 @@ def test_new_partitions_go_where_the_fewest_are() -> None:
     assert len({home.directory_id for home in logs.directories}) == 2
 
 
-def test_retention_of_all() -> None:
+def test_a_deleted_segments_file_is_given_to_who_knows_when_to_close_it() -> None:
     files = MemoryFiles()
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, LogConfig(segment_bytes=500, retention_ms=1000))
     append(log, *(batch(5, seed=at, size=50) for at in range(4)))
+    given: list[tuple[Log, str]] = []
+    logs.on_retired = lambda log, file: given.append((log, file.path))
 
-    assert logs.delete_old_segments(NOW + 5000, {("t", 0): 10}) == 2
-    assert offsets(log)[0] == (10, 14)
+    assert log.delete_old_segments(NOW + 5000, 10) == 2
+
+    assert given == [(log, f"data/t-0/{base:020d}.log") for base in (0, 5)]
+
+
+def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log, other = (logs.get_or_create("t", partition, ID, LogConfig(cleanup_policy="compact", segment_bytes=400)) for partition in (0, 1))
+    append(log, *(batch(2, seed=at, size=50) for at in range(8)))
+    append(other, batch(1))
+    logs.write_checkpoints({})
+    assert clean(files, log) is not None
+    assert log.cleaned_offset == 12
+
+    logs.write_checkpoints({})
+
+    assert files.read("data/cleaner-offset-checkpoint") == b"0\n1\nt 0 12\n"
+    files = files.power_loss(Random(1))
+    log = manager(files).get_or_create("t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400))
+    assert log.cleaned_offset == 12
+
+
+def test_what_is_cut_is_not_clean_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what is written in its place would never be looked at, and a tombstone in it could go before what it deletes."""
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400))
+    append(log, *(batch(2, seed=at, size=50) for at in range(8)))
+    logs.write_checkpoints({})
+    clean(files, log)
+    logs.write_checkpoints({})
+
+    def remove(path: str) -> None:
+        if path.endswith("log"):
+            raise PowerLoss
+
+    monkeypatch.setattr(files, "remove", remove)
+
+    with pytest.raises(PowerLoss):
+        log.truncate_to(6)
+
+    assert files.read("data/cleaner-offset-checkpoint") == b"0\n1\nt 0 6\n"
+    home = manager(files.power_loss(Random(1))).directories[0]
+    assert home.offsets["cleaner-offset-checkpoint"] == {("t", 0): 6}
+
+
+def test_a_checkpoint_beyond_the_end_of_the_log_is_none() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    logs.get_or_create("t", 0, ID, CONFIG)
+    files.replace("data/cleaner-offset-checkpoint", b"0\n1\nt 0 14\n")
+
+    assert manager(files.power_loss(Random(1))).get_or_create("t", 0, ID, CONFIG).cleaned_offset == 0
 
 
 def test_a_log_that_failed_keeps_the_directory_from_being_clean() -> None:

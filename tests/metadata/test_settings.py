@@ -167,7 +167,7 @@ def test_used_is_what_something_reads() -> None:
     """Else a user is told that a name does nothing, or is not told."""
     tables = ("settings_broker.py", "settings_topic.py")
     source = "".join(path.read_text() for path in Path(raftka.__file__).parent.rglob("*.py") if path.name not in tables)
-    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z.]+)"', source))
+    read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z0-9.]+)"', source))
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 
     assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics

@@ -1,0 +1,271 @@
+"""Retention and compaction on a running broker, in the simulation: what goes, when, and what nothing of it may disturb."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from raftka.broker.partition_host import PartitionHost
+from raftka.runtime.simulated_clock import EPOCH_MS
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch, iterate, records_of
+from tests.broker import requests
+from tests.broker.requests import fetched, produced
+from tests.broker.stage import Stage, Wire
+from tests.log.compacting import records
+
+DAY_MS = 86_400_000
+COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "2000"}
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage(log_cleaner_backoff_ms="100", log_retention_check_interval_ms="1000") as stage:
+        yield stage
+
+
+def put(wire: Wire, *rows: tuple[bytes, bytes | None], topic: str = "t", timestamp: int = EPOCH_MS, acks: int = -1) -> int:
+    """One batch; its base offset."""
+    batch = bytes(build_batch([(key, value, [], timestamp) for key, value in rows]))
+    answer = produced(wire.ask(PRODUCE, requests.produce(topic, batch, acks=acks)))
+    assert answer.error_code == 0, answer
+    return int(answer.base_offset)
+
+
+def update(stage: Stage, count: int, keys: int = 7, topic: str = "t") -> dict[bytes, bytes]:
+    """So many records over so many keys; the table that they leave."""
+    wire = stage.wire(stage.leader(topic))
+    table = {}
+    for at in range(count):
+        key, value = b"%d" % (at % keys), b"%d" % at * 20
+        put(wire, (key, value), topic=topic)
+        table[key] = value
+    return table
+
+
+def compacted(stage: Stage, host: PartitionHost, times: int = 1) -> None:
+    counted = stage.counted("raftka_compactions_total", host.manager.me)
+    stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.me) >= counted + times)
+
+
+def table_of(host: PartitionHost) -> dict[bytes | None, bytes | None]:
+    return {record.key: record.value for record in records(host.log)}
+
+
+def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    table = update(stage, 100)
+    host = stage.host("t")
+    compacted(stage, host)
+    table |= update(stage, 30, keys=3)
+
+    assert table_of(host) == table
+    assert len(records(host.log)) < 60
+    wire, offset, found = stage.wire(), 0, dict[bytes | None, bytes | None]()
+    while offset < host.log.end_offset:
+        answer = fetched(wire.ask(FETCH, requests.fetch("t", offset)))
+        for header, view in iterate(memoryview(answer.records)):
+            found |= {record.key: record.value for record in records_of(view)}
+            offset = header.last_offset + 1
+    assert found == table
+    (line, *_) = stage.events("log_compacted")
+    assert line["partition"] == "t-0"
+    assert line["until"] > 0
+    assert stage.counted("raftka_compaction_bytes_read_total") > stage.counted("raftka_compaction_bytes_written_total") > 0
+
+
+def test_nothing_is_compacted_twice(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    update(stage, 100)
+    compacted(stage, stage.host("t"))
+    counted = stage.counted("raftka_compactions_total")
+    stage.world.run(stage.world.now + 30)
+    assert stage.counted("raftka_compactions_total") == counted
+
+
+def test_nothing_is_compacted_when_that_is_switched_off() -> None:
+    with Stage(log_cleaner_backoff_ms="100", log_cleaner_enable="false") as off:
+        off.create("t", configs=COMPACTED)
+        update(off, 100)
+        off.world.run(off.world.now + 30)
+        assert off.counted("raftka_compactions_total") == 0
+
+
+def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    table = update(stage, 100)
+    compacted(stage, stage.host("t"))
+    cleaned = stage.host("t").log.cleaned_offset
+    stage.world.run(stage.world.now + 10)
+
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts)
+
+    host = stage.nodes[1].replicas.hosts["t", 0]
+    assert host.log.cleaned_offset == cleaned > 0
+    assert table_of(host) == table
+
+
+def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
+    with Stage(3, log_cleaner_backoff_ms="100") as stage:
+        stage.create("t", replication_factor=3, configs=COMPACTED)
+        table = update(stage, 120)
+        leader = stage.leader("t")
+        behind = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        stage.kill(behind)
+        table |= update(stage, 60, keys=5)
+        compacted(stage, stage.host("t"))
+        stage.start(behind)
+        stage.wait(lambda: ("t", 0) in stage.nodes[behind].replicas.hosts)
+        stage.wait(lambda: stage.host("t", node_id=behind).log.end_offset == stage.host("t").log.end_offset)
+        for node_id in stage.nodes:
+            host = stage.host("t", node_id=node_id)
+            stage.wait(lambda host=host: host.log.cleaned_offset > 100)  # type: ignore[misc]
+            assert table_of(host) == table
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
+    with Stage(seed=seed, log_cleaner_backoff_ms="50") as stage:
+        stage.create("t", configs=COMPACTED)
+        table: dict[bytes, bytes] = {}
+        random = stage.world.random("when the power goes")
+        for _ in range(4):
+            table |= update(stage, 60)
+            stage.wait(lambda: bool(stage.nodes[1].replicas.keeper.cleaner.rounds) or stage.counted("raftka_compactions_total") > 0)
+            stage.world.run(stage.world.now + random.random() * 0.02)
+            stage.kill(1, power_loss=True)
+            stage.start(1)
+            stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts and stage.nodes[1].ready.is_set())
+            assert table_of(stage.host("t")) == table, f"seed {seed}"
+        stage.wait(lambda: stage.host("t").log.cleaned_offset > 200)
+        assert table_of(stage.host("t")) == table
+
+
+def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    update(stage, 60)
+    cleaner = stage.nodes[1].replicas.keeper.cleaner
+    stage.wait(lambda: bool(cleaner.rounds))
+    stage.delete("t")
+    stage.wait(lambda: not cleaner.rounds)
+
+    stage.create("t", configs=COMPACTED)
+    table = update(stage, 60)
+    compacted(stage, stage.host("t"))
+    assert table_of(stage.host("t")) == table
+    assert not stage.events("compaction_failed")
+
+
+def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    update(stage, 60)
+    host, cleaner = stage.host("t"), stage.nodes[1].replicas.keeper.cleaner
+    stage.wait(lambda: bool(cleaner.rounds))
+    host.log.truncate_to(40)
+    table = table_of(host)
+    stage.wait(lambda: not cleaner.rounds)
+
+    assert table_of(host) == table
+    assert not host.log.cleaning
+    assert not [name for name in stage.nodes[1].runtime.files.list(host.log.directory) if name.endswith((".cleaned", ".swap"))]
+
+
+@pytest.mark.parametrize(("byte", "told"), [(90, "no batch at byte 89"), (140, "CRC")])  # of the second batch: its base offset, a value
+def test_a_log_that_cannot_be_read_is_left_alone(stage: Stage, byte: int, told: str) -> None:
+    stage.create("t", configs=COMPACTED)
+    update(stage, 12)
+    host = stage.host("t")
+    stage.world.machines["n1"].disk.flip(host.log.segments[0].file.path, byte)
+    update(stage, 60)
+    stage.wait(lambda: bool(stage.events("compaction_failed")))
+    stage.world.run(stage.world.now + 10)
+
+    (line,) = stage.events("compaction_failed")
+    assert told in line["error"]
+    assert stage.counted("raftka_compaction_failures_total") == 1
+    assert put(stage.wire(), (b"k", b"v")) == 72
+
+
+def test_a_full_disk_ends_the_round_and_not_the_log(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED | {"min_cleanable_dirty_ratio": "1.0"})  # never
+    table = update(stage, 60)
+    disk, host = stage.world.machines["n1"].disk, stage.host("t")
+    stage.world.run(stage.world.now + 6)
+    disk.room_bytes = 100
+    host.log.configure(replace(host.log.config, min_cleanable_dirty_ratio=0.5))
+    stage.wait(lambda: bool(stage.events("compaction_failed")))
+    disk.room_bytes = None
+
+    compacted(stage, host)
+    assert table_of(host) == table
+    assert host.log.failed is None
+
+
+def test_tombstones_go_after_their_time(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED | {"delete_retention_ms": "60000"})
+    update(stage, 30)
+    put(stage.wire(), (b"0", None))
+    host = stage.host("t")
+    update(stage, 60, keys=2, topic="t")
+    put(stage.wire(), (b"5", None))
+    update_keys = {record.key: record.value for record in records(host.log)}
+    assert update_keys[b"5"] is None
+    for _ in range(3):
+        wire = stage.wire()
+        for at in range(60):
+            put(wire, (b"other-%d" % (at % 3), b"x" * 50))
+        stage.world.run(stage.world.now + 61)
+
+    assert b"5" not in table_of(host)
+    assert table_of(host)[b"6"] is not None
+
+
+# retention
+
+
+def segments(host: PartitionHost) -> list[int]:
+    return [segment.base_offset for segment in host.log.segments]
+
+
+def test_retention_by_time_and_size_below_the_high_watermark() -> None:
+    with Stage(log_retention_check_interval_ms="1000", log_segment_delete_delay_ms="5000") as stage:
+        limits: dict[str, Any] = {"old": {"retention_ms": "5000"}, "large": {"retention_bytes": "3000"}, "kept": {"retention_ms": "-1"}}
+        for name, configs in limits.items():
+            stage.create(name, configs=configs | {"internal_segment_bytes": "1000"})
+            for at in range(40):
+                put(stage.wire(), (b"%d" % at, b"x" * 30), topic=name, timestamp=stage.nodes[1].runtime.clock.wall_ms())
+        hosts = {name: stage.host(name) for name in limits}
+        before = segments(hosts["kept"])
+        stage.wait(lambda: len(segments(hosts["old"])) == 1 and hosts["old"].log.size_bytes == 0)
+
+        assert hosts["old"].log.start_offset == 40, "the active segment goes too, when all of it is too old"
+        assert 3000 <= hosts["large"].log.size_bytes < 4000
+        assert segments(hosts["kept"]) == before
+        assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(hosts["large"]))
+
+
+def test_who_reads_where_retention_was_is_told() -> None:
+    with Stage(log_retention_check_interval_ms="1000") as stage:
+        stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
+        update(stage, 40)
+        stage.wait(lambda: stage.host("t").log.start_offset > 0)
+
+        assert fetched(stage.wire().ask(FETCH, requests.fetch("t", 0))).error_code == Code.OFFSET_OUT_OF_RANGE
+
+
+def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> None:
+    stage.create("t", configs={"cleanup_policy": "compact,delete", "internal_segment_bytes": "2000", "retention_ms": "20000"})
+    wire = stage.wire()
+    for at in range(100):
+        put(wire, (b"%d" % (at % 7), b"%d" % at * 20), timestamp=stage.nodes[1].runtime.clock.wall_ms())
+    host = stage.host("t")
+    compacted(stage, host)
+    assert len(records(host.log)) < 60
+
+    stage.wait(lambda: host.log.start_offset == 100)
+    assert not records(host.log)
