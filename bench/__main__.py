@@ -11,10 +11,10 @@ from typing import Any
 
 from bench import faults
 from bench.load import BenchFailed, load
-from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, Row
+from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "start", "idle", "kill", "stop")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -57,6 +57,17 @@ class Bench:
             for name, runs in self._measure(REPLICATED, systems).items():
                 median = {key: _median(runs, key) for key in ("MBps", "s_GB", "p50us", "p99us")}
                 yield f"| {name} | {median['MBps']:.0f} | {median['s_GB']:.2f} | {median['p50us'] / 1000:.1f} | {median['p99us'] / 1000:.1f} |"
+
+    def wide(self) -> Iterator[str]:
+        yield "| one record to each partition at once, RF 3, acks=all, flushed | p50 ms of one | p50 ms of 150 | ratio (goal: 4) | CPU ms of 150 |"
+        yield "|---|---|---|---|---|"
+        with ExitStack() as stack:
+            systems: list[System] = [Raftka(3, THREE_NODES), *([Kafka(3, THREE_NODES)] if self.kafka else [])]
+            self._start(stack, systems)
+            one, many = (self._measure(row, systems) for row in WIDE)
+            for name in one:
+                first, last, cpu = _median(one[name], "p50us"), _median(many[name], "p50us"), _median(many[name], "us_req")
+                yield f"| {name} | {first / 1000:.1f} | {last / 1000:.1f} | **{last / first:.1f}** | {cpu / 1000:.0f} |"
 
     def start(self) -> Iterator[str]:
         yield "| start to first acknowledged record | median s | worst s |"
@@ -111,7 +122,9 @@ class Bench:
     def _measure(self, row: Row, systems: Sequence[System]) -> Results:
         """In turns, so that what the machine does meanwhile hits all alike."""
         results: Results = defaultdict(list)
-        targets = {system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED else None) for system in systems}
+        targets = {
+            system.name: system.create_topic(row.name, row.partitions, FLUSHED if row is REPLICATED or row in WIDE else None) for system in systems
+        }
         for run in range(-WARM_UP_RUNS, self.runs):
             for system in systems:
                 if row.filled_by and run == -WARM_UP_RUNS:

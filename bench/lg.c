@@ -1,7 +1,7 @@
 // lg: a load generator for any broker that speaks Kafka's protocol. One thread, epoll. It makes its own frames (Produce v7, Fetch v11,
 // OffsetCommit v2), looks at the error code of every reply, and reads the brokers' CPU time from their process clocks.
 //
-//   lg produce|fetch|commit|e2e -T HOST:PORT/PARTITION[,HOST:PORT/PARTITION...] [options]
+//   lg produce|fetch|commit|e2e|wide -T HOST:PORT/PARTITION[,HOST:PORT/PARTITION...] [options]
 //     -n NAME    topic (t)
 //     -g NAME    group, for commit (g)
 //     -b BYTES   batch size aimed at; 1: one record (1)
@@ -15,6 +15,7 @@
 //     -k COUNT   fetch: cycle through the first COUNT batches (32)
 //     -p PID,... broker processes whose CPU is summed
 //     -v         each second's MB/s on stderr
+//   wide: rounds of one record to every target, one request to each broker; latency is a round's, from the first byte sent to the last answer.
 //   e2e: one record at RATE and one long-polling fetcher; latency from before the produce is sent until the record is fetched.
 //
 // Prints one JSON object: done, errors, short (fetches with less than a batch), secs, rps, MBps, latencies in us, cpu (s), us_req, s_GB.
@@ -58,7 +59,7 @@ static int pids[64], npids;
 static struct {
     struct sockaddr_in a;
     int partition;
-} target[64];
+} target[1024];
 
 static int ntargets;
 
@@ -132,6 +133,17 @@ static size_t produce_frame(u8 *f, int partition) {
     head_len = 64 + strlen(topic);
     error_at = 4 + 4 + 4 + 2 + strlen(topic) + 4 + 4;
     return finish(f, e);
+}
+
+static size_t wide_frame(u8 *f, const int *partitions, int count) {
+    u8 *p = w32(wstr(w32(w32(w16(w16(header(f, PRODUCE, 7), -1), acks), 30000), 1), topic), count);
+    for (int i = 0; i < count; i++) {
+        u8 *size = w32(p, partitions[i]);
+        p = batch(size + 4);
+        w32(size, batch_len);
+    }
+    error_at = 4 + 4 + 4 + 2 + strlen(topic) + 4 + 4;  // of the first partition, the others follow every 30 bytes
+    return finish(f, p);
 }
 
 static size_t fetch_frame(u8 *f, int partition, int64_t offset, int max_bytes) {
@@ -317,6 +329,42 @@ static void loop(void) {
     }
 }
 
+// ---- wide
+static void all(int s, void *b, size_t n, int out);
+static size_t frame_in(int s, u8 *b);
+
+static void wide(void) {
+    int sockets[64], counts[64], brokers = 0;
+    u8 *frames[64], *reply = malloc(1 << 20);
+    size_t sizes[64];
+    for (int i = 0; i < ntargets; i++) {
+        int chosen[1024], count = 0, known = 0;
+        for (int j = 0; j < ntargets; j++)
+            if (!memcmp(&target[i].a, &target[j].a, sizeof target[i].a)) {
+                if (j < i) known = 1;
+                chosen[count++] = target[j].partition;
+            }
+        if (known || brokers == 64) continue;
+        frames[brokers] = malloc(4096 + count * (value_size + 4096));
+        sizes[brokers] = wide_frame(frames[brokers], chosen, count);
+        counts[brokers] = count;
+        sockets[brokers++] = dial(i);
+    }
+    for (int64_t end = now() + seconds * 1e9; now() < end && (max_requests < 0 || done < max_requests);) {
+        int64_t t = now();
+        for (int i = 0; i < brokers; i++) all(sockets[i], frames[i], sizes[i], 1);
+        for (int i = 0; i < brokers; i++) {
+            frame_in(sockets[i], reply);
+            for (int k = 0; k < counts[i]; k++) {
+                int e = r16(reply + error_at + 30 * k);
+                if (e) errors++, first_error = e;
+            }
+        }
+        latency[latencies++] = now() - t;
+        done++;
+    }
+}
+
 // ---- end to end
 static void all(int s, void *b, size_t n, int out) {
     for (u8 *p = b; n;) {
@@ -448,6 +496,7 @@ int main(int n, char **v) {
     double c0 = broker_cpu();
     int64_t t0 = now();
     if (!strcmp(mode, "e2e")) end_to_end();
+    else if (!strcmp(mode, "wide")) wide();
     else loop();
     double elapsed = (now() - t0) * 1e-9, cpu = broker_cpu() - c0;
     struct rusage u;

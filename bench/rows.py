@@ -36,6 +36,7 @@ ROWS = (
     Row("single", "single-record produce, 50 connections", "produce -b 1 -c 50", "us_req", "us of CPU a request", 3.5),
     Row("fetch-1m", "fetch 1 MB", "fetch -b 1000000 -s 1000 -k 32", "s_GB", "CPU-s/GB", 1.3, filled_by="produce -b 1000000 -s 1000 -m 40"),
 )
+WIDE = tuple(Row(f"wide-{count}", f"one record to each of {count} partitions", "wide -b 1 -a -1", "p50us", "us", 0, count) for count in (1, 150))
 REPLICATED = Row(
     "replicated", "RF 3, acks=all, 100 KB batches on three partitions, flushed", "produce -b 100000 -s 1000 -c 3 -d 5 -a -1", "s_GB", "CPU-s/GB", 0, 3
 )

@@ -39,7 +39,6 @@ FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
 LOOK_AGAIN_S = 1.0  # at a throttle
 EARLIEST, LATEST = -2, -1
-LAPSED = frozenset({Phase.ASKING, Phase.BACKED_OFF, Phase.FENCED})
 SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR})
 
 
@@ -80,52 +79,61 @@ class Follow:
         self.fetcher.note(self)
 
     def _carry_out(self, effects: tuple[Any, ...]) -> None:
-        fetch, host = self.fetch, self.host
-        log = host.log
         for effect in effects:
-            match effect:
-                case AppendRecords(records, leader_epoch):
-                    size, throttle = len(records), self._throttle()
-                    try:
-                        log.append_as_follower(memoryview(records), leader_epoch)
-                    except KafkaError as error:
-                        if log.failed is not None:
-                            raise log.failed from error
-                        self.fetcher.node.events.error("replica_append_refused", partition=host.name, error=str(error))
-                        fetch.append_failed(self.fetcher.now())
-                        continue
-                    self.fetcher.node.metrics.replication_bytes_in += len(records)
-                    if not host.touched:
-                        host.touched = True
-                        host.manager.touch(host)
-                    if throttle is not None:
-                        throttle.passed(size, self.fetcher.now())
-                    self.carry_out(fetch.appended(log.end_offset, log.latest_epoch))
-                case Flush():
-                    host.flush()  # what is staged is flushed when it is written, at the end of the turn
-                case AdvanceHighWatermark(offset):
-                    host.committed(offset)
-                case TruncateTo(offset):
-                    self.fetcher.node.events.info("truncated", partition=host.name, offset=offset, log_end=log.end_offset)
-                    self.fetcher.node.metrics.count("raftka_truncations_total")
-                    log.truncate_to(offset)
-                    self.carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
-                case StartAfresh(offset):
-                    log.truncate_fully_and_start_at(offset)
-                    self.carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
-                case SetLogStart(offset):
-                    if log.set_start_offset(offset):
-                        host.start_set()
-                case AskOffsets(leader_epoch):
-                    self.fetcher.ask_offsets(self, leader_epoch)
+            kind = effect.__class__  # of one record to many partitions this is the way of each
+            if kind is AppendRecords:
+                self._append(effect.records, effect.leader_epoch)
+            elif kind is Flush:
+                self.host.flush()  # what is staged is flushed when it is written, at the end of the turn
+            elif kind is AdvanceHighWatermark:
+                self.host.committed(effect.offset)
+            else:
+                self._change(effect)
+
+    def _append(self, records: memoryview | bytes, leader_epoch: int) -> None:
+        fetch, host, node = self.fetch, self.host, self.fetcher.node
+        log, throttle = host.log, self._throttle()
+        try:
+            log.append_as_follower(memoryview(records), leader_epoch)
+        except KafkaError as error:
+            if log.failed is not None:
+                raise log.failed from error
+            node.events.error("replica_append_refused", partition=host.name, error=str(error))
+            fetch.append_failed(self.fetcher.now())
+            return
+        node.metrics.replication_bytes_in += len(records)
+        if not host.touched:
+            host.touched = True
+            host.manager.touch(host)
+        if throttle is not None:
+            throttle.passed(len(records), self.fetcher.now())
+        self._carry_out(fetch.appended(log.end_offset, log.latest_epoch))
+
+    def _change(self, effect: Any) -> None:
+        fetch, log = self.fetch, self.host.log
+        match effect:
+            case TruncateTo(offset):
+                self.fetcher.node.events.info("truncated", partition=self.host.name, offset=offset, log_end=log.end_offset)
+                self.fetcher.node.metrics.count("raftka_truncations_total")
+                log.truncate_to(offset)
+                self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
+            case StartAfresh(offset):
+                log.truncate_fully_and_start_at(offset)
+                self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
+            case SetLogStart(offset):
+                if log.set_start_offset(offset):
+                    self.host.start_set()
+            case AskOffsets(leader_epoch):
+                self.fetcher.ask_offsets(self, leader_epoch)
 
     def _flushed(self, offset: int) -> None:
-        before = self.fetch.phase
-        self.carry_out(self.fetch.flushed(offset))
-        if before is Phase.WRITING and self.fetch.phase is Phase.READY:
+        fetch = self.fetch
+        before = fetch.phase
+        self._carry_out(fetch.flushed(offset))
+        if before is Phase.WRITING and fetch.phase is Phase.READY:
             self._held(self.fetcher.now())
-            self.fetcher.note(self)
             self.fetcher.pump_later()
+        self.fetcher.note(self)
 
     def _held(self, now: float) -> bool:
         """Over its rate; the rate may change meanwhile."""
@@ -147,7 +155,11 @@ class ReplicaFetcher:
         self.node = fetchers.node
         self.leader = leader
         self.follows: dict[Key, Follow] = {}
-        self.by_phase: dict[Phase, dict[Follow, None]] = {phase: {} for phase in Phase}
+        self.ready: dict[Follow, None] = {}  # by phase
+        self.fetching: dict[Follow, None] = {}
+        self.writing: dict[Follow, None] = {}
+        self.resting: dict[Follow, None] = {}
+        self.others: dict[Follow, None] = {}
         self.lapsed: dict[Key, None] = {}  # not to be fetched any more, or not now; the leader does not know
         self.session = ReplicaSession()
         self.connection: ClientConnection | None = None
@@ -179,13 +191,13 @@ class ReplicaFetcher:
 
     def add(self, follow: Follow) -> None:
         self.follows[follow.key] = follow
-        self.by_phase[follow.phase][follow] = None
+        self._set_of(follow.phase)[follow] = None
         follow.start()
         self.pump_later()
 
     def remove(self, follow: Follow) -> None:
         del self.follows[follow.key]
-        del self.by_phase[follow.phase][follow]
+        del self._set_of(follow.phase)[follow]
         self.lapsed[follow.key] = None
         if self.follows:
             self.pump_later()  # perhaps it was what the others waited for
@@ -197,11 +209,21 @@ class ReplicaFetcher:
         phase = follow.fetch.phase
         if phase is follow.phase or self.follows.get(follow.key) is not follow:
             return
-        del self.by_phase[follow.phase][follow]
-        self.by_phase[phase][follow] = None
+        del self._set_of(follow.phase)[follow]
+        into = self._set_of(phase)
+        into[follow] = None
         follow.phase = phase
-        if phase in LAPSED:
+        if into is self.resting or into is self.others:
             self.lapsed[follow.key] = None
+
+    def _set_of(self, phase: Phase) -> dict[Follow, None]:
+        if phase is Phase.READY:
+            return self.ready
+        if phase is Phase.FETCHING:
+            return self.fetching
+        if phase is Phase.WRITING:
+            return self.writing
+        return self.resting if phase is Phase.BACKED_OFF else self.others
 
     # fetching
 
@@ -213,14 +235,14 @@ class ReplicaFetcher:
         if self.connection is None:
             self._connect()
             return
-        if self.by_phase[Phase.WRITING]:
+        if self.writing:
             return
         now = self.now()
-        resting = self.by_phase[Phase.BACKED_OFF]
-        ready = [*self.by_phase[Phase.READY], *(follow for follow in resting if follow.fetch.retry_at <= now)]
+        resting = self.resting
+        ready = [*self.ready, *(follow for follow in resting if follow.fetch.retry_at <= now)]
         if not self.in_flight:
             asked = [follow for follow in ready if follow.ask(now)]
-            if self.by_phase[Phase.FETCHING]:
+            if self.fetching:
                 self._send(asked)
         elif ready and not self.interrupted:
             self.interrupted = True
@@ -230,7 +252,7 @@ class ReplicaFetcher:
 
     def _send(self, asked: Iterable[Follow]) -> None:
         settings, session = self.node.settings, self.session
-        wanted = {follow.key: follow.place for follow in (self.by_phase[Phase.FETCHING] if session.whole else asked)}
+        wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
         lapsed, self.lapsed = self.lapsed, {}
         row = FETCH.request(
             replica_state=FETCH.request.replica_state(replica_id=self.node.node_id, replica_epoch=self.node.link.broker_epoch),
@@ -265,7 +287,7 @@ class ReplicaFetcher:
 
     def _failed(self) -> None:
         now = self.now()
-        for follow in tuple(self.by_phase[Phase.FETCHING]):
+        for follow in tuple(self.fetching):
             follow.failed(now)
 
     def ask_offsets(self, follow: Follow, leader_epoch: int) -> None:
@@ -361,9 +383,9 @@ class ReplicaFetchers:
 def _answer(partition: Row) -> Answer:
     diverging = partition.diverging_epoch
     return Answer(
-        Code(partition.error_code),
+        Code(partition.error_code) if partition.error_code else Code.NONE,
         partition.high_watermark,
         partition.log_start_offset,
         partition.records if partition.records is not None else b"",
-        (diverging.epoch, diverging.end_offset) if diverging is not None and diverging.end_offset >= 0 else None,
+        (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
     )

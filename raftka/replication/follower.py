@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
+from typing import NamedTuple
 
 from raftka.replication.partition import AdvanceHighWatermark, FollowerState
 from raftka.wire.errors import Code
@@ -15,8 +16,7 @@ from raftka.wire.errors import Code
 BACK_OFF_S = (0.05, 1.0)  # after the first error, and at most; each further error in a row doubles it
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """What to ask the leader for."""
 
     fetch_offset: int  # all below is flushed here: the leader counts on it
@@ -24,8 +24,7 @@ class Position:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """One partition of a Fetch response."""
 
     error: Code

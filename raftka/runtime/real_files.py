@@ -7,12 +7,12 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from raftka.runtime.door import Buffer, File
+from raftka.runtime.real_flushes import Flusher, sync_path
 
 IOV_MAX = 1024
-FLUSH_THREADS = 2
 
 F = TypeVar("F", bound="RealFile")
 
@@ -99,9 +99,9 @@ class RealFiles:
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
-        self._flushes: SimpleQueue[Any] = SimpleQueue()
+        self._flusher = Flusher()
         self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
-        self._threads: list[threading.Thread] = []
+        self._remover: threading.Thread | None = None
         self._open: dict[RealFile, None] = {}
         self._locks: dict[int, None] = {}
 
@@ -144,22 +144,16 @@ class RealFiles:
         os.rename(old, new)
 
     def sync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_path(path)
 
     def remove(self, path: str) -> None:
         doomed = f"{path}.{os.getpid()}.gone"
         os.rename(path, doomed)
-        self._start_threads()
-        self._removals.put(doomed)
+        self._remove_later(doomed)
 
     def discard(self, file: File) -> None:
         assert isinstance(file, RealFile)
-        self._start_threads()
-        file.close(self._removals.put)
+        file.close(self._remove_later)
 
     def lock(self, path: str) -> Callable[[], None]:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -178,21 +172,24 @@ class RealFiles:
         return release
 
     def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
-        self._start_threads()
         real = [file for file in files if isinstance(file, RealFile)]
         for file in real:
             file.pin()
-        self._flushes.put((real, [path for path in files if isinstance(path, str)], done))
+
+        def flushed(error: OSError | None) -> None:
+            for file in real:
+                file.unpin()
+            done(error)
+
+        self._flusher.flush(real, [path for path in files if isinstance(path, str)], lambda error: self._post(lambda: flushed(error)))
 
     def stop(self) -> None:
         """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
-        for _ in range(FLUSH_THREADS if self._threads else 0):
-            self._flushes.put(None)
-        if self._threads:
+        self._flusher.stop()
+        if self._remover is not None:
             self._removals.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+            self._remover.join()
+            self._remover = None
         for file in tuple(self._open):
             file.pins = 0
             file.close()
@@ -200,35 +197,11 @@ class RealFiles:
             os.close(fd)
         self._locks.clear()
 
-    def _start_threads(self) -> None:
-        if self._threads:
-            return
-        self._threads = [threading.Thread(target=self._flush_loop, name=f"raftka-flush-{i}", daemon=True) for i in range(FLUSH_THREADS)]
-        self._threads.append(threading.Thread(target=self._remove_loop, name="raftka-remove", daemon=True))
-        for thread in self._threads:
-            thread.start()
-
-    def _flush_loop(self) -> None:
-        while (job := self._flushes.get()) is not None:
-            files, paths, done = job
-            error: OSError | None = None
-            for item in (*files, *paths):
-                try:
-                    if isinstance(item, str):
-                        self.sync_directory(item)
-                    else:
-                        os.fdatasync(item.fd)
-                except FileNotFoundError:
-                    pass  # deleted meanwhile
-                except OSError as failure:
-                    error = error or failure
-            self._post(lambda files=files, done=done, error=error: self._flushed(files, done, error))  # type: ignore[misc]
-
-    @staticmethod
-    def _flushed(files: Sequence[RealFile], done: Callable[[OSError | None], None], error: OSError | None) -> None:
-        for file in files:
-            file.unpin()
-        done(error)
+    def _remove_later(self, doomed: str | int) -> None:
+        if self._remover is None:
+            self._remover = threading.Thread(target=self._remove_loop, name="raftka-remove", daemon=True)
+            self._remover.start()
+        self._removals.put(doomed)
 
     def _remove_loop(self) -> None:
         while (path := self._removals.get()) is not None:

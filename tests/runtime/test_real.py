@@ -1,18 +1,21 @@
 """The real door: bytes through sockets, files through threads, timers, and how a node ends."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
 import trio.testing
 
-from raftka.runtime import real_apart
+from raftka.runtime import real_apart, real_flushes
 from raftka.runtime.door import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import NodeFailed, open_runtime
+from raftka.runtime.real_flushes import Flusher, Kernel
 
 
 class Echo:
@@ -313,3 +316,52 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = real_apart.Pace(inf)
     fast.take(1 << 40)
     assert len(slept) == 3
+
+
+def test_many_files_are_flushed_by_the_kernel_and_each_error_is_told(tmp_path: Path) -> None:
+    kernel = Kernel()
+    assert kernel._calls is not None, "this kernel will not have it"
+    files = [(tmp_path / f"{i}").open("wb") for i in range(300)]  # more than it takes at once
+    reader, writer = os.pipe()
+    try:
+        for file in files:
+            file.write(b"x")
+            file.flush()
+
+        assert kernel.flush([file.fileno() for file in files]) == []
+        assert [error.errno for error in kernel.flush([files[0].fileno(), reader, files[1].fileno(), 9999])] == [errno.EINVAL, errno.EBADF]
+    finally:
+        kernel.close()
+        for file in files:
+            file.close()
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_where_the_kernel_will_not_files_are_flushed_one_by_one(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_flushes, "CALLS", {})
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", flushed.append)
+    told: list[OSError | None] = []
+    flusher = Flusher()
+
+    flusher.flush([SimpleNamespace(fd=i) for i in range(count)], [str(tmp_path), str(tmp_path / "gone")], told.append)
+    flusher.stop()
+
+    assert flushed == list(range(count))
+    assert told == [None]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_an_error_of_one_file_is_the_flushes(tmp_path: Path, count: int) -> None:
+    told: list[OSError | None] = []
+    files = [(tmp_path / f"{i}").open("wb") for i in range(count - 1)]
+    flusher = Flusher()
+
+    flusher.flush([*(SimpleNamespace(fd=file.fileno()) for file in files), SimpleNamespace(fd=9999)], [], told.append)
+    flusher.stop()
+    for file in files:
+        file.close()
+
+    assert [error.errno for error in told if error is not None] == [errno.EBADF]

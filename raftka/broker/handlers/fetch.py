@@ -197,6 +197,8 @@ class Fetch:
 
     def _divergence(self, host: PartitionHost, asked: Row) -> Row | None:
         """KIP-320: where the reader's log and ours part, if they do."""
+        if asked.last_fetched_epoch == host.log.latest_epoch and asked.fetch_offset <= host.log.end_offset:
+            return None
         epoch, end = host.log.epoch_end(asked.last_fetched_epoch)
         if epoch < 0 or asked.last_fetched_epoch > host.leader_epoch:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
