@@ -65,7 +65,6 @@ from raftka.wire.errors import Code, KafkaError
 PRODUCER_IDS = 1000  # one block, as Kafka's
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
 REBALANCE_PAUSE_S = 1.0
-RECORDS_AT_ONCE = 10_000  # that one request may cause, as Kafka's
 BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -139,9 +138,9 @@ class Controller:
                 records, answers = create_partitions(self.image, command, context.random, self._hits)
                 return Outcome(() if command.validate_only else records, answers)
             case ElectLeaders():
-                return Outcome(*elect_leaders(self.image, command, RECORDS_AT_ONCE))
+                return Outcome(*elect_leaders(self.image, command))
             case AlterReassignments():
-                return Outcome(*alter_reassignments(self.image, command, self._unclean_allowed, RECORDS_AT_ONCE))
+                return Outcome(*alter_reassignments(self.image, command, self._unclean_allowed))
             case ListReassignments():
                 return Outcome(reply=list_reassignments(self.image, command))
             case UpdateFeatures():

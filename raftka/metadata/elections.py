@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable
 
+from raftka.limits import RECORDS_OF_REQUEST
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed, moved
 from raftka.metadata.records import Record
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit
 
 PREFERRED, UNCLEAN = 0, 1  # election types
 
 NOT_NEEDED = KafkaError(Code.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
 
-def elect_leaders(image: MetadataImage, command: ElectLeaders, most: int) -> tuple[list[Record], tuple[TopicResults, ...]]:
+def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Record], tuple[TopicResults, ...]]:
     """Records, and an answer for each partition; when all are meant, only for those that the election concerns.
 
-    Raises INVALID_REQUEST for an unknown type, POLICY_VIOLATION for more than `most` elections.
+    Raises INVALID_REQUEST for an unknown type, POLICY_VIOLATION for too many elections.
     """
     if command.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown election type {command.election_type}")
@@ -25,8 +26,7 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders, most: int) -> tup
         answers = [TopicResults(topic.name, tuple(run.whole(topic))) for topic in image.topics.values()]
     else:
         answers = [TopicResults(asked.name, tuple([run.one(asked.name, index) for index in asked.partitions])) for asked in command.topics]
-    if len(run.records) > most:
-        raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    check_limit(RECORDS_OF_REQUEST, len(run.records), "Unable to perform excessively large batch operation.")
     return run.records, tuple(answers)
 
 

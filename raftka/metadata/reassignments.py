@@ -7,6 +7,7 @@ cancelling leads back to where it all began.
 
 from collections.abc import Callable, Collection, Iterable
 
+from raftka.limits import RECORDS_OF_REQUEST
 from raftka.metadata.assignment import check_assigned
 from raftka.metadata.commands import (
     AlterReassignments,
@@ -21,22 +22,19 @@ from raftka.metadata.commands import (
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed, moved
 from raftka.metadata.records import Record, Replicas
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit
 
 UncleanAllowed = Callable[[str], bool]  # by topic name
 
 
-def alter_reassignments(
-    image: MetadataImage, command: AlterReassignments, unclean: UncleanAllowed, most: int
-) -> tuple[list[Record], tuple[TopicResults, ...]]:
+def alter_reassignments(image: MetadataImage, command: AlterReassignments, unclean: UncleanAllowed) -> tuple[list[Record], tuple[TopicResults, ...]]:
     """Records, and an answer for each partition that was named; one that is refused does not spoil the others.
 
-    Raises POLICY_VIOLATION for more than `most` changes.
+    Raises POLICY_VIOLATION for too many changes.
     """
     run = _Alteration(image, command.allow_replication_factor_change, unclean)
     answers = tuple([TopicResults(topic.name, tuple([run.one(topic, move) for move in topic.partitions])) for topic in command.topics])
-    if len(run.records) > most:
-        raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    check_limit(RECORDS_OF_REQUEST, len(run.records), "Unable to perform excessively large batch operation.")
     return run.records, answers
 
 

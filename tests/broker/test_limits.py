@@ -298,6 +298,7 @@ ELSEWHERE = {
     "headers_of_record": "test_limits_counted",
     "metadata_snapshot_bytes": "test_limits_counted",
     "partitions_of_request": "test_limits_counted",
+    "records_of_request": "test_limits_counted",
     "topics": "test_limits_counted",
     "partitions": "test_limits_counted",
     "brokers": "test_limits_counted",

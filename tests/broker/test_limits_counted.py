@@ -14,18 +14,22 @@ from raftka.limits import (
     PARTITIONS,
     PARTITIONS_OF_REQUEST,
     PRODUCERS_OF_PARTITION,
+    RECORDS_OF_REQUEST,
     SETTINGS_OF_RESOURCE,
     TOPICS,
     Limit,
 )
 from raftka.metadata.commands import (
     AlterConfigs,
+    AlterReassignments,
     Command,
     ConfigChange,
     ConfigResource,
     CreatePartitions,
     CreateTopics,
     MorePartitions,
+    Move,
+    MovedTopic,
     NewTopic,
     RegisterBroker,
 )
@@ -82,6 +86,18 @@ def test_what_the_controller_refuses(stage: Stage, lowered: Lower, limit: Limit,
     assert told(stage, command) == [Code.POLICY_VIOLATION]
     assert stage.counted(limit.metric) == 1
     assert [line["limit"] for line in stage.events("limit_hit")] == [limit.name]
+
+
+def test_moves_of_one_request(lowered: Lower) -> None:
+    with Stage(nodes=2) as stage:
+        stage.create("t", partitions=2, replication_factor=1)
+        image = stage.nodes[1].image
+        moves = tuple(Move(i, (3 - p.leader,)) for i, p in enumerate(image.topics[image.topic_ids["t"]].partitions))
+        lowered(RECORDS_OF_REQUEST, 1)
+
+        assert told(stage, AlterReassignments((MovedTopic("t", moves),))) == [Code.POLICY_VIOLATION]
+        assert [node.image.topics for node in stage.nodes.values()] == [image.topics] * 2
+        assert sum(stage.counted(RECORDS_OF_REQUEST.metric, node_id) for node_id in stage.nodes) == 1
 
 
 def test_producers_of_a_partition(stage: Stage, lowered: Lower) -> None:
