@@ -34,7 +34,7 @@ kafka_log_log_numlogsegments gauge Its segments.
 kafka_log_log_logstartoffset gauge Its first offset.
 kafka_log_log_logendoffset gauge The offset that comes next.
 kafka_log_logflushstats_logflushrateandtimems histogram Milliseconds of a flush of logs to the disk.
-kafka_log_logmanager_offlinelogdirectorycount gauge Log directories that can not be used.
+kafka_log_logmanager_offlinelogdirectorycount gauge Log directories in which a log can not be used.
 kafka_cluster_partition_replicascount gauge Replicas of a partition that is led here, by topic and partition.
 kafka_cluster_partition_insyncreplicascount gauge Those in sync.
 kafka_cluster_partition_underreplicated gauge 1: not all are in sync.

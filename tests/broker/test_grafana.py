@@ -295,3 +295,17 @@ def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyP
         assert status == 503
         assert not stage.world.failures
         assert stage.create("u")
+
+
+def test_when_a_disk_is_full() -> None:
+    with Stage(nodes=3, metrics_port=str(PORT)) as stage:
+        stage.create("t", replication_factor=3)
+        full = stage.leader("t")
+        stage.world.disk(f"n{full}").room_bytes = 10
+        stage.wire(full).request(PRODUCE, produce("t", DATA))
+        stage.wait(lambda: stage.leader("t") not in (full, -1))
+        samples = scraped(stage)
+
+    assert samples.sum("kafka_log_logmanager_offlinelogdirectorycount") == 1
+    assert samples.sum("kafka_server_replicamanager_offlinereplicacount") == 1
+    assert samples.sum("raftka_log_failures_total") == 1
