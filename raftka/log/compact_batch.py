@@ -4,8 +4,9 @@ Records are not made anew: what stays is copied as it is, so a batch keeps its b
 demands; its base timestamp stays too, or becomes the delete horizon (KIP-534), from which the timestamps are then counted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Container, Iterator, Sequence
 from hashlib import blake2b
+from operator import lt
 from typing import NamedTuple
 
 from raftka.log.scan import Header
@@ -27,7 +28,9 @@ from raftka.wire.records import (
 NULL = 1  # -1 as a varint
 
 Key = bytes | int
-Row = tuple[int, int, int, Key | None, bool]  # where it begins, timestamp delta (zigzag), offset delta, key, whether it is a tombstone
+Row = tuple[int, int, int, int, Key | None, bool]  # from, to, timestamp delta (zigzag), offset delta, key, whether it is a tombstone
+PLACE_BITS = 27  # a record's place is its offset and, in so many bits, where in its batch's (decompressed) records it begins
+PLACE_MASK = (1 << PLACE_BITS) - 1
 
 
 def digest(key: bytes) -> int:
@@ -45,25 +48,25 @@ def body_of(data: bytes, at: int, header: Header) -> tuple[bytes, int, int]:
     return body, 0, len(body)
 
 
-def rows_of(body: bytes, p: int, stop: int, count: int) -> list[Row]:
+def rows_of(body: bytes, starts: list[int], stop: int) -> list[Row]:
     """The only loop over records, so it is written out: varints of up to two bytes are read in place. Raises ProtocolError.
 
-    It takes `bytes`, which Python indexes faster than a view.
+    From one start on, up to `stop`; or with -1 those at `starts`. It takes `bytes`, which Python indexes faster than a view.
     """
     rows: list[Row] = []
-    add = rows.append
+    add, go_on = rows.append, starts.append
+    end = -1
     try:
-        for _ in range(count):
-            start = p
-            size = body[p]
+        for start in starts:
+            p = start + 2
+            size = body[start]
             if size < 128:
-                end = p + 1 + (size >> 1)
-                p += 2
-            elif (high := body[p + 1]) < 128:
-                end = p + 2 + ((size & 127 | high << 7) >> 1)
-                p += 3
+                end = start + 1 + (size >> 1)
+            elif (high := body[start + 1]) < 128:
+                end = start + 2 + ((size & 127 | high << 7) >> 1)
+                p += 1
             else:
-                size, p = signed(body, p, 32)
+                size, p = signed(body, start, 32)
                 end = p + size
                 p += 1
             time = body[p]
@@ -89,25 +92,38 @@ def rows_of(body: bytes, p: int, stop: int, count: int) -> list[Row]:
             if length > 127:
                 length, p = signed(body, p - 1, 32)
                 value = p + length
-                add((start, time, delta >> 1, digest(body[p:value]), body[value] == NULL))
+                add((start, end, time, delta >> 1, digest(body[p:value]), body[value] == NULL))
             elif length == NULL:
-                add((start, time, delta >> 1, None, False))
+                add((start, end, time, delta >> 1, None, False))
             else:
                 value = p + (length >> 1)
-                add((start, time, delta >> 1, body[p:value], body[value] == NULL))
-            p = end
+                add((start, end, time, delta >> 1, body[p:value], body[value] == NULL))
+            if start < end < stop:
+                go_on(end)
     except IndexError as error:
         raise ProtocolError("a record ends behind its batch") from error
-    if p != stop:
-        raise ProtocolError(f"{stop - p} bytes behind the last record")
+    if end != stop >= 0:
+        raise ProtocolError(f"{stop - end} bytes behind the last record")
+    return rows
+
+
+def _all_rows(body: bytes, start: int, stop: int, header: Header) -> list[Row]:
+    rows = rows_of(body, [start], stop) if header[12] else []
+    if len(rows) != header[12] or (not rows and start != stop):
+        raise ProtocolError(f"{len(rows)} records in a batch of {header[12]}")
     return rows
 
 
 def keys_of(data: bytes, at: int, header: Header) -> tuple[dict[Key, int], bool]:
-    """The last offset of each key, and whether there is a tombstone. Raises ProtocolError."""
+    """Of each key the *place* of its last record, and whether there is a tombstone. Raises ProtocolError, also for offsets out of order."""
+    body, begin, stop = body_of(data, at, header)
+    rows = _all_rows(body, begin, stop, header)
+    deltas = [row[3] for row in rows]
+    if rows and (deltas[-1] > header[6] or not all(map(lt, deltas, deltas[1:]))):
+        raise ProtocolError("the offsets of a batch are not in order")
     base = header[0]
-    rows = rows_of(*body_of(data, at, header), header[12])
-    return {key: base + delta for _, _, delta, key, _ in rows if key is not None}, any(row[4] for row in rows)
+    places: dict[Key, int] = {row[4]: base + row[3] << PLACE_BITS | row[0] - begin for row in rows if row[4] is not None}
+    return places, any(row[5] for row in rows)
 
 
 class Kept(NamedTuple):
@@ -120,28 +136,37 @@ class Kept(NamedTuple):
     tombstone: bool  # one of them is
 
 
-def kept_of(data: bytes, at: int, header: Header, last_of: Callable[[Key, int], int], expired: bool) -> Kept:
-    """The records that are the last of their key; of them no tombstones when they are `expired`. `last_of(key, -1)`. Raises ProtocolError."""
+NOTHING = Kept(b"", [], 0, 0, False)
+
+
+def kept_of(data: bytes, at: int, header: Header, gone: Container[Key], expired: bool) -> Kept:
+    """The records whose key is not `gone`; of them no tombstones when they are `expired`. Raises ProtocolError."""
     body, start, stop = body_of(data, at, header)
-    base = header[0]
-    rows = rows_of(body, start, stop, header[12])
-    ends = [*(row[0] for row in rows[1:]), stop]
+    rows = _all_rows(body, start, stop, header)
+    return _kept(body, [row for row in rows if row[4] is not None and row[4] not in gone and not (expired and row[5])])
+
+
+def kept_at(data: bytes, at: int, header: Header, places: Sequence[int], expired: bool) -> Kept:
+    """The records at these places; of them no tombstones when they are `expired`."""
+    body, begin, _ = body_of(data, at, header)
+    starts = [begin + (place & PLACE_MASK) for place in places]
+    rows = rows_of(body, starts, -1)
+    return _kept(body, [row for row in rows if not row[5]] if expired else rows)
+
+
+def _kept(body: bytes, rows: list[Row]) -> Kept:
     runs: list[tuple[int, int]] = []
-    count, begin, behind, largest, tombstone = 0, start, start, -(1 << 63), False
-    for (at_, time, delta, key, null), end in zip(rows, ends, strict=False):  # an emptied batch has none
-        if key is None or (null and expired) or last_of(key, -1) > base + delta:
-            continue
-        count += 1
-        largest = max(largest, time >> 1 ^ -(time & 1))
-        tombstone = tombstone or null
-        if at_ != behind:
+    begin = behind = -1
+    for start, end, *_ in rows:
+        if start != behind:
             if begin < behind:
                 runs.append((begin, behind))
-            begin = at_
+            begin = start
         behind = end
     if begin < behind:
         runs.append((begin, behind))
-    return Kept(body, runs, count, largest, tombstone)
+    largest = max((row[2] >> 1 ^ -(row[2] & 1) for row in rows), default=0)
+    return Kept(body, runs, len(rows), largest, any(row[5] for row in rows))
 
 
 def rebuilt(header: Header, kept: Kept, horizon_ms: int | None) -> bytearray:

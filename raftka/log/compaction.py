@@ -8,12 +8,11 @@ when the first pass has told so.
 Job and results are plain values, because they come from another process and go there. Knows nothing of a running log.
 """
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.compact_batch import Kept, Key, emptied, kept_of, keys_of, rebuilt, whole
+from raftka.log.compact_batch import NOTHING, PLACE_BITS, Kept, Key, emptied, kept_at, kept_of, keys_of, rebuilt, whole
 from raftka.log.compact_files import Batches, Output
 from raftka.log.compact_job import CLEANED, Cleaned, Ended, Job
 from raftka.log.compact_transactions import Aborted, Transactions
@@ -37,8 +36,8 @@ class Compaction:
     def __init__(self, files: Files, job: Job) -> None:
         self.files = files
         self.job = job
-        self.latest: dict[Key, int] = {}
-        self.survivors = array("q")  # the offsets of the dirty part that stay, in order
+        self.latest: dict[Key, int] = {}  # the place of each key's last record in the dirty part
+        self.survivors: list[int] = []  # all of these, in order
         self.with_tombstones: set[int] = set()  # base offsets of batches of the dirty part
         self.unreadable: set[int] = set()
         self.clean_until = job.end
@@ -49,7 +48,7 @@ class Compaction:
 
     def run(self) -> Iterator[tuple[Any, ...]]:
         self._look_for_keys()
-        self.survivors = array("q", sorted(self.latest.values()))
+        self.survivors = sorted(self.latest.values())
         groups = list(self._groups())
         last = max((number for number, group in enumerate(groups) if any(size for _, size in group)), default=-1)
         for number, group in enumerate(groups):
@@ -173,16 +172,14 @@ class Compaction:
         if header[5] & CONTROL:
             kept, sets_horizon = self._marker(data, at, header, expired)
         elif self._transactions.is_aborted(header):
-            kept, sets_horizon = None, False
+            kept, sets_horizon = NOTHING, False
         else:
-            staying = self._staying(header, last_offset)
-            untouched = staying == header[12] and not expired and (base not in self.with_tombstones or horizon is not None)
-            kept = self._kept(data, at, header, expired) if staying and not untouched else None
-            if staying and kept is None:
+            kept = self._kept(data, at, header, last_offset, expired)
+            if kept is None:
                 out.copy(data, at, header)
                 return
-            sets_horizon = kept is not None and kept.tombstone
-        if kept is None or kept.records == 0:
+            sets_horizon = kept.tombstone
+        if kept.records == 0:
             if last or self._is_last_of_producer(header, last_offset):
                 self._put_empty(out, data, at, header)
             else:
@@ -199,31 +196,33 @@ class Compaction:
         else:
             out.copy(data, at, header)
 
-    def _staying(self, header: Header, last_offset: int) -> int:
-        """How many of a dirty batch's records the map says to be the last of their key; -1: who wants to know must look into it."""
-        base = header[0]
-        if last_offset < self.job.first_dirty or base in self.unreadable:
-            return -1
-        start = bisect_left(self.survivors, base)
-        return bisect_left(self.survivors, last_offset + 1, start) - start
-
-    def _kept(self, data: bytes, at: int, header: Header, expired: bool) -> Kept | None:
-        """None: what the batch has is no payload, so it stays whole."""
-        if header[0] in self.unreadable:
+    def _kept(self, data: bytes, at: int, header: Header, last_offset: int, expired: bool) -> Kept | None:
+        """None: all of it, as it is. So stays also what has no payload that could be read."""
+        base, survivors = header[0], self.survivors
+        if base in self.unreadable:
             return None
         try:
-            return kept_of(data, at, header, self.latest.get, expired)
+            if last_offset < self.job.first_dirty:
+                return kept_of(data, at, header, self.latest, expired)
+            start = bisect_left(survivors, base << PLACE_BITS)
+            stop = bisect_left(survivors, last_offset + 1 << PLACE_BITS, start)
+            if start == stop:
+                return NOTHING
+            may_wait = base not in self.with_tombstones or header[5] & DELETE_HORIZON
+            if stop - start == header[12] and may_wait and not expired:
+                return None
+            return kept_at(data, at, header, survivors[start:stop], expired)
         except ProtocolError:
-            self.unreadable.add(header[0])
+            self.unreadable.add(base)
             return None
 
-    def _marker(self, data: bytes, at: int, header: Header, expired: bool) -> tuple[Kept | None, bool]:
-        """(None when it goes, it begins to wait for its end). A marker whose transaction is gone waits as tombstones do: readers may be between."""
+    def _marker(self, data: bytes, at: int, header: Header, expired: bool) -> tuple[Kept, bool]:
+        """What stays, and whether it begins to wait for its end: a marker whose transaction is gone, as tombstones do. Readers may be between."""
         if header[12] == 0:
             self._transactions.is_empty(header, None)
-            return None, False
+            return NOTHING, False
         empty = self._transactions.is_empty(header, marker_kind(data, at, header))
-        return (None, False) if empty and expired else (whole(data, at, header), empty)
+        return (NOTHING, False) if empty and expired else (whole(data, at, header), empty)
 
     def _is_last_of_producer(self, header: Header, last_offset: int) -> bool:
         known = self.job.producers.get(header[9]) if header[9] >= 0 else None

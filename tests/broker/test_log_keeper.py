@@ -161,16 +161,19 @@ def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
     assert not stage.events("compaction_failed")
 
 
-def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage) -> None:
+@pytest.mark.parametrize("moment", range(20))
+def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage, moment: int) -> None:
     stage.create("t", configs=COMPACTED)
-    update(stage, 60)
+    update(stage, 70)
     host, cleaner = stage.host("t"), stage.nodes[1].replicas.keeper.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
-    host.log.truncate_to(40)
+    stage.world.run(stage.world.now + moment * 0.0005)
+    end = host.log.truncate_to(42)
     table = table_of(host)
     stage.wait(lambda: not cleaner.rounds)
 
     assert table_of(host) == table
+    assert host.log.end_offset == end <= 42
     assert not host.log.cleaning
     assert not [name for name in stage.nodes[1].runtime.files.list(host.log.directory) if name.endswith((".cleaned", ".swap"))]
 
@@ -247,6 +250,18 @@ def test_retention_by_time_and_size_below_the_high_watermark() -> None:
         assert 3000 <= hosts["large"].log.size_bytes < 4000
         assert segments(hosts["kept"]) == before
         assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(hosts["large"]))
+
+
+def test_retention_keeps_what_is_not_committed() -> None:
+    with Stage(log_retention_check_interval_ms="1000") as stage:
+        stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
+        host = stage.host("t")
+        update(stage, 40)
+        assert host.leader is not None
+        host.leader.high_watermark = 10  # as if the followers had no more
+        stage.world.run(stage.world.now + 60)
+
+        assert 0 < host.log.start_offset <= 10
 
 
 def test_who_reads_where_retention_was_is_told() -> None:

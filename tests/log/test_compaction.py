@@ -323,6 +323,16 @@ def test_offsets_and_times_are_found_in_what_is_left(files: MemoryFiles) -> None
     assert log.max_timestamp_offset(30)[1] == 29  # type: ignore[index]
 
 
+def test_no_segment_goes_during_a_round(files: MemoryFiles) -> None:
+    log = compacted(files, cleanup_policy="compact,delete", segment_bytes=200, retention_ms=1)
+    append(log, *(pairs_batch((b"%d" % at, b"x" * 30)) for at in range(10)))
+    log.cleaning = True
+    assert log.delete_oldest(NOW + DAY, 10) == 0
+    log.cleaning = False
+
+    assert log.delete_oldest(NOW + DAY, 10) == 5
+
+
 def test_truncation_into_what_was_compacted(files: MemoryFiles) -> None:
     log = compacted(files, segment_bytes=400)
     for at in range(20):
@@ -357,3 +367,20 @@ def test_batches_of_any_size_in_pieces_of_any_size(files: MemoryFiles, read_byte
     clean(files, log, read_bytes=read_bytes)
 
     assert [offset for offset, *_ in contents(log)] == [0, 2, 4, 6, 8, 10, 11]
+
+
+def test_offsets_that_are_not_the_batchs_make_it_unreadable(files: MemoryFiles) -> None:
+    """Else they would point into the batches of others."""
+    log = compacted(files, cleanup_policy="delete")
+    bad = bytearray(pairs_batch((A, b"1"), (B, b"1")))
+    assert bad[61 + 3] == 0
+    bad[61 + 3] = 6  # the first record's offset delta: 3 of 2
+    sealed(bad)
+    append(log, memoryview(bad), *(pairs_batch((C, b"%d" % at)) for at in range(4)))
+    seal(log)
+
+    ended = clean(files, log)
+
+    assert ended is not None
+    assert ended.unreadable == 1
+    assert offsets(log) == [(0, 1), (5, 5)]

@@ -1,5 +1,6 @@
 """The node's log directories: whose they are, what lies in them, checkpoints, and a restart after a clean and an unclean end."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -245,6 +246,25 @@ def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
     files = files.power_loss(Random(1))
     log = manager(files).get_or_create("t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400))
     assert log.cleaned_offset == 12
+
+
+def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, batch(3))
+    pending: list[Callable[[], None]] = []
+    files.flush = lambda wanted, done: pending.append(lambda: MemoryFiles.flush(files, wanted, done))  # type: ignore[assignment, method-assign]
+    logs.write_checkpoints({})
+    seen = []
+    while pending:
+        seen.append((log.recovery_point, log.settled_point))
+        pending.pop(0)()
+
+    assert seen == [(0, 0), (3, 0), (3, 0)], "records, the new file, its name"
+    assert log.settled_point == 3
+    log.truncate_to(0)
+    assert log.settled_point == 0
 
 
 def test_what_is_cut_is_not_clean_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
