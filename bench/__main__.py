@@ -6,15 +6,15 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import faults
+from bench import faults, scale
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -87,9 +87,7 @@ class Bench:
         yield "| an idle node of three | MiB | % of a core |"
         yield "|---|---|---|"
         for make in self._three():
-            with make as system:
-                system.start()
-                system.wait_ready()
+            with self._started(make) as system:
                 figure = faults.idle(system)
             yield f"| {system.name} | {figure['mib']:.0f} | {figure['cpu_percent']:.2f} |"
 
@@ -99,13 +97,43 @@ class Bench:
     def stop(self) -> Iterator[str]:
         yield from self._failover("SIGSTOP of a leader", signal.SIGSTOP)
 
+    def leave(self) -> Iterator[str]:
+        yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"
+        yield "|---|---|---|---|"
+        for make in self._three():
+            with self._started(make) as system:
+                figure = scale.graceful_stop(system, self.rounds)
+            yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']} |"
+
+    def many(self) -> Iterator[str]:
+        yield (
+            "| RF 3 | topics one by one, a second | p50 ms | 2,000 partitions: a record in the last after s | CPU-s of it "
+            "| 5,000 partitions: ready after restart, s | idle node: % of a core | MiB |"
+        )
+        yield "|---|---|---|---|---|---|---|---|"
+        for make in self._three():
+            with self._started(make) as system:
+                small = scale.topics_one_by_one(system, 200)
+                large = scale.large_topic(system, 2000)
+            with self._started(type(make)(3)) as system:
+                again = scale.restart_with(system, 5000)
+            yield (
+                f"| {system.name} | {small['per_s']:.0f} | {small['p50_ms']:.1f} | {large['seconds']:.2f} | {large['cpu_s']:.1f} "
+                f"| {again['seconds']:.2f} | {again['cpu_percent']:.2f} | {again['mib']:.0f} |"
+            )
+
+    @contextmanager
+    def _started(self, make: System) -> Iterator[System]:
+        with make as system:
+            system.start()
+            system.wait_ready()
+            yield system
+
     def _failover(self, title: str, number: int) -> Iterator[str]:
         yield f"| {title} to the next acknowledgement | median s | worst s | rounds | of them the controller |"
         yield "|---|---|---|---|---|"
         for make in self._three():
-            with make as system:
-                system.start()
-                system.wait_ready()
+            with self._started(make) as system:
                 figure = faults.failover(system, self.rounds, number)
             yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']} | {figure['controllers']} |"
 

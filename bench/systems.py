@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,8 +64,8 @@ class System(ABC):
     def pid(self, node_id: int) -> int: ...
 
     @abstractmethod
-    def kill(self, node_id: int) -> None:
-        """SIGKILL; returns when it is gone."""
+    def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
+        """Send the signal; returns when the process is gone."""
 
     @property
     def pids(self) -> list[int]:
@@ -137,8 +138,8 @@ class Raftka(System):
     def pid(self, node_id: int) -> int:
         return self.processes.nodes[node_id].pid
 
-    def kill(self, node_id: int) -> None:
-        self.processes.kill(node_id)
+    def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
+        self.processes.kill(node_id, number)
 
     def stop(self) -> None:
         self.processes.close()
@@ -176,9 +177,9 @@ class Kafka(System):
     def pid(self, node_id: int) -> int:
         return self.running[node_id].pid
 
-    def kill(self, node_id: int) -> None:
+    def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
         process = self.running.pop(node_id)
-        process.kill()
+        process.send_signal(number)
         process.wait()
 
     def stop(self) -> None:
@@ -230,9 +231,9 @@ class Floor(System):
         assert self.process is not None
         return self.process.pid
 
-    def kill(self, node_id: int) -> None:
+    def kill(self, node_id: int, number: int = signal.SIGKILL) -> None:
         if self.process is not None:
-            self.process.kill()
+            self.process.send_signal(number)
             self.process.communicate()
 
     def stop(self) -> None:

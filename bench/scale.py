@@ -1,0 +1,125 @@
+"""Rows about many: topics made one by one, a topic of thousands of partitions, a restart with thousands; and a leader that leaves in good order."""
+
+import signal
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import Event, Thread
+
+from bench import faults
+from bench.load import BenchFailed
+from bench.probe import produce, until_acknowledged
+from bench.systems import PATIENCE_SECONDS, System, cpu_seconds
+from raftka.cluster.ask import ask, call
+from raftka.wire.errors import Code
+from raftka.wire.messages.topics import CREATE_TOPICS
+
+Figure = dict[str, float]
+TOPICS_OF_RESTART = 10
+LEAVING = "leaving"
+
+
+def topics_one_by_one(system: System, count: int) -> Figure:
+    """Each waits for the answer to the one before it. Topics a second, and ms of the median one."""
+    taken = []
+    for number in range(count):
+        began = time.monotonic()
+        _create(system, f"one-{number}", 1)
+        taken.append(time.monotonic() - began)
+    return {"per_s": count / sum(taken), "p50_ms": 1000 * statistics.median(taken)}
+
+
+def large_topic(system: System, partitions: int) -> Figure:
+    """From the request to an acknowledged record in the last partition, and what all nodes spent on it."""
+    cpu = sum(map(cpu_seconds, system.pids))
+    began = time.monotonic()
+    _create(system, "large", partitions)
+    until_acknowledged(system.addresses, "large", partitions - 1)
+    return {"seconds": time.monotonic() - began, "cpu_s": sum(map(cpu_seconds, system.pids)) - cpu}
+
+
+def restart_with(system: System, partitions: int) -> Figure:
+    """All nodes end in good order and start again: until every partition has a leader that each broker knows; then an idle node."""
+    for number in range(TOPICS_OF_RESTART):
+        _create(system, f"many-{number}", partitions // TOPICS_OF_RESTART)
+    _wait_for_leaders(system, partitions)
+    nodes = range(1, system.size + 1)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(system.kill, nodes, [signal.SIGTERM] * system.size))
+    began = time.monotonic()
+    for node_id in nodes:
+        system.restart(node_id)
+    _wait_for_leaders(system, partitions)
+    return {"seconds": time.monotonic() - began} | faults.idle(system)
+
+
+def graceful_stop(system: System, rounds: int) -> Figure:
+    """A leader ends by SIGTERM while records are acknowledged one after another: the longest time between two of them."""
+    system.create_topic(LEAVING, faults.PARTITIONS)
+    gaps = []
+    for _ in range(rounds):
+        until_acknowledged(system.addresses, LEAVING)
+        leader = ask(system.addresses[0], [LEAVING]).of(LEAVING)[0].leader
+        gaps.append(_longest_gap(system, leader))
+        system.restart(leader)
+        system.wait_for_topic(LEAVING, faults.PARTITIONS)
+    return {"median_s": statistics.median(gaps), "worst_s": max(gaps), "rounds": rounds}
+
+
+def _longest_gap(system: System, leader: int) -> float:
+    times = [time.monotonic()]
+    over = Event()
+    thread = Thread(target=_produce, args=(system, leader, times, over))
+    thread.start()
+    try:
+        while len(times) < 100 and thread.is_alive():
+            time.sleep(0.01)
+        system.kill(leader, signal.SIGTERM)
+        after = len(times) + 100
+        while len(times) < after and thread.is_alive():
+            time.sleep(0.01)
+    finally:
+        over.set()
+        thread.join()
+    return max(later - earlier for earlier, later in pairwise(times))
+
+
+def _produce(system: System, leaving: int, times: list[float], over: Event) -> None:
+    """To partition 0, to whoever leads it; asks those who stay when that is not so any more."""
+    stay = system.others(leaving)
+    address = ask(stay[0], [LEAVING]).leader_address(LEAVING, 0)
+    while not over.is_set():
+        try:
+            if produce(address, LEAVING, [0]) == Code.NONE:
+                times.append(time.monotonic())
+                continue
+        except OSError:
+            pass
+        until_acknowledged(stay, LEAVING)
+        times.append(time.monotonic())
+        address = ask(stay[0], [LEAVING]).leader_address(LEAVING, 0)
+
+
+def _create(system: System, topic: str, partitions: int) -> None:
+    new = CREATE_TOPICS.request.topics(name=topic, num_partitions=partitions, replication_factor=system.size)
+    reply = call(system.addresses[0], CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=30_000), timeout=60)
+    if reply.topics[0].error_code:
+        raise BenchFailed(f"{system.name}: cannot create {topic}: {reply.topics[0].error_message}")
+
+
+def _wait_for_leaders(system: System, partitions: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for address in system.addresses:
+        while not _all_led(address, system.size, partitions):
+            if time.monotonic() > deadline:
+                raise BenchFailed(f"{system.name}: not all of {partitions} partitions have a leader")
+            time.sleep(0.05)
+
+
+def _all_led(address: tuple[str, int], brokers: int, partitions: int) -> bool:
+    try:
+        view = ask(address)
+    except OSError:
+        return False
+    return len(view.brokers) == brokers and sum(p.leader in view.brokers for p in view.partitions) >= partitions
