@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
+from raftka.broker.isr_requests import IsrRequests
 from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.manager import LogManager
-from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
@@ -39,6 +39,7 @@ class ReplicaManager:
         self.keeper = LogKeeper(self)
         self.throttles = ReplicationThrottles(node)
         self.isr_changes = IsrChanges(node)
+        self._isr_requests = IsrRequests(node, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self._touched: list[PartitionHost] = []
         self._watched: dict[PartitionHost, float] = {}
@@ -185,28 +186,17 @@ class ReplicaManager:
     # ISR
 
     def alter_isr(self, host: PartitionHost, effect: AlterIsr) -> None:
-        change = Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr)
-        command = AlterPartition(self.me, self.node.link.broker_epoch, (change,))
-        self.node.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
-        self.node.link.call(command, lambda error, reply: self._altered(host, effect, error, reply))
+        self._isr_requests.ask(host, effect)
 
-    def _altered(self, host: PartitionHost, effect: AlterIsr, error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
+    def _altered(self, host: PartitionHost, effect: AlterIsr, answer: Altered | Code) -> None:
         leader = host.leader
         if leader is None or self.hosts.get((host.topic, host.index)) is not host:
             return
         before = leader.isr
-        answer: Altered | Code
-        if error is not None or not reply:
-            answer = error.code if error is not None else Code.UNKNOWN_SERVER_ERROR
-        elif reply[0].error:
-            answer = Code(reply[0].error)
-        else:
-            answer = Altered(reply[0].isr, reply[0].partition_epoch)
         if not isinstance(answer, Altered):
             self.node.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
         self.isr_changes.note(host.name, before, leader.isr)
-        self.isr_changes.tell()
         host.wake_all()
         self._shrink_later(leader.deadline())
 

@@ -32,8 +32,7 @@ def start(file: str) -> int:
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
-        pid_file.write()
-        trio.run(_serve, settings)
+        trio.run(_serve, settings, pid_file)
     except* (OSError, ValueError, NodeFailed) as group:
         failure = _first(group)
     finally:
@@ -41,8 +40,9 @@ def start(file: str) -> int:
     return _complain(f"node {settings.node_id}: {failure}", FAILED) if failure else 0
 
 
-async def _serve(settings: NodeSettings) -> None:
+async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings)
             node.start()

@@ -308,8 +308,10 @@ class Log(Storage):
 
     # checkpoints and the end
 
-    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[], int]]:
-        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, for the point.
+    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[], list[str]]]:
+        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then.
+
+        That gives directories to be flushed before the new `recovery_point` is written down.
 
         The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
         OSError, and then the log has failed.
@@ -319,31 +321,41 @@ class Log(Storage):
             self.active.write_index()
             if self.producers.changed or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
                 self._take_snapshot()
-            self._write_epochs()
+            epochs = self._write_epochs()
         behind, self._behind = self._behind, []
-        files: list[File | str] = [*behind, *(self.active.index_files or ())]
+        files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
         if not self._sync:
             files += [*self._flushes.dirty, *self._take_names()]
             self._flushes.dirty = []
         offset, truncations = self.written_offset, self._truncations
 
-        def settle() -> int:
-            for file in behind:
+        def settle() -> list[str]:
+            for file in (*behind, *epochs):
                 file.close()
-            if self._truncations == truncations:
-                self.recovery_point = max(self.recovery_point, min(offset, self.flushed_offset))
-                self._snapshots.tidy(self.segments)
-            return self.recovery_point
+            if self._truncations != truncations:
+                self.epochs.dirty |= bool(epochs)
+                return []
+            with self._failing():
+                for file in epochs:
+                    self._files.rename(file.path, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}")
+            self.recovery_point = max(self.recovery_point, min(offset, self.flushed_offset))
+            self._snapshots.tidy(self.segments)
+            return [self.directory] if epochs else []
 
         return files, settle
 
     def _take_snapshot(self) -> None:
         self._behind.append(self._snapshots.take(self.end_offset, self.producers))
 
-    def _write_epochs(self) -> None:
-        if self.epochs.dirty:
-            self._files.replace(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}", encode_epochs(self.epochs.entries()))
-            self.epochs.dirty = False
+    def _write_epochs(self) -> list[File]:
+        """Under a temporary name, if they are not what the file says."""
+        if not self.epochs.dirty:
+            return []
+        file = self._files.open(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}.tmp", create=True)
+        file.truncate(0)
+        file.append([encode_epochs(self.epochs.entries())])
+        self.epochs.dirty = False
+        return [file]
 
     def close(self, clean: bool) -> None:
         """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
@@ -362,9 +374,9 @@ class Log(Storage):
                         self._files.sync_directory(file)
                     else:
                         file.sync()
+                self._flushes.restarted(self.end_offset)
+                settle()
                 self._sync_names()
-            self._flushes.restarted(self.end_offset)
-            settle()
         self._swap = None
         for file in self._retired:
             self._files.discard(file)

@@ -165,7 +165,7 @@ class LogManager:
             done(None)  # the next one tells it
             return
         files: list[File | str] = []
-        settles: list[tuple[Key, Log, Callable[[], int]]] = []
+        settles: list[tuple[Key, Log, Callable[[], list[str]]]] = []
         for key, log in self.logs.items():
             if not log.failed and (log.recovery_point < log.flushed_offset or log.epochs.dirty or log.producers.changed):
                 try:
@@ -177,18 +177,16 @@ class LogManager:
 
         def flushed(error: OSError | None) -> None:
             self._checkpointing = False
-            for key, log, settle in settles if error is None else ():
-                if self.logs.get(key) is log:
-                    settle()
+            names = [name for key, log, settle in settles if error is None and self.logs.get(key) is log for name in _settled(settle)]
             if error is None:
-                self._write_aside(high_watermarks, done)
+                self._write_aside(high_watermarks, names, done)
             else:
                 done(error)
 
         self._checkpointing = True
         self._flush(files, flushed)
 
-    def _write_aside(self, high_watermarks: Mapping[Key, int], done: Done) -> None:
+    def _write_aside(self, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
         opened: list[File] = []
         try:
             for home in self.directories:
@@ -214,7 +212,7 @@ class LogManager:
             done(error)
 
         self._checkpointing = True
-        self._flush(opened, flushed)
+        self._flush([*opened, *names], flushed)
 
     def _flush(self, files: Sequence[File | str], done: Done) -> None:
         if files:
@@ -264,3 +262,10 @@ class LogManager:
     def _sound(self, key: Key) -> bool:
         log = self.logs.get(key)
         return self._homes[key].was_clean if log is None else not log.failed
+
+
+def _settled(settle: Callable[[], list[str]]) -> list[str]:
+    try:
+        return settle()
+    except OSError:
+        return []  # the log has failed, and says so to whoever writes next

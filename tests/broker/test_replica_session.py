@@ -207,7 +207,7 @@ def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(monkeypatch: p
             if len(asked) > 1:
                 ask(self, host, effect)
             else:
-                self._altered(host, effect, KafkaError(Code.INELIGIBLE_REPLICA), None)
+                self._altered(host, effect, Code.INELIGIBLE_REPLICA)
 
         monkeypatch.setattr(ReplicaManager, "alter_isr", refuse_once)
         stage.world.resume(f"n{away}")
@@ -248,7 +248,7 @@ def test_a_follower_that_went_away_while_nothing_happened_has_had_its_time() -> 
 
         assert answer.error_code == 0
         assert stage.world.now < begin + 0.5
-        assert away not in stage.host("t", node_id=leader).image.isr
+        stage.wait(lambda: away not in stage.host("t", node_id=leader).image.isr)
 
 
 def test_a_leader_notices_that_nobody_follows_any_more() -> None:

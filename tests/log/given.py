@@ -63,7 +63,8 @@ def flush(log: Log) -> None:
 def checkpoint(log: Log) -> int:
     files, settle = log.begin_checkpoint()
     sync(log, files)
-    return settle()
+    sync(log, settle())
+    return log.recovery_point
 
 
 def content(spans: list[FileSpan]) -> bytes:

@@ -58,7 +58,11 @@ class Life:
             if self.random.random() < 0.05:
                 return self.power_loss()
             self.files.flush([file])
-        self.point = settle()
+        names = settle()
+        if self.random.random() < 0.05:
+            return self.power_loss()
+        self.files.flush(names)
+        self.point = self.log.recovery_point
         return None
 
     def truncate(self) -> None:
