@@ -18,6 +18,7 @@ from raftka.wire.messages.topics import CREATE_TOPICS
 Figure = dict[str, float]
 TOPICS_OF_RESTART = 10
 LEAVING = "leaving"
+CHECKPOINTS_SECONDS = 15.0  # until what a start has changed is written down
 
 
 def topics_one_by_one(system: System, count: int) -> Figure:
@@ -51,7 +52,9 @@ def restart_with(system: System, partitions: int) -> Figure:
     for node_id in nodes:
         system.restart(node_id)
     _wait_for_leaders(system, partitions)
-    return {"seconds": time.monotonic() - began} | faults.idle(system)
+    ready = time.monotonic() - began
+    time.sleep(CHECKPOINTS_SECONDS)
+    return {"seconds": ready} | faults.idle(system)
 
 
 def graceful_stop(system: System, rounds: int) -> Figure:
@@ -111,10 +114,12 @@ def _create(system: System, topic: str, partitions: int) -> None:
 def _wait_for_leaders(system: System, partitions: int) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     for address in system.addresses:
+        asked = time.monotonic()
         while not _all_led(address, system.size, partitions):
             if time.monotonic() > deadline:
                 raise BenchFailed(f"{system.name}: not all of {partitions} partitions have a leader")
-            time.sleep(0.05)
+            time.sleep(min(0.2, 4 * (time.monotonic() - asked)))  # the answer is large: asking must not be what keeps them busy
+            asked = time.monotonic()
 
 
 def _all_led(address: tuple[str, int], brokers: int, partitions: int) -> bool:
