@@ -8,6 +8,7 @@ from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
 from raftka.broker.log_keeper import LogKeeper
+from raftka.broker.openings import Openings
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
@@ -47,6 +48,7 @@ class ReplicaManager:
         self._checkpoint_due = False
         self._shrinking = False
         self._looking: dict[Waiting, None] = {}
+        self._openings = Openings(self.clock, self._open_more)
         self._to_flush: list[tuple[list[File | str], Flushed]] = []
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -232,31 +234,42 @@ class ReplicaManager:
         for topic_id in delta.topics_deleted:
             self._delete_topic(topic_id)
         if delta.reloaded:
-            for host in [host for host in self.hosts.values() if host.topic_id not in image.topics]:
-                self._remove(host)
+            self._remove([host for host in self.hosts.values() if host.topic_id not in image.topics])
             self._remove_strays(image)
             changed = [(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))]
         else:
             changed = delta.partitions_changed
         for topic_id, index in changed:
-            self._on_partition(image, image.topics[topic_id], index)
+            self._on_partition(image.topics[topic_id], index)
         if live_changed:
             self._on_brokers(image)
         self._on_configs(image, delta)
         self.isr_changes.tell()
         self.fetchers.pump()
 
-    def _on_partition(self, image: MetadataImage, topic: TopicImage, index: int) -> None:
+    def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
+        topics = self.node.image.topics
+        for topic_id, index in keys:
+            if topic_id in topics:
+                self._on_partition(topics[topic_id], index)
+        self.isr_changes.tell()
+        self.fetchers.pump()
+
+    def _on_partition(self, topic: TopicImage, index: int) -> None:
         partition = topic.partitions[index]
         host = self.hosts.get((topic.name, index))
         if host is not None and host.topic_id != topic.topic_id:
-            self._remove(host)
+            self._remove([host])
             host = None
         if self.me not in partition.replicas:
             if host is not None:
-                self._remove(host)
+                self._remove([host])
+            elif self._openings.gone(topic.topic_id, index):
+                self._remove_strays(self.node.image)
             return
         if host is None:
+            if not self._openings.may_open((topic.topic_id, index)):
+                return
             try:
                 host = self._open(topic, index)
             except OSError as error:
@@ -278,7 +291,7 @@ class ReplicaManager:
                 self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
             else:
                 self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
-                self.logs.remove(name, index)
+                self.logs.remove([(name, index)])
 
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
@@ -364,18 +377,20 @@ class ReplicaManager:
                     host.apply(host.leader.on_image(host.image, self.live, now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes) -> None:
-        for host in [host for host in self.hosts.values() if host.topic_id == topic_id]:
-            self._remove(host)
+        self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])
+        if self._openings.gone(topic_id):
+            self._remove_strays(self.node.image)
 
-    def _remove(self, host: PartitionHost) -> None:
-        self.fetchers.remove(host)
-        self.hosts.pop((host.topic, host.index), None)
-        self.by_id.pop((host.topic_id, host.index), None)
-        host.stop_leading()
-        self.node.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
-        self._watched.pop(host, None)
-        host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        self.logs.remove(host.topic, host.index)
+    def _remove(self, hosts: list[PartitionHost]) -> None:
+        for host in hosts:
+            self.fetchers.remove(host)
+            self.hosts.pop((host.topic, host.index), None)
+            self.by_id.pop((host.topic_id, host.index), None)
+            host.stop_leading()
+            self.node.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
+            self._watched.pop(host, None)
+            host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        self.logs.remove([(host.topic, host.index) for host in hosts])
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""

@@ -4,7 +4,7 @@ Partitions lie in `topic-partition`, with the topic's id in partition.metadata; 
 under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 from raftka.log.checkpoints import (
@@ -81,7 +81,7 @@ class LogManager:
         key = (topic, partition)
         self._now_ms = self._now_ms if now_ms is None else now_ms
         if key in self._homes and self._topic_id(key) != topic_id:
-            self.remove(topic, partition)
+            self.remove([key])
         if key in self.logs:
             return self.logs[key]
         clean = key in self._homes and self._homes[key].was_clean
@@ -139,18 +139,22 @@ class LogManager:
             return self.directories[0]
         return min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
 
-    def remove(self, topic: str, partition: int) -> None:
-        """The name goes at once and durably, the files in the background. Raises OSError."""
-        key = (topic, partition)
-        home = self._homes.pop(key)
-        topic_id = self.topic_ids.pop(key, bytes(16))
-        log = self.logs.pop(key, None)
-        if log is not None:
-            log.close(clean=False)
-        doomed = f"{home.place(key)}.{topic_id.hex()}{DELETED}"
-        self._files.rename(home.place(key), doomed)
-        self._files.sync_directory(home.path)
-        self._files.remove(doomed)
+    def remove(self, keys: Iterable[Key]) -> None:
+        """The names go at once and durably, the files in the background. Raises OSError."""
+        doomed: dict[str, LogDirectory] = {}
+        for key in keys:
+            home = self._homes.pop(key)
+            topic_id = self.topic_ids.pop(key, bytes(16))
+            log = self.logs.pop(key, None)
+            if log is not None:
+                log.close(clean=False)
+            path = f"{home.place(key)}.{topic_id.hex()}{DELETED}"
+            self._files.rename(home.place(key), path)
+            doomed[path] = home
+        for home in dict.fromkeys(doomed.values()):
+            self._files.sync_directory(home.path)
+        for path in doomed:
+            self._files.remove(path)
 
     # checkpoints
 

@@ -91,7 +91,7 @@ def test_a_partition_is_made_found_and_removed() -> None:
     again = restarted(files, logs)
     assert again.get("a-b", 3) is None, "opened when it is asked for"
     assert again.get_or_create("a-b", 3, ID, CONFIG).end_offset == 2
-    again.remove("a-b", 3)
+    again.remove([("a-b", 3)])
     assert not files.exists("data/a-b-3")
     assert not [name for name in files.names if "a-b" in name]
     assert again.get("a-b", 3) is None

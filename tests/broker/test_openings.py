@@ -1,0 +1,75 @@
+"""Thousands of partitions at once: their logs are opened some a turn, and whatever becomes of them meanwhile, nothing is left over."""
+
+from itertools import pairwise
+
+import pytest
+
+from raftka.broker.node import Node
+from raftka.broker.openings import OPENED_IN_A_TURN
+from raftka.metadata.records import TopicDeleted
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import CREATE_TOPICS
+from tests.broker.requests import batch, produce, produced
+from tests.broker.stage import Stage
+
+MANY = 4 * OPENED_IN_A_TURN + 1
+
+
+def opened(stage: Stage) -> int:
+    return len(stage.nodes[1].replicas.hosts)
+
+
+def directories(stage: Stage) -> list[str]:
+    return [name for name in stage.nodes[1].runtime.files.list("/data") if name.startswith("many-")]
+
+
+def begun(stage: Stage) -> None:
+    """The image has all partitions, the broker not yet."""
+    topic = CREATE_TOPICS.request.topics(name="many", num_partitions=MANY, replication_factor=1)
+    stage.wire().request(CREATE_TOPICS, CREATE_TOPICS.request(topics=[topic]))
+    assert stage.world.run(lambda: opened(stage) > 0, at_most_s=5.0)
+    assert opened(stage) == OPENED_IN_A_TURN
+
+
+def deleted_now(node: Node) -> None:
+    """As the next entry of the metadata log, which takes no time here."""
+    topic = node.image.topic_named("many")
+    assert topic is not None
+    node.image, delta = node.image.apply(node.image.offset + 1, [TopicDeleted(topic.topic_id)])
+    node.replicas.on_image(node.image, delta)
+
+
+def test_no_turn_opens_more_than_some() -> None:
+    with Stage() as stage:
+        begun(stage)
+        counts = [opened(stage)]
+        stage.world.run(lambda: counts.append(opened(stage)) or counts[-1] == MANY, at_most_s=5.0)  # type: ignore[func-returns-value]
+        assert counts[-1] == MANY
+        assert max(later - earlier for earlier, later in pairwise(counts)) <= OPENED_IN_A_TURN
+
+
+def test_a_partition_whose_turn_has_not_come_is_as_one_that_is_led_elsewhere() -> None:
+    with Stage() as stage:
+        begun(stage)
+        with pytest.raises(KafkaError) as refused:
+            stage.nodes[1].replicas.find("many", MANY - 1)
+        assert refused.value.code == Code.NOT_LEADER_OR_FOLLOWER
+        stage.wait(lambda: opened(stage) == MANY)
+        assert produced(stage.wire().ask(PRODUCE, produce("many", batch(b"1"), partition=MANY - 1))).error_code == Code.NONE
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_is_deleted_before_it_was_opened_leaves_nothing(again: bool) -> None:
+    """`again`: what waits is on disk already, as after a start."""
+    with Stage() as stage:
+        begun(stage)
+        if again:
+            stage.wait(lambda: opened(stage) == MANY)
+            stage.kill(1)
+            stage.start(1)
+            assert stage.world.run(lambda: 0 < opened(stage) < MANY, at_most_s=10.0)
+        deleted_now(stage.nodes[1])
+        stage.world.run(stage.world.now + 1.0)
+        assert opened(stage) == 0
+        assert [name for name in directories(stage) if not name.endswith("-delete")] == []
