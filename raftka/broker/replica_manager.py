@@ -48,7 +48,7 @@ class ReplicaManager:
         self._checkpoint_due = False
         self._shrinking = False
         self._looking: dict[Waiting, None] = {}
-        self._openings = Openings(self.clock, self._open_more)
+        self._openings = Openings(self.clock, self._make_ahead, self._open_more)
         self._to_flush: list[tuple[list[File | str], Flushed]] = []
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -247,11 +247,17 @@ class ReplicaManager:
         self.isr_changes.tell()
         self.fetchers.pump()
 
+    def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
+        topics = self.node.image.topics
+        work = self.logs.make_ahead([((topics[topic_id].name, index), topic_id) for topic_id, index in keys if topic_id in topics])
+        self.node.runtime.offload.run(work, lambda _: done())
+
     def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
         topics = self.node.image.topics
         for topic_id, index in keys:
             if topic_id in topics:
                 self._on_partition(topics[topic_id], index)
+        self.logs.forget_made()
         self.isr_changes.tell()
         self.fetchers.pump()
 

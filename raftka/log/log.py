@@ -318,7 +318,8 @@ class Log(Storage):
         """
         self.write_staged()
         with self._failing():
-            self.active.write_index()
+            if self.active.entries_behind:
+                self.active.write_index()
             if self.producers.changed or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
                 self._take_snapshot()
             epochs = self._write_epochs()
@@ -385,9 +386,15 @@ class Log(Storage):
         self.active.close_index()
 
     @property
+    def checkpoint_due(self) -> bool:
+        """More is on disk than is known to be. (What an empty log is not told again it does not miss.)"""
+        if self.failed is not None or self.end_offset == 0:
+            return False
+        return self.recovery_point < self.flushed_offset or self.epochs.dirty or self.producers.changed
+
+    @property
     def _changed(self) -> bool:
-        """Something is not on disk, or not known to be."""
-        return self.recovery_point < self.end_offset or self.epochs.dirty or self.producers.changed or bool(self._names or self._flushes.dirty)
+        return self.recovery_point < self.end_offset or self.checkpoint_due or bool(self.end_offset and (self._names or self._flushes.dirty))
 
     def remove(self) -> None:
         """The directory and all in it."""

@@ -23,7 +23,10 @@ from raftka.log.checkpoints import (
 from raftka.log.config import LogConfig
 from raftka.log.directory import DELETED, Key, LogDirectory
 from raftka.log.log import Log
+from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
+
+CHECKPOINTED_AT_ONCE = 25  # logs: some 10 ms
 
 Done = Callable[[OSError | None], None]
 
@@ -42,6 +45,7 @@ class LogManager:
         self._homes = {key: home for home in directories for key in home.partitions()}
         self._checkpointing = False
         self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
+        self._made: dict[tuple[Key, bytes], LogDirectory] = {}  # by `make_ahead`, and not asked for yet
 
     @classmethod
     def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
@@ -122,17 +126,40 @@ class LogManager:
         found = [(key, self._topic_id(key)) for key in self._homes if key not in self.logs]
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
+    def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:
+        """Work for off the loop: the directories of those that are new (with their topics' ids), for `get_or_create` to find them made."""
+        new = [(key, topic_id, self._emptiest()) for key, topic_id in wanted if key not in self._homes]
+
+        def work() -> None:
+            for key, topic_id, home in new:
+                self._make_directory(home.place(key), topic_id)
+                self._made[key, topic_id] = home
+
+        return work
+
+    def forget_made(self) -> None:
+        """Those that nobody came for: they were deleted meanwhile."""
+        made, self._made = self._made, {}
+        for (key, _), home in made.items():
+            if key not in self._homes:
+                self._files.remove(home.place(key))
+
     def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
-        home = self._emptiest()
-        path = home.place(key)
+        home = self._made.pop((key, topic_id), None)
+        if home is None:
+            home = self._emptiest()
+            self._make_directory(home.place(key), topic_id)
+        home.forget(key)
+        return home
+
+    def _make_directory(self, path: str, topic_id: bytes) -> None:
         if self._files.exists(path):
             self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
-        home.forget(key)
         self._files.make_directory(path, durable=False)
+        self._files.open(segment_path(path, 0, ".log"), create=True).close()
         metadata = self._files.open(f"{path}/{PARTITION_METADATA}", create=True)
         metadata.append([encode_partition_metadata(topic_id)])
         metadata.close()
-        return home
 
     def _emptiest(self) -> LogDirectory:
         if len(self.directories) == 1:
@@ -168,10 +195,17 @@ class LogManager:
         if self._checkpointing:
             done(None)  # the next one tells it
             return
+        self._checkpointing = True
+        self._checkpoint([key for key, log in self.logs.items() if log.checkpoint_due], [], high_watermarks, done)
+
+    def _checkpoint(self, due: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
+        """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
+        some, rest = due[:CHECKPOINTED_AT_ONCE], due[CHECKPOINTED_AT_ONCE:]
         files: list[File | str] = []
         settles: list[tuple[Key, Log, Callable[[], list[str]]]] = []
-        for key, log in self.logs.items():
-            if not log.failed and (log.recovery_point < log.flushed_offset or log.epochs.dirty or log.producers.changed):
+        for key in some:
+            log = self.logs.get(key)
+            if log is not None and not log.failed:
                 try:
                     behind, settle = log.begin_checkpoint()
                 except OSError:
@@ -180,14 +214,15 @@ class LogManager:
                 settles.append((key, log, settle))
 
         def flushed(error: OSError | None) -> None:
-            self._checkpointing = False
-            names = [name for key, log, settle in settles if error is None and self.logs.get(key) is log for name in _settled(settle)]
-            if error is None:
-                self._write_aside(high_watermarks, names, done)
-            else:
+            settled = [name for key, log, settle in settles if error is None and self.logs.get(key) is log for name in _settled(settle)]
+            if error is not None:
+                self._checkpointing = False
                 done(error)
+            elif rest:
+                self._checkpoint(rest, names + settled, high_watermarks, done)
+            else:
+                self._write_aside(high_watermarks, names + settled, done)
 
-        self._checkpointing = True
         self._flush(files, flushed)
 
     def _write_aside(self, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
@@ -196,6 +231,7 @@ class LogManager:
             for home in self.directories:
                 opened += home.write_aside(self._offsets_of(home, high_watermarks))
         except OSError:
+            self._checkpointing = False
             done(None)  # a full disk: what is written down stays as it is
             return
 
@@ -215,7 +251,6 @@ class LogManager:
                 log.settled_point = min(log.recovery_point, self._homes[key].offsets[RECOVERY_POINTS].get(key, 0))
             done(error)
 
-        self._checkpointing = True
         self._flush([*opened, *names], flushed)
 
     def _flush(self, files: Sequence[File | str], done: Done) -> None:
