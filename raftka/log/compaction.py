@@ -12,11 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.compact_batch import NOTHING, PLACE_BITS, Kept, Key, emptied, kept_at, kept_of, keys_of, rebuilt, whole
+from raftka.log.compact_batch import NOTHING, PLACE_BITS, Kept, emptied, kept_at, kept_of, keys_of, rebuilt, whole
 from raftka.log.compact_files import Batches, Output
 from raftka.log.compact_job import CLEANED, Cleaned, Ended, Job
 from raftka.log.compact_transactions import Aborted, Transactions
 from raftka.log.index import OFFSET_ENTRY, TIME_ENTRY
+from raftka.log.rows import Key
 from raftka.log.scan import Header
 from raftka.log.segment import Segment, segment_path
 from raftka.runtime.door import File, Files

@@ -6,6 +6,7 @@ The log's own append checks all of this at once and comes here only when somethi
 from collections.abc import Iterator
 
 from raftka.log.config import FOREVER, LogConfig
+from raftka.log.rows import all_rows, body_of
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.records import (
     ATTRIBUTES_POSITION,
@@ -73,9 +74,10 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str) ->
     _check_header(batch)
     _, _, _, _, _, attributes, _, base_timestamp, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
     keys_in = partition if config.compacted else None
+    thorough = config.validation == "records"
     if config.message_timestamp_type == "LogAppendTime":
-        if keys_in is not None or config.validation == "records":
-            check_records(batch, now_ms, FOREVER, FOREVER, keys_in)
+        if keys_in is not None or thorough:
+            check_records(batch, now_ms, FOREVER, FOREVER, keys_in, thorough)
         restamp(batch, attributes | LOG_APPEND_TIME, now_ms)
         timestamp = now_ms
     else:
@@ -84,14 +86,14 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str) ->
         if attributes & LOG_APPEND_TIME:
             attributes &= ~LOG_APPEND_TIME
             restamp(batch, attributes, timestamp)
-        if suspect or keys_in is not None or config.validation == "records":
-            largest = check_records(batch, now_ms, before_ms, after_ms, keys_in)
+        if suspect or keys_in is not None or thorough:
+            largest = check_records(batch, now_ms, before_ms, after_ms, keys_in, thorough)
             if largest != timestamp:
                 restamp(batch, attributes, largest)
                 timestamp = largest
     codec = CODEC_OF_TOPIC.get(config.compression_type)
     if codec is not None and codec != attributes & COMPRESSION_MASK:
-        batch = recompress(batch, codec)
+        batch = recompress(batch, codec, {1: config.gzip_level, 3: config.lz4_level, 4: config.zstd_level}.get(codec))
         if len(batch) > config.max_message_bytes:
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
     if len(batch) > config.segment_bytes:
@@ -110,9 +112,11 @@ def _check_header(batch: memoryview) -> None:
         raise RefusedRecords(Code.INVALID_RECORD)
 
 
-def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int, keys_in: str | None) -> int:
+def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int, keys_in: str | None, thorough: bool) -> int:
     """Walk the records; returns their largest timestamp. `keys_in` names the compacted partition whose records must have keys."""
     lowest, highest = now_ms - before_ms, now_ms + after_ms
+    if not thorough and (found := _largest_of_sound(batch, lowest, highest, keys_in is not None)) is not None:
+        return found
     late: list[tuple[int, str]] = []
     keyless: list[tuple[int, str]] = []
     largest = -1
@@ -132,6 +136,19 @@ def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int,
     return largest
 
 
+def _largest_of_sound(batch: memoryview, lowest: int, highest: int, keyed: bool) -> int | None:
+    """Their largest timestamp when nothing is wrong with times and keys: six times as fast. None: look again, and say what is wrong."""
+    header = BATCH_HEADER.unpack_from(batch)
+    try:
+        rows = all_rows(*body_of(bytes(batch), 0, header), header)
+    except ProtocolError:
+        return None
+    base = header[7]
+    times = [base + (row[2] >> 1 ^ -(row[2] & 1)) for row in rows]
+    sound = lowest <= min(times) and max(times) <= highest and not (keyed and any(row[4] is None for row in rows))
+    return max(times) if sound else None
+
+
 def _walk(batch: memoryview) -> Iterator[Record]:
     try:
         yield from records_of(batch)
@@ -147,13 +164,14 @@ def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
     seal(batch)
 
 
-def recompress(batch: memoryview, codec: int) -> memoryview:
+def recompress(batch: memoryview, codec: int, level: int | None = None) -> memoryview:
     """The same records under the topic's own codec, with the same producer fields."""
     _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = BATCH_HEADER.unpack_from(batch)
     records = [(record.key, record.value, record.headers, record.timestamp) for record in _walk(batch)]
     again = build_batch(
         records,
         compression=codec,
+        level=level,
         timestamp_type=1 if attributes & LOG_APPEND_TIME else 0,
         producer_id=producer_id,
         producer_epoch=epoch,

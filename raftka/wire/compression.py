@@ -13,6 +13,7 @@ from raftka.runtime.door import Buffer
 from raftka.wire.errors import ProtocolError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+GZIP_LEVEL, LZ4_LEVEL, ZSTD_LEVEL = 6, 9, 3
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # Java's clients write snappy in the blocks of xerial's stream; librdkafka and others write one bare block. Both are read.
@@ -22,28 +23,29 @@ _BLOCK_SIZE = Struct(">i")
 _TOO_SMALL = "failed to write whole buffer"
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`level`: the codec's own, by default what Kafka has by default. Snappy has none."""
     import cramjam
 
     match codec:
         case 0:
             return bytes(data)
         case 1:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL if level is None or level < 0 else level))
         case 2:
             return _xerial(data)
         case 3:
-            return _independent_blocks(data)
+            return _independent_blocks(data, LZ4_LEVEL if level is None else level)
         case 4:
-            return bytes(cramjam.zstd.compress(data, level=3))
+            return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
     raise ValueError(f"no compression {codec}")
 
 
-def _independent_blocks(data: Buffer) -> bytes:
+def _independent_blocks(data: Buffer, level: int) -> bytes:
     """Kafka's Java client refuses lz4 frames whose blocks refer to each other."""
     import cramjam
 
-    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor = cramjam.lz4.Compressor(level=level, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())
 

@@ -100,6 +100,7 @@ def build_batch(
     *,
     base_offset: int = 0,
     compression: int = 0,
+    level: int | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -113,7 +114,7 @@ def build_batch(
     if compression:
         from raftka.wire.compression import compress
 
-        body = compress(compression, body)
+        body = compress(compression, body, level)
     attributes = compression | (LOG_APPEND_TIME if timestamp_type else 0) | (TRANSACTIONAL if transactional else 0)
     batch = bytearray(BATCH_HEADER_BYTES)
     batch += body

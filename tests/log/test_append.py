@@ -200,6 +200,35 @@ def test_a_topic_with_its_own_codec_recompresses() -> None:
     assert [record.value for record in records_of(stored)] == values
 
 
+@pytest.mark.parametrize(
+    ("topic", "sent", "stored"), [("zstd", 4, 4), ("uncompressed", 0, 0), ("producer", 3, 3), ("uncompressed", 4, 0), ("lz4", 1, 3)]
+)
+def test_it_is_recompressed_only_into_another_codec(topic: str, sent: int, stored: int) -> None:
+    log, given = open_log(compression_type=topic), batch(5, compression=sent, size=200)
+    body = bytes(given[61:])
+
+    append(log, given)
+
+    found = memoryview(content(log.read(0, 10_000, 5)[0]))
+    assert read_header(found).compression == stored
+    assert (bytes(found[61:]) == body) is (sent == stored)
+    assert len(list(records_of(found))) == 5
+
+
+@pytest.mark.parametrize(
+    ("codec", "name", "low", "high"), [("gzip", "gzip_level", 1, 9), ("lz4", "lz4_level", 1, 12), ("zstd", "zstd_level", -7, 19)]
+)
+def test_the_level_is_the_topics(codec: str, name: str, low: int, high: int) -> None:
+    text = b" ".join(b"%d is %s" % (at * 7919 % 1000, (b"odd", b"even")[at % 2]) for at in range(2000))
+    sizes = []
+    for level in low, high:
+        log = open_log(compression_type=codec, **{name: level})  # type: ignore[arg-type]
+        append(log, memoryview(build_batch([(b"k", text, [], NOW)])))
+        sizes.append(log.size_bytes)
+
+    assert sizes[1] < sizes[0] < len(text)
+
+
 @pytest.mark.parametrize("validation", ["header", "records"])
 def test_a_payload_that_its_codec_does_not_take(validation: str) -> None:
     log, sent = open_log(validation=validation), batch(3)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raftka.log.compact_batch import digest
 from raftka.log.compact_files import Damaged
 from raftka.log.log import Log
+from raftka.log.rows import digest
 from raftka.wire.records import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from raftka.wire.records import seal as sealed
 from tests.log.compacting import DAY, batches, clean, contents, pairs_batch, records, seal

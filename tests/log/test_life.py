@@ -1,9 +1,12 @@
 """A log over time: when segments roll, when they are deleted, what a full disk does to it."""
 
 import errno
+from typing import Any
 
 import pytest
 
+from raftka.log.config import LogConfig
+from raftka.log.log import Log
 from raftka.wire.errors import Code, KafkaError
 from tests.log.given import DIRECTORY, NOW, append, batch, content, disk, flush, offsets, open_log
 
@@ -173,3 +176,50 @@ def test_a_disk_that_fills_while_rolling() -> None:
     assert append(log, batch(1, size=100)) == 3
     flush(log)
     assert offsets(log) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_segments_of_many_partitions_do_not_all_end_at_once() -> None:
+    ends = set()
+    for partition in range(20):
+        files = disk()
+        files.make_directory(f"d/t-{partition}")
+        log = Log.open(files, f"d/t-{partition}", LogConfig(segment_ms=10_000, segment_jitter_ms=4000), NOW, clean_shutdown=False)
+        at = 0
+        while len(log.segments) == 1:
+            at += 500
+            log.append_as_leader(batch(1, timestamp=NOW + at), 0, NOW + at)
+        ends.add(at)
+
+    assert min(ends) >= 6000
+    assert max(ends) <= 11_000
+    assert len(ends) > 3
+
+
+@pytest.mark.parametrize(("flush_messages", "waits"), [(1, True), (2, False)])
+def test_a_topic_that_flushes_each_message_waits_for_the_disk_also_where_others_do_not(flush_messages: int, waits: bool) -> None:
+    log = open_log(flush="os", flush_messages=flush_messages)
+    log.append_as_leader(batch(1), 0, NOW)
+    log.write_staged()
+
+    assert log.flushed_offset == (0 if waits else 1)
+
+
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_a_sealed_segments_index_is_made_anew_and_written(how: str) -> None:
+    files = disk()
+    config: dict[str, Any] = {"segment_bytes": 20 * SIZE, "index_interval_bytes": 1}
+    log = open_log(files, **config)
+    append(log, *(batch(1, size=100, timestamp=NOW + at) for at in range(30)))
+    log.close(clean=True)
+    before = {}
+    for suffix in ".index", ".timeindex":
+        name = f"{DIRECTORY}/{0:020d}{suffix}"
+        before[name] = bytes(files.names[name].data)
+        if how == "gone":
+            files.remove(name)
+        else:
+            files.names[name].data[-1] ^= 1
+    log = open_log(files, clean=True, recovery_point=30, **config)
+
+    assert log.read(7, 1, 30)[0][0].position == 7 * SIZE
+    assert {name: bytes(files.names[name].data) for name in before} == before

@@ -1,6 +1,7 @@
 """The node's log directories: whose they are, what lies in them, checkpoints, and a restart after a clean and an unclean end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from raftka.log.config import LogConfig
 from raftka.log.directory import LogDirectoryError
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
+from raftka.runtime.door import File
 from tests.log.compacting import clean
 from tests.log.files import MemoryFiles, PowerLoss
 from tests.log.given import NOW, append, batch
@@ -248,13 +250,17 @@ def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
     assert log.cleaned_offset == 12
 
 
-def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name() -> None:
+def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     files = MemoryFiles()
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, CONFIG)
     append(log, batch(3))
     pending: list[Callable[[], None]] = []
-    files.flush = lambda wanted, done: pending.append(lambda: MemoryFiles.flush(files, wanted, done))  # type: ignore[assignment, method-assign]
+
+    def flush(wanted: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
+        pending.append(partial(MemoryFiles.flush, files, wanted, done))
+
+    monkeypatch.setattr(files, "flush", flush)
     logs.write_checkpoints({})
     seen = []
     while pending:
