@@ -188,15 +188,15 @@ class FetchSessions:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
 
     def _go_on(self, session: FetchSession, reader: Reader, now: float) -> None:
-        session.epoch = session.epoch + 1 if session.epoch < LAST_EPOCH else 1
-        self.touch(session, now)
+        self.go_on(session, now)
         if session.reader != reader:
             session.reader = reader
             session.review()
         if session.parked is not None:
             session.parked.overtaken()
 
-    def touch(self, session: FetchSession, now: float) -> None:
+    def go_on(self, session: FetchSession, now: float) -> None:
+        session.epoch = session.epoch + 1 if session.epoch < LAST_EPOCH else 1
         session.used = now
         self.by_id[session.id] = self.by_id.pop(session.id)
 

@@ -44,7 +44,7 @@ def fetch(request: Request, node: "Node") -> Row | Pending:
         node.metrics.hit(PARKED_REQUESTS)
     row = run.answer()
     if run.plain is not None:
-        remember(request, run.plain, run.isolated, run.max_bytes)
+        remember(request, node, run.plain, run.isolated, run.max_bytes)
     return row
 
 
@@ -83,7 +83,7 @@ class Fetch:
         self.pending: Pending | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
-        self.plain: PartitionHost | None = None  # of a consumer of one partition that got records: its next request will look the same
+        self.plain: Wanted | None = None  # of a consumer of one partition that got records: its next request will look the same
         self.bytes = 0
         self.rows: dict[Wanted, Row] = {}  # what is to be told
         self.held: dict[Wanted, None] = {}  # those with records
@@ -191,6 +191,8 @@ class Fetch:
             self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
+        if self.goes_on and host.manager.prefers_racks and row.high_watermark > wanted.high_watermark:
+            self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
             self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
@@ -264,6 +266,7 @@ class Fetch:
         endpoints = self._endpoints() if version >= 16 else []
         self._count()
         if session.lasting:
+            self.plain = self._plain()
             self._told()
         elif self.body.session_epoch == BEGIN and version >= 7 and not self.goes_on and self.node.fetch_sessions.admit(session, session.created):
             self._told()
@@ -307,12 +310,14 @@ class Fetch:
             if wanted.size or _again(row):
                 session.news[wanted] = None
 
-    def _plain(self) -> PartitionHost | None:
-        if len(self.rows) != 1 or self.replica != CONSUMER or not self.bytes or (self.body.rack_id and self.node.replicas.prefers_racks):
+    def _plain(self) -> Wanted | None:
+        if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:
+            return None
+        if self.pending is not None or self.body.forgotten_topics_data or (self.body.rack_id and self.node.replicas.prefers_racks):
             return None
         (wanted,) = self.rows
         host, epoch = wanted.host, wanted.asked.last_fetched_epoch
-        return host if host is not None and host.leader is not None and (epoch < 0 or epoch == host.leader_epoch) else None
+        return wanted if host is not None and host.leader is not None and (epoch < 0 or epoch == host.leader_epoch) else None
 
     # waiting
 

@@ -1,4 +1,5 @@
-"""The short way of a Fetch: successive requests of a consumer of one partition differ in correlation id and offset, the rest is compared.
+"""The short way of a Fetch: successive requests of a consumer of one partition differ in correlation id and offset, the rest is compared; in a
+session of one partition they differ in its epoch too.
 
 Made after such a request was answered the long way. It answers only when there is enough to send: waiting, errors and everything unusual go
 the long way. How an answer is laid out in a version is found by looking at an encoded one.
@@ -9,26 +10,31 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection
+from raftka.broker.fetch_session import NO_SESSION, Wanted
 from raftka.broker.handlers.produce_plan import HEAD_END, NO_TAGS
-from raftka.broker.partition_host import PartitionHost
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.fetch import FETCH
 
 if TYPE_CHECKING:
     from raftka.broker.dispatch import Request
+    from raftka.broker.node import Node
     from raftka.wire.schema import Row
 
-OFFSET = Struct(">q")
+OFFSET, EPOCH = Struct(">q"), Struct(">i")
 MARKED_OFFSET = 0x0B0A0D0C0F0E0908
 SAME_IN_REQUEST = OFFSET.pack(MARKED_OFFSET)
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 MARKS = (0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)
 
 
-def remember(request: "Request", host: PartitionHost, isolated: bool, max_bytes: int) -> None:
-    """Called with a request of one partition that was answered with records."""
-    if request.connection.worth_a_plan(FETCH.key) and (plan := FetchPlan.of(request, host, isolated, max_bytes)) is not None:
+def remember(request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int) -> None:
+    """Called with a request that names one partition, the only one of its session if it has one, and that was answered with records."""
+    if not request.connection.worth_a_plan(FETCH.key):
+        return
+    kind = SessionPlan if wanted.session.lasting else FetchPlan
+    plan = kind.of(request, node, wanted, isolated, max_bytes)
+    if plan is not None:
         request.connection.plans[FETCH.key] = plan
 
 
@@ -51,8 +57,9 @@ class FetchPlan:
     )
     operation = "READ"
 
-    def __init__(self, request: "Request", host: PartitionHost, isolated: bool, max_bytes: int, offset_at: int) -> None:
-        body, asked = request.body, request.body.topics[0].partitions[0]
+    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int) -> None:
+        body, asked, host = request.body, wanted.asked, wanted.host
+        assert host is not None
         self.version = request.version
         self.host = host
         self.kind = request.connection.dispatcher.metrics.kind(FETCH.name)
@@ -64,38 +71,38 @@ class FetchPlan:
         self.prefix = bytes(request.frame[HEAD_END:offset_at])
         self.suffix = bytes(request.frame[offset_at + 8 :])
         self.flexible = request.version in FETCH.flexible
-        self.pre, self.before, self.tail = self._layout(request, host, isolated)
+        self.pre, self.before, self.tail = self._layout(request, wanted, isolated)
 
     @classmethod
-    def of(cls, request: "Request", host: PartitionHost, isolated: bool, max_bytes: int) -> "FetchPlan | None":
+    def of(cls, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int) -> "FetchPlan | None":
         """Where the offset stands in the request is found by putting another one there."""
-        asked = request.body.topics[0].partitions[0]
         frame = bytes(request.frame)
-        wanted = OFFSET.pack(asked.fetch_offset)
-        at = frame.find(wanted, HEAD_END)
+        offset = OFFSET.pack(wanted.asked.fetch_offset)
+        at = frame.find(offset, HEAD_END)
         while at >= 0:
             changed = frame[:at] + SAME_IN_REQUEST + frame[at + 8 :]
             row, _ = FETCH.decode_request(request.version, memoryview(changed), request.body_position)
             if row.topics and row.topics[0].partitions[0].fetch_offset == MARKED_OFFSET:
-                return cls(request, host, isolated, max_bytes, at)
-            at = frame.find(wanted, at + 1)
+                return cls(request, node, wanted, isolated, max_bytes, at)
+            at = frame.find(offset, at + 1)
         return None
 
     @staticmethod
-    def _layout(request: "Request", host: PartitionHost, isolated: bool) -> tuple[bytes, bytes, bytes]:
+    def _layout(request: "Request", wanted: Wanted, isolated: bool) -> tuple[bytes, bytes, bytes]:
         """What stands before the three offsets, between them and the size of the records, and behind these."""
-        topic = request.body.topics[0]
+        session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
         rows = FETCH.response.responses
         watermark, stable, start = MARKS
         partition: Row = rows.partitions(
-            partition_index=host.index,
+            partition_index=wanted.asked.partition,
             high_watermark=watermark,
             last_stable_offset=stable,
             log_start_offset=start,
             aborted_transactions=[] if isolated else None,
             records=b"",
         )
-        parts = request.encode(FETCH.response(responses=[rows(topic=topic.topic, topic_id=topic.topic_id, partitions=[partition])]))
+        topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
+        parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
         sample = b"".join([bytes(part) for part in parts])
         at = sample.index(OFFSETS.pack(*MARKS)[:16])
         behind = at + (24 if request.version >= 5 else 16)
@@ -107,10 +114,13 @@ class FetchPlan:
         at = self.offset_at
         if len(frame) != at + 8 + len(self.suffix) or frame[HEAD_END:at] != self.prefix or frame[at + 8 :] != self.suffix:
             return False
+        (offset,) = OFFSET.unpack_from(frame, at)
+        return self.serve(connection, offset, correlation_id)
+
+    def serve(self, connection: ServerConnection, offset: int, correlation_id: int) -> bool:
         host, leader = self.host, self.leader
         if leader is None or host.leader is not leader:
             return False
-        (offset,) = OFFSET.unpack_from(frame, at)
         log, watermark = host.log, leader.high_watermark
         if not log.start_offset <= offset < watermark:
             return False
@@ -135,3 +145,40 @@ class FetchPlan:
             + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
         )
         return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
+
+
+class SessionPlan(FetchPlan):
+    """What the session knows afterwards is what it would know had the request gone the long way."""
+
+    __slots__ = ("asked", "begin", "epoch_at", "middle", "session", "sessions", "wanted")
+
+    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int) -> None:
+        super().__init__(request, node, wanted, isolated, max_bytes, offset_at)
+        self.wanted, self.session, self.sessions = wanted, wanted.session, node.fetch_sessions
+        self.asked = wanted.asked
+        frame = bytes(request.frame)
+        self.epoch_at = frame.index(EPOCH.pack(request.body.session_id) + EPOCH.pack(request.body.session_epoch), request.body_position) + 4
+        self.begin = frame[HEAD_END : self.epoch_at]
+        self.middle = frame[self.epoch_at + 4 : offset_at]
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        at, epoch_at, session = self.offset_at, self.epoch_at, self.session
+        if (
+            len(frame) != at + 8 + len(self.suffix)
+            or frame[HEAD_END:epoch_at] != self.begin
+            or frame[epoch_at + 4 : at] != self.middle
+            or frame[at + 8 :] != self.suffix
+        ):
+            return False
+        (epoch,), (offset,) = EPOCH.unpack_from(frame, epoch_at), OFFSET.unpack_from(frame, at)
+        if epoch != session.epoch or not session.lasting or session.parked is not None or len(session.partitions) != 1:
+            return False
+        wanted, host = self.wanted, self.host
+        if wanted.host is not host or not self.serve(connection, offset, correlation_id):
+            return False
+        self.sessions.go_on(session, connection.dispatcher.now())
+        wanted.asked = self.asked
+        wanted.asked.fetch_offset = offset
+        wanted.high_watermark, wanted.log_start = host.high_watermark, host.log.start_offset
+        session.news[wanted] = None
+        return True

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.list_offsets_plan import remember
 from raftka.broker.partition_host import PartitionHost
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import (
@@ -68,6 +69,8 @@ def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
     if request.body.replica_id != CONSUMER:
         return _special(host, timestamp, host.log.end_offset)
+    if timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:
+        remember(request, host)
     if not host.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
     return _special(host, timestamp, host.high_watermark)

@@ -1,0 +1,175 @@
+"""The short ways of Fetch and ListOffsets answer byte for byte what the long ones do, and are left when anything is different."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from raftka.broker.connection import ServerConnection
+from raftka.broker.handlers.fetch_plan import SessionPlan
+from raftka.broker.handlers.list_offsets_plan import EndsPlan
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.rows import Row
+from tests.broker.requests import batch, fetch, list_offsets, produce, produced
+from tests.broker.stage import Stage, Wire
+from tests.broker.test_fetch import SIZE, filled
+
+
+@contextmanager
+def short_ways(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool = True) -> Iterator[list[bool]]:
+    """Whether each request went the short way; with `open` false none does."""
+    taken: list[bool] = []
+    run = kind.run
+
+    def watched(self: Any, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        taken.append(open and run(self, connection, frame, correlation_id))
+        return taken[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "run", watched)
+        yield taken
+
+
+class Session:
+    def __init__(self, stage: Stage, version: int, topic_id: bytes, **fields: Any) -> None:
+        self.stage, self.version, self.topic_id, self.fields = stage, version, topic_id, {"partition_max_bytes": SIZE, "min_bytes": 1, **fields}
+        self.wire: Wire = stage.wire(stage.leader("t"))
+        self.id = b""
+        self.epoch = 0
+
+    def ask(self, offset: int, epoch: int | None = None, **fields: Any) -> bytes:
+        """The answer, without correlation id and the session's."""
+        row = fetch("t", offset, topic_id=self.topic_id, **{**self.fields, **fields})
+        row.session_id, row.session_epoch = int.from_bytes(self.id), self.epoch if epoch is None else epoch
+        self.wire.request(FETCH, row, self.version)
+        data = self.wire.frame()
+        assert data is not None
+        if epoch is None:
+            self.epoch += 1
+        at = 11 if self.version >= 12 else 10
+        if not self.id:
+            self.id = data[at : at + 4]
+        return data[4:].replace(self.id, b"<id>")
+
+    def ask_nothing(self) -> Row:
+        row = FETCH.request(session_id=int.from_bytes(self.id), session_epoch=self.epoch)
+        self.epoch += 1
+        return self.wire.ask(FETCH, row, self.version)
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 17])
+def test_a_session_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for open in (True, False):
+        with Stage() as stage, short_ways(monkeypatch, SessionPlan, open=open) as taken:
+            session = Session(stage, version, filled(stage))
+            answers = [session.ask(0), session.ask(2), session.ask(4), session.ask(2), session.ask(2)]
+            answers += [session.ask(2, epoch=77), session.ask(4), session.ask(6, min_bytes=0)]
+            stage.host("t").log.set_start_offset(2)
+            answers += [session.ask(2), session.ask(1), session.ask(4)]
+            produced(stage.wire().ask(PRODUCE, produce("t", batch(b"more"))))
+            answers += [session.ask(6), session.ask(6), session.ask(7, min_bytes=0)]
+            if version >= 9:
+                answers += [session.ask(4, current_leader_epoch=5)]
+            answers += [session.ask(4)]
+            (known,) = stage.nodes[1].fetch_sessions.by_id.values()
+            stage.nodes[1].fetch_sessions.close(known)
+            told.append([*answers, session.ask(4)])
+            if open:
+                assert sum(taken) == 9, taken
+
+    assert told[0] == told[1]
+
+
+def test_what_was_told_the_short_way_is_known_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage, short_ways(monkeypatch, SessionPlan) as taken:
+        session = Session(stage, 12, filled(stage))
+        for offset in (0, 0, 2):
+            session.ask(offset)
+        session.ask(6, min_bytes=0)  # all is told
+        session.ask(4)
+        assert taken == [True, False, True]
+
+        answer = session.ask_nothing()  # as the offset was told last, its records come again
+        assert bytes(answer.responses[0].partitions[0].records)[:8] == (4).to_bytes(8)
+
+
+def test_a_session_of_more_partitions_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage, short_ways(monkeypatch, SessionPlan) as taken:
+        session = Session(stage, 12, filled(stage, partitions=2))
+        for offset in (0, 2, 4):
+            session.ask(offset)
+        session.ask(0, partition=1)
+        answer = session.ask(4)
+
+        assert taken == [True, False, False]
+        assert answer.count(batch(b"004", b"005")[21:]) == 1
+        assert answer.count(batch(b"000", b"001")[21:]) == 1, "of the other partition"
+
+
+def test_a_request_that_overtakes_goes_the_long_way() -> None:
+    with Stage() as stage:
+        session = Session(stage, 12, filled(stage))
+        for offset in (0, 2, 4):
+            session.ask(offset)
+        parked = fetch("t", 6, session_id=int.from_bytes(session.id), session_epoch=session.epoch, max_wait_ms=20_000, min_bytes=1)
+        session.wire.request(FETCH, parked, 12)
+        stage.wait(lambda: stage.nodes[1].parked == 1)
+        session.epoch += 1
+
+        assert int.from_bytes(session.ask(4)[5:7]) == Code.INVALID_FETCH_SESSION_EPOCH
+        answer = session.wire.answer(FETCH, 12)
+        assert bytes(answer.responses[0].partitions[0].records)[:8] == (4).to_bytes(8)
+
+
+def test_who_leads_no_more_has_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage, short_ways(monkeypatch, SessionPlan) as fetches, short_ways(monkeypatch, EndsPlan) as ends:
+        session, wire = Session(stage, 12, filled(stage)), stage.wire()
+        for offset in (0, 2, 4):
+            session.ask(offset)
+            wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7)
+        assert (fetches, ends) == ([True], [True, True])
+        stage.host("t").leader = None
+
+        assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
+        session.ask(4)
+        assert (fetches[-1], ends[-1]) == (False, False)
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 6, 9, 11])
+def test_the_ends_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for open in (True, False):
+        with Stage() as stage, short_ways(monkeypatch, EndsPlan, open=open) as taken:
+            filled(stage)
+            wire = stage.wire()
+
+            def ask(timestamp: int, wire: Wire = wire) -> bytes | None:
+                wire.request(LIST_OFFSETS, list_offsets("t", timestamp), version)
+                return wire.frame()
+
+            answers = [ask(timestamp) for timestamp in (LATEST, EARLIEST, LATEST, EARLIEST)]
+            stage.host("t").log.set_start_offset(4)
+            produced(stage.wire().ask(PRODUCE, produce("t", batch(b"more"))))
+            answers += [ask(timestamp) for timestamp in (EARLIEST, LATEST, 0, MAX_TIMESTAMP, LATEST)]
+            told.append(answers)
+            if open:
+                assert taken == [True] * 5 + [False] * 2 + [True]
+
+    assert told[0] == told[1]
+
+
+def test_an_end_that_is_not_known_yet_goes_the_long_way() -> None:
+    with Stage() as stage:
+        filled(stage)
+        wire = stage.wire()
+        wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7)
+        leader = stage.host("t").leader
+        assert leader is not None
+        leader.epoch_start_offset = 7
+
+        assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.OFFSET_NOT_AVAILABLE
