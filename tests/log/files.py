@@ -166,7 +166,7 @@ class MemoryFiles:
         self.locked.add(path)
         return lambda: self.locked.discard(path)
 
-    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None] = lambda error: None) -> None:
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
         for file in files:
             if isinstance(file, str):
                 self.sync_directory(file)

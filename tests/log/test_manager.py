@@ -199,7 +199,7 @@ def test_a_checkpoint_under_way_does_not_undo_a_truncation() -> None:
     logs.write_checkpoints({})
     append(log, batch(5))
     waiting = []
-    files.flush = lambda some, done=None: waiting.append(done)  # type: ignore[method-assign, assignment]
+    files.flush = lambda some, done: waiting.append(done)  # type: ignore[method-assign, assignment]
     logs.write_checkpoints({})
     waiting.pop()(None)  # indexes and snapshots are on disk; now the checkpoint file under its temporary name
 

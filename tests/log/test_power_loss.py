@@ -49,7 +49,7 @@ class Life:
 
     def flush(self) -> None:
         files, offset = self.log.begin_flush()
-        self.files.flush(files)
+        self.files.flush(files, lambda error: None)
         self.log.flushed(offset)
 
     def checkpoint(self) -> None:
@@ -57,11 +57,11 @@ class Life:
         for file in files:
             if self.random.random() < 0.05:
                 return self.power_loss()
-            self.files.flush([file])
+            self.files.flush([file], lambda error: None)
         names = settle()
         if self.random.random() < 0.05:
             return self.power_loss()
-        self.files.flush(names)
+        self.files.flush(names, lambda error: None)
         self.point = self.log.recovery_point
         return None
 
