@@ -5,12 +5,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.runtime.real_files import RealFiles
+from tests.log.compacting import batches, clean, pairs_batch, records
 from tests.log.given import NOW, append, batch, flush
 
 KAFKA = "4.3.1"
@@ -97,6 +99,43 @@ def test_it_reads_every_file_and_finds_no_error(classpath: str, files: RealFiles
         entries = sum(path.stat().st_size // size for path in (tmp_path / "t-0").glob(f"*{suffix}"))
         assert len(re.findall(f"^{line}", told, re.MULTILINE)) == entries > 5
     assert {"producerId: 9 producerEpoch: 0", "producerId: 10 producerEpoch: 0"} <= set(re.findall(r"producerId: \d+ producerEpoch: \d+", told))
+
+
+GAPS = re.compile(r"^Non-consecutive offsets in \S+\n(?: +\d+ is followed by \d+\n)+", re.MULTILINE)  # a compacted log has them
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_it_finds_nothing_but_gaps_in_a_compacted_log(classpath: str, files: RealFiles, tmp_path: Path, codec: int) -> None:
+    (tmp_path / "t-0").mkdir()
+    config = LogConfig(segment_bytes=4000, index_interval_bytes=300, cleanup_policy="compact", delete_retention_ms=1000)
+    log = Log.open(files, str(tmp_path / "t-0"), config, NOW, clean_shutdown=False)
+    append(log, pairs_batch((b"0", b"soon another"), producer=9, compression=codec))  # all that is left of it is an empty batch
+    random = Random(codec)
+    for part in range(3):
+        for at in range(60):
+            pairs = [(b"%d" % random.randrange(40), None if random.random() < 0.2 else b"x" * random.randrange(90)) for _ in range(1 + at % 4)]
+            append(
+                log,
+                pairs_batch(*pairs, timestamp=NOW + 1000 * part + at, compression=codec, producer=at % 3, sequence=sequence(log, at % 3)),
+                now=NOW + 2500,
+            )
+        assert clean(files, log, NOW + 1000 * part) is not None
+    left = len(records(log))
+    assert left < 150
+    assert any(header.count == 0 for header, _ in batches(log))
+    log.close(clean=True)
+
+    told = dump(classpath, tmp_path / "t-0", ".log", ".index", ".timeindex", ".snapshot")
+
+    assert not COMPLAINTS.search(GAPS.sub("", told)), COMPLAINTS.findall(GAPS.sub("", told))
+    assert len(re.findall(r"^\| offset: ", told, re.MULTILINE)) == left
+    assert told.count("isvalid: true") == told.count("baseOffset: ")
+    assert "deleteHorizonMs" in told
+
+
+def sequence(log: Log, producer: int) -> int:
+    known = log.producers.producers.get(producer)
+    return known.next_sequence if known else 0
 
 
 def test_it_would_find_one(classpath: str, files: RealFiles, tmp_path: Path) -> None:
