@@ -4,7 +4,7 @@ Each name is there after real traffic through three nodes and the death of one, 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -297,11 +297,21 @@ def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyP
         assert stage.create("u")
 
 
-def test_when_a_disk_is_full() -> None:
+def test_when_a_log_can_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage(nodes=3, metrics_port=str(PORT)) as stage:
         stage.create("t", replication_factor=3)
         full = stage.leader("t")
-        stage.world.disk(f"n{full}").room_bytes = 10
+        log = stage.host("t").log
+        write = type(log).write_staged
+
+        def fails(self: Any) -> None:
+            if self is log and self.failed is None:
+                error = OSError("no space left")
+                self._fail(error)
+                raise error
+            write(self)
+
+        monkeypatch.setattr(type(log), "write_staged", fails)
         stage.wire(full).request(PRODUCE, produce("t", DATA))
         stage.wait(lambda: stage.leader("t") not in (full, -1))
         samples = scraped(stage)
