@@ -162,7 +162,10 @@ def filled(key: int) -> tuple[Row, int]:
     for name in ("topics", "coordinator_keys", "resources"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.fields if f.name == name), None)
-            inner = struct(**({"partitions": [struct.partitions()]} if "partitions" in struct.row.__slots__ else {})) if struct is not None else "key"
+            parts = (
+                {"partitions": [struct.partitions()] if "partitions" in struct.row.__slots__ else None, "partition_indexes": [0]} if struct else {}
+            )
+            inner = struct(**{name: each for name, each in parts.items() if name in struct.row.__slots__}) if struct is not None else "key"
             row = request(**{name: [inner]})
     return row, 12 if key in (PRODUCE.key, FETCH.key) else api.max_version
 
