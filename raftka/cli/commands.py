@@ -7,7 +7,7 @@ import click
 
 from raftka import __version__
 from raftka.cli.administration import completion, config, configs, partitions, reassign
-from raftka.cli.options import client_options, pairs
+from raftka.cli.options import AS, client_options, pairs
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -147,6 +147,22 @@ def topics_delete(**options: Any) -> None:
     from raftka.cli import topics as verbs
 
     raise SystemExit(verbs.delete(**options))
+
+
+@root.group()
+def log() -> None:
+    """The files in a data directory."""
+
+
+@log.command("dump")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("--print-data", is_flag=True, help="Also the records.")
+@AS
+def log_dump(**options: Any) -> None:
+    """What is in .log, .index, .timeindex, .snapshot and checkpoint files, in the words of Kafka's DumpLogSegments, and what is wrong there."""
+    from raftka.cli.log_dump import dump
+
+    raise SystemExit(dump(**options))
 
 
 @root.command()
