@@ -3,31 +3,18 @@
 Names and shapes come from those schemas too, so a field that we forgot or misplaced shows.
 """
 
+import pkgutil
 import re
 import uuid
 import warnings
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from hypothesis import strategies as st
 
-from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
-from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
-from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
-from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
-from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
-from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+import raftka.wire.messages
 from raftka.wire.rows import Row, Struct
 from raftka.wire.schema import Api
 
@@ -37,36 +24,22 @@ with warnings.catch_warnings():
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+    from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.schemas.load_json import load_json
 
 Values = dict[str, Any]
 
-APIS = [
-    ALTER_CONFIGS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    API_VERSIONS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_QUORUM,
-    DESCRIBE_TOPIC_PARTITIONS,
-    ELECT_LEADERS,
-    FETCH,
-    FIND_COORDINATOR,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-    LIST_CONFIG_RESOURCES,
-    LIST_OFFSETS,
-    LIST_PARTITION_REASSIGNMENTS,
-    METADATA,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
-    UPDATE_FEATURES,
-]
+OURS = "tests.wire.schemas"  # what the wheel lacks, in the form of its schemas
+LACKING = ("UnregisterBroker",)
+
+
+def _apis() -> list[Api]:
+    """Everything in raftka.wire.messages: what is written there is compared, listed or not."""
+    modules = [import_module(f"raftka.wire.messages.{found.name}") for found in pkgutil.iter_modules(raftka.wire.messages.__path__)]
+    return sorted((value for module in modules for value in vars(module).values() if isinstance(value, Api)), key=lambda api: api.name)
+
+
+APIS = _apis()
 SIDES = ("Request", "Response")
 CASES = [(api, side, version) for api in APIS for side in SIDES for version in range(api.min_version, api.max_version + 1)]
 
@@ -77,12 +50,17 @@ _RENAMED = {"topic_authorized_operations": "authorized_operations", "cluster_aut
 class Oracle:
     def __init__(self, api: Api, side: str, version: int) -> None:
         name = api.name + side
-        modules = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
-        self.cls = next(getattr(m, name) for m in modules if hasattr(m, name))
+        package = OURS if api.name in LACKING else None
+        self.cls = _their_class(name, package)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            self.schema = load_json(name)
+            self.schema = load_json(name, package)
         self.version = version
+
+    @property
+    def knows(self) -> bool:
+        """Whether its schemas have this version: else it would leave out the fields that are new in it, and compare nothing of them."""
+        return self.version in _versions(self.schema["validVersions"])
 
     def values(self) -> st.SearchStrategy[Values]:
         """Any values of the fields that this version has."""
@@ -175,6 +153,16 @@ class Oracle:
 
     def _says_nothing(self, field: Values, value: Any) -> bool:
         return bool(value == self._nothing(field))
+
+
+@cache
+def _their_class(name: str, package: str | None) -> Any:
+    if package is None:
+        modules = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
+        return next(getattr(m, name) for m in modules if hasattr(m, name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return type(ApiMessage)(name, (ApiMessage,), {}, load_json=package)
 
 
 def row_of(struct: Struct, values: Values) -> Row:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import raftka.broker.handlers  # noqa: F401  # registers them
+from raftka.broker.dispatch import HANDLERS
 from raftka.wire.errors import ProtocolError
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.messages.fetch import FETCH
@@ -15,7 +17,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import Row
 from raftka.wire.schema import Api
-from tests.wire.oracle import APIS, CASES, Oracle, Values, row_of
+from tests.wire.oracle import APIS, CASES, SIDES, Oracle, Values, row_of
 
 EXAMPLES = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 
@@ -93,9 +95,23 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "Metadata": (0, 13, (0, 13)),
         "OffsetForLeaderEpoch": (2, 4, (2, 4)),
         "Produce": (3, 13, (0, 13)),
+        "UnregisterBroker": (0, 0, (0, 0)),
         "UpdateFeatures": (0, 2, (0, 2)),
     }
     assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
+
+
+def test_nothing_that_is_served_is_left_out() -> None:
+    """Every version of every registered API is compared above, both sides, within the versions that the oracle knows."""
+    served = {
+        (api, side, version)
+        for api in (each.api for each in HANDLERS.values())
+        for side in SIDES
+        for version in range(api.versions.low, api.versions.high + 1)
+    }
+
+    assert served <= set(CASES)
+    assert all(Oracle(api, side, version).knows for api, side, version in served)
 
 
 @EXAMPLES
