@@ -20,7 +20,9 @@ from raftka.wire.records import (
     TRANSACTIONAL,
     Record,
     build_batch,
-    records_of,
+    opened,
+    read_header,
+    records_in,
     seal,
 )
 
@@ -120,8 +122,11 @@ def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int,
     late: list[tuple[int, str]] = []
     keyless: list[tuple[int, str]] = []
     largest = -1
+    in_order = True
+    compressed = batch[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
     for index, record in enumerate(_walk(batch)):
         largest = max(largest, record.timestamp)
+        in_order = in_order and record.offset == index
         if keys_in is not None and record.key is None:
             keyless.append((index, f"Compacted topic cannot accept message without key in topic partition {keys_in}"))
         elif record.timestamp != -1 and not lowest <= record.timestamp <= highest:
@@ -133,6 +138,8 @@ def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int,
         shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in keyless[:3])
         start = f"One or more records have been rejected due to {len(keyless)} record errors in total"
         raise RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(keyless))
+    if compressed and not in_order:
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer, and its own difference
     return largest
 
 
@@ -151,10 +158,13 @@ def _largest_of_sound(batch: memoryview, lowest: int, highest: int, keyed: bool)
 
 def _walk(batch: memoryview) -> Iterator[Record]:
     try:
-        yield from records_of(batch)
+        body = opened(batch)
     except ProtocolError as error:
-        compressed = batch[22] & COMPRESSION_MASK  # Kafka's own answer to a payload that its codec does not take
-        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR if compressed else Code.INVALID_RECORD) from error
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own answer to a payload that its codec does not take
+    try:
+        yield from records_in(body, read_header(batch))
+    except ProtocolError as error:
+        raise RefusedRecords(Code.INVALID_RECORD) from error
 
 
 def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
@@ -168,6 +178,8 @@ def recompress(batch: memoryview, codec: int, level: int | None = None) -> memor
     """The same records under the topic's own codec, with the same producer fields."""
     _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = BATCH_HEADER.unpack_from(batch)
     records = [(record.key, record.value, record.headers, record.timestamp) for record in _walk(batch)]
+    if any(record[3] < -1 for record in records):
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
     again = build_batch(
         records,
         compression=codec,

@@ -182,6 +182,11 @@ def signed(view: Buffer, position: int, bits: int = 64) -> tuple[int, int]:
 
 def records_of(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Iterator[Record]:
     """The records of a batch, one by one. Raises ProtocolError for what is none, for the CRC not: ask crc_matches."""
+    yield from records_in(opened(batch, limit_bytes), read_header(batch))
+
+
+def opened(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Buffer:
+    """What is behind the header, decompressed. Raises ProtocolError."""
     header = read_header(batch)
     if not BATCH_HEADER_BYTES <= header.size_bytes <= len(batch) or header.count < 0:
         raise ProtocolError(f"a batch of length {header.length} with {header.count} records in {len(batch)} bytes")
@@ -190,6 +195,11 @@ def records_of(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -
         from raftka.wire.compression import decompress
 
         body = decompress(header.compression, body, limit_bytes)
+    return body
+
+
+def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
+    """`body`: of a batch with that header. Raises ProtocolError."""
     position = 0
     try:
         for _ in range(header.count):
