@@ -13,7 +13,7 @@ from raftka.cli.options import AS, client_options, pairs
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="raftka")
 def root() -> None:
-    """A Kafka-protocol broker in Python. Everything but `broker start`, `cluster start` and `config show FILE` works against any Kafka."""
+    """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
 for each in (completion, config, configs, partitions, reassign):
