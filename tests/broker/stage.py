@@ -182,15 +182,25 @@ class Stage:
 
     # requests that many tests make
 
-    def create(self, name: str, partitions: int = 1, replication_factor: int = -1, configs: Mapping[str, str] | None = None) -> bytes:
-        """The new topic's id; all nodes know it. Names of settings with `_` for `.`."""
+    def create(
+        self, name: str, partitions: int = 1, replication_factor: int = -1, configs: Mapping[str, str] | None = None, *, opened: bool = True
+    ) -> bytes:
+        """The new topic's id; all nodes know it and, if they can, have opened their replicas. Names of settings with `_` for `.`."""
         request = CREATE_TOPICS.request
         given = [request.topics.configs(name=key.replace("_", "."), value=value) for key, value in (configs or {}).items()]
         topic = request.topics(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given)
         (created,) = self.wire().ask(CREATE_TOPICS, request(topics=[topic])).topics
         assert created.error_code == 0, created
-        self.wait(lambda: all(node.image.topic_named(name) is not None for node in self.nodes.values()))
+        self.wait(lambda: all(self._opened(node, name) if opened else node.image.topic_named(name) for node in self.nodes.values()))
         return bytes(created.topic_id)
+
+    @staticmethod
+    def _opened(node: Node, name: str) -> bool:
+        topic = node.image.topic_named(name)
+        return topic is not None and all(
+            node.node_id not in partition.replicas or not node.settings.is_broker or (name, index) in node.replicas.hosts
+            for index, partition in enumerate(topic.partitions)
+        )
 
     def set(self, kind: int, name: str, *, node_id: int = 1, **configs: str | None) -> None:
         """Settings of a resource, with `_` for `.`; None: back to the default. All nodes know it."""

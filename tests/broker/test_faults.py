@@ -108,7 +108,7 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
             return make(topic, *rest)
 
         stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign, assignment]
-        stage.create("u", 3)
+        stage.create("u", 3, opened=False)
 
         stage.wait(lambda: all(stage.leader("u", i) in (2, 3) for i in range(3)))
         assert {line["partition"] for line in stage.events("log_failed")} == {"u-0", "u-1", "u-2"}
