@@ -24,6 +24,7 @@ from raftka.log.checkpoints import (
 from raftka.runtime.door import File, Files
 
 DELETED = "-delete"
+NAME_BYTES = 255  # of a file, everywhere; a topic may have 249
 QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 Key = tuple[str, int]  # topic, partition
@@ -131,3 +132,8 @@ class LogDirectory:
 
     def place(self, key: Key) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
+
+    def doomed(self, key: Key, topic_id: bytes) -> str:
+        """The name under which it waits for its end; as in Kafka, a topic's name is cut where there is no room for the rest."""
+        rest = f"-{key[1]}.{topic_id.hex()}{DELETED}"
+        return f"{self.path}/{key[0][: NAME_BYTES - len(rest)]}{rest}"

@@ -21,7 +21,7 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import DELETED, Key, LogDirectory
+from raftka.log.directory import Key, LogDirectory
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
@@ -175,7 +175,7 @@ class LogManager:
             log = self.logs.pop(key, None)
             if log is not None:
                 log.close(clean=False)
-            path = f"{home.place(key)}.{topic_id.hex()}{DELETED}"
+            path = home.doomed(key, topic_id)
             self._files.rename(home.place(key), path)
             doomed[path] = home
         for home in dict.fromkeys(doomed.values()):

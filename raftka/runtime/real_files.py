@@ -13,6 +13,7 @@ from raftka.runtime.door import Buffer, File
 from raftka.runtime.real_flushes import Flusher, sync_path
 
 IOV_MAX = 1024
+NAME_BYTES = 255  # the longest name of a file
 
 F = TypeVar("F", bound="RealFile")
 
@@ -104,6 +105,7 @@ class RealFiles:
         self._remover: threading.Thread | None = None
         self._open: dict[RealFile, None] = {}
         self._locks: dict[int, None] = {}
+        self._removed = 0  # names that were made for what goes
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         return self._open_as(RealFile, path, create=create)
@@ -147,7 +149,10 @@ class RealFiles:
         sync_path(path)
 
     def remove(self, path: str) -> None:
-        doomed = f"{path}.{os.getpid()}.gone"
+        self._removed += 1
+        directory, name = os.path.split(path)
+        rest = f".{os.getpid()}.{self._removed}.gone"
+        doomed = os.path.join(directory, name[: NAME_BYTES - len(rest)] + rest)
         os.rename(path, doomed)
         self._remove_later(doomed)
 

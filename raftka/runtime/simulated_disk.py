@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from raftka.runtime.simulated import Node, World
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
+NAME_BYTES = 255  # the longest name of a file
 ZEROS = 0.2  # of the torn writes: the file's new size was written before its content
 
 
@@ -157,6 +158,8 @@ class SimulatedDisk:
         directory = self.find(head)
         if not isinstance(directory, Directory):
             raise failure(errno.ENOENT, path)
+        if len(name) > NAME_BYTES:
+            raise failure(errno.ENAMETOOLONG, path)
         return directory, name
 
     def file(self, path: str) -> Inode:

@@ -329,3 +329,17 @@ def test_a_command_that_the_machine_can_not_bear_is_an_answer(monkeypatch: pytes
         assert topic.error_code == Code.UNKNOWN_SERVER_ERROR
         assert any(line["command"] == "CreateTopics" for line in stage.events("command_failed"))
         assert not stage.world.failures
+
+
+def test_a_topic_of_the_longest_name_is_made_and_deleted() -> None:
+    """What is removed lies under another name for a while: longer ones there are not."""
+    with Stage() as stage:
+        name = "x" * 249
+        stage.create(name, 2)
+        assert produced(stage.wire().ask(PRODUCE, produce(name, batch(b"1")))).base_offset == 0
+
+        stage.delete(name)
+        stage.create(name, 1)
+
+        assert produced(stage.wire().ask(PRODUCE, produce(name, batch(b"1")))).base_offset == 0
+        assert not stage.world.failures
