@@ -131,6 +131,10 @@ def test_an_error_is_told_until_it_is_gone(stage: Stage) -> None:
     stage.create("t", 6)
     assert {i: (row.error_code, row.high_watermark) for i, row in reader.ask().items()} == {0: (0, 0), 5: (0, 0)}
     assert reader.ask() == {}
+    assert stage.host("t").idle_consumers
+    reader.epoch = -1
+    reader.ask([0])
+    assert not stage.host("t").idle_consumers
 
 
 def test_a_log_that_begins_later_is_told(stage: Stage) -> None:
@@ -210,6 +214,7 @@ def test_epochs_begin_again_at_one(stage: Stage) -> None:
 def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage() as stage:
         stage.create("t", 1000)
+        stage.wait(lambda: len(stage.nodes[1].replicas.hosts) == 1000)
         sessions = [Conversation(stage), Conversation(stage)]
         sessions[1].epoch = -1  # one fetches without a session
         for reader in sessions:
