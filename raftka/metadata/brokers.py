@@ -63,10 +63,10 @@ def check_registration(command: RegisterBroker, image: MetadataImage, sessions: 
     """Raises what a broker is told that may not register."""
     if command.cluster_id is not None and command.cluster_id != image.cluster_id:
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID, f"this cluster is {image.cluster_id}, not {command.cluster_id}")
-    if command.broker_id < 0 or not command.endpoints or len(command.incarnation_id) != 16 or len(command.directory_id) != 16:
+    if command.broker_id < 0 or not command.endpoints or {len(each) for each in (command.incarnation_id, *command.directories)} != {16}:
         raise KafkaError(Code.INVALID_REGISTRATION, "a broker id, two 16-byte ids and a listener are needed")
     for other in image.brokers.values():
-        if other.directory_id == command.directory_id and other.broker_id != command.broker_id:
+        if other.broker_id != command.broker_id and not other.directories.isdisjoint(command.directories):
             raise KafkaError(Code.INVALID_REGISTRATION, f"broker {other.broker_id} is registered with the same directory")
     known = image.brokers.get(command.broker_id)
     if known is None:
@@ -78,21 +78,21 @@ def check_registration(command: RegisterBroker, image: MetadataImage, sessions: 
 def _still_there(known: BrokerImage, command: RegisterBroker, sessions: Sessions, now: float) -> bool:
     """Whether the process that is registered may be alive.
 
-    The directory's lock is proof that the earlier process is gone, unless we heard that one ourselves (then somebody copied the directory).
-    With another directory there is no such proof: whoever is not fenced has its whole session.
+    A directory's lock is proof that the earlier process is gone, unless we heard that one ourselves (then somebody copied the directory).
+    With other directories there is no such proof: whoever is not fenced has its whole session.
     """
     if known.incarnation_id == command.incarnation_id:
         return False
-    if known.fenced or known.directory_id == command.directory_id:
+    if known.fenced or not known.directories.isdisjoint(command.directories):
         return sessions.spoke(known.broker_id, now)
     return now < sessions.ends(known.broker_id)
 
 
 def registered_already(command: RegisterBroker, known: BrokerImage | None) -> bool:
     """The same process asks again because the answer got lost."""
-    return known is not None and command == RegisterBroker(
-        known.broker_id, known.incarnation_id, known.directory_id, command.cluster_id, known.endpoints, known.rack
-    )
+    if known is None or (known.incarnation_id, known.endpoints, known.rack) != (command.incarnation_id, command.endpoints, command.rack):
+        return False
+    return (known.directory_id, known.more_directories) == (command.directory_id, command.more_directories)
 
 
 def current(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

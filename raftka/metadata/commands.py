@@ -13,7 +13,10 @@ Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, secu
 
 
 class Registered(NamedTuple):
-    broker_epoch: int
+    broker_epoch: int  # TELL_HELD: a directory that was there before is not any more, so which replicas are? Nothing is registered yet
+
+
+TELL_HELD = -1
 
 
 class HeartbeatAnswer(NamedTuple):
@@ -165,6 +168,20 @@ class AlteredConfigs(NamedTuple):
     message: str | None
 
 
+class TopicReplicas(NamedTuple):
+    """Partitions of a topic that lie on a broker's disk."""
+
+    topic_id: bytes
+    partitions: tuple[int, ...]
+
+
+class HeldReplicas(NamedTuple):
+    """What lies in one log directory."""
+
+    directory_id: bytes
+    topics: tuple[TopicReplicas, ...]
+
+
 class DoomedTopic(NamedTuple):
     """Exactly one of them is to be given."""
 
@@ -180,7 +197,14 @@ class RegisterBroker:
     cluster_id: str | None  # None: the broker has never been in a cluster
     endpoints: Endpoints
     rack: str | None = None
+    more_directories: tuple[bytes, ...] = ()  # ids of all that it can use beside the first
+    failed_directories: int = 0  # how many of its log.dirs it cannot use: their ids may not be readable
+    held: tuple[HeldReplicas, ...] | None = None  # only when it was asked for them
     REPLY: ClassVar[Any] = Registered
+
+    @property
+    def directories(self) -> frozenset[bytes]:
+        return frozenset((self.directory_id, *self.more_directories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +229,16 @@ class BrokerLost:
 
     broker_id: int
     broker_epoch: int
+    REPLY: ClassVar[Any] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasOffline:
+    """One of the broker's log directories failed: what lay in it, while the broker goes on with the others."""
+
+    broker_id: int
+    broker_epoch: int
+    topics: tuple[TopicReplicas, ...]
     REPLY: ClassVar[Any] = None
 
 
@@ -304,7 +338,8 @@ Administration = (
     | UpdateFeatures
     | DescribeQuorum
 )
-Command = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | AlterPartition | AllocateProducerIds | WriteExtension | Administration
+OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | AlterPartition | AllocateProducerIds
+Command = OfBrokers | WriteExtension | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 

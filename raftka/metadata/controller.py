@@ -14,6 +14,7 @@ from typing import Any
 from raftka.limits import Limit
 from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
 from raftka.metadata.commands import (
+    TELL_HELD,
     Administration,
     AllocateProducerIds,
     AlterConfigs,
@@ -32,11 +33,13 @@ from raftka.metadata.commands import (
     ProducerIdBlock,
     RegisterBroker,
     Registered,
+    ReplicasOffline,
     UnregisterBroker,
     UpdateFeatures,
     WriteExtension,
 )
 from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
+from raftka.metadata.directories import DirectoriesHere, when_offline, when_registered
 from raftka.metadata.elections import elect_leaders
 from raftka.metadata.extension import write
 from raftka.metadata.features import LEVEL, METADATA_VERSION, update_features
@@ -109,6 +112,9 @@ class Controller:
             case AlterPartition():
                 current(self.image, command.broker_id, command.broker_epoch)
                 return Outcome(*alter(self.image, command))
+            case ReplicasOffline(broker_id, broker_epoch):
+                current(self.image, broker_id, broker_epoch)
+                return Outcome(when_offline(self.image, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():
@@ -193,13 +199,15 @@ class Controller:
     def _register(self, command: RegisterBroker, context: Context) -> Outcome:
         check_registration(command, self.image, self.sessions, context.now)
         known = self.image.brokers.get(command.broker_id)
+        here = DirectoriesHere(known, command)
+        if here.must_tell:
+            return Outcome(reply=Registered(TELL_HELD))
         self.sessions.heard(command.broker_id, context.now)
         if known is not None and registered_already(command, known):
             return Outcome(reply=Registered(known.epoch))
-        registered = BrokerRegistered(command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
-        other_disk = known is None or known.directory_id != command.directory_id
-        changes = self._been_away(command.broker_id, context.now, lost_disk=other_disk)
-        return Outcome([registered, *changes], Registered(context.next_offset))
+        who = (command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
+        registered = BrokerRegistered(*who, command.more_directories, here.may_come_back)
+        return Outcome([registered, *self._been_away(here, context.now)], Registered(context.next_offset))
 
     def _unregister(self, broker_id: int) -> Outcome:
         broker = self.image.brokers.get(broker_id)
@@ -242,14 +250,14 @@ class Controller:
     def _leaderships_of(self, gone: frozenset[int]) -> list[Record]:
         return when_gone(self.image, gone, frozenset(self.image.alive_brokers()) - gone, self._unclean(gone))
 
-    def _been_away(self, broker_id: int, now: float, *, lost_disk: bool) -> list[Record]:
+    def _been_away(self, here: DirectoriesHere, now: float) -> list[Record]:
         """For one that registers anew, only those count as alive whom this controller has heard itself.
 
         If all were away, right before this controller was elected, each one's leaderships would go to the next that only seems to be alive;
         the last would be alone in the ISR, and the others had to wait for just that one.
         """
-        away = frozenset({broker_id})
-        return when_gone(self.image, away, self._heard_alive(now) - away, self._unclean(away), away if lost_disk else ())
+        away = frozenset({here.broker_id})
+        return when_registered(self.image, here, self._heard_alive(now) - away, self._unclean(away))
 
     def _back(self, broker_id: int, now: float) -> list[Record]:
         return when_back(self.image, broker_id, self._heard_alive(now) | {broker_id}, self._unclean(frozenset()))

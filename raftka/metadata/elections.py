@@ -65,17 +65,20 @@ class _Elections:
         first = before.replicas[0]
         if before.leader == first:
             raise NOT_NEEDED
-        if first not in before.isr or not self.image.alive(first):
+        if first not in before.isr or not self._serves(before, first):
             raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
-        isr = before.isr if before.leader != NO_LEADER else tuple([each for each in before.isr if self.image.alive(each)])
+        isr = before.isr if before.leader != NO_LEADER else tuple([each for each in before.isr if self._serves(before, each)])
         return before._replace(leader=first, isr=isr)
 
     def _unclean(self, before: PartitionImage) -> PartitionImage:
         """Also where the topic's settings forbid it: this is what the request is for. A member of the ISR comes first."""
         if before.leader != NO_LEADER:
             raise NOT_NEEDED
-        living = [each for each in before.replicas if self.image.alive(each)]
+        living = [each for each in before.replicas if self._serves(before, each)]
         if not living:
             raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
         clean = [each for each in living if each in before.isr]
         return before._replace(leader=(clean or living)[0], isr=tuple(clean) or (living[0],))
+
+    def _serves(self, partition: PartitionImage, broker_id: int) -> bool:
+        return broker_id not in partition.offline and self.image.alive(broker_id)

@@ -34,7 +34,7 @@ from raftka.metadata.records import (
     decode_batch,
 )
 
-SNAPSHOT_VERSION = 1  # 1: partitions with adding and removing replicas
+SNAPSHOT_VERSION = 2  # 1: partitions with adding and removing replicas; 2: directories of brokers, and replicas in those that failed
 NO_LEADER = -1
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -60,6 +60,13 @@ class BrokerImage(NamedTuple):
     rack: str | None
     fenced: bool
     shutting_down: bool
+    more_directories: tuple[bytes, ...] = ()
+    missing_directories: tuple[bytes, ...] = ()
+
+    @property
+    def directories(self) -> frozenset[bytes]:
+        """Those it registered with."""
+        return frozenset((self.directory_id, *self.more_directories))
 
     @property
     def alive(self) -> bool:
@@ -78,6 +85,7 @@ class PartitionImage(NamedTuple):
     partition_epoch: int
     adding: Replicas = ()  # of `replicas`: not there before the reassignment that is under way (KIP-455)
     removing: Replicas = ()  # of `replicas`: not there any more when it is complete
+    offline: Replicas = ()  # of `replicas`: in a directory that its broker cannot use, whether or not the broker is alive
 
 
 class TopicImage(NamedTuple):
@@ -295,6 +303,7 @@ class _Draft:
             record.partition_epoch,
             was.adding if record.adding is None else record.adding,
             was.removing if record.removing is None else record.removing,
+            was.offline if record.offline is None else record.offline,
         )
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed.append((record.topic_id, record.partition))
@@ -319,7 +328,8 @@ class _Draft:
     def _broker_registered(self, record: BrokerRegistered) -> None:
         endpoints = tuple(Endpoint(*each) for each in record.endpoints)
         who = (record.broker_id, self.offset, record.incarnation_id, record.directory_id)
-        self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, fenced=True, shutting_down=False)
+        directories = record.more_directories, record.missing_directories
+        self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, True, False, *directories)
         self.delta.brokers_changed.add(record.broker_id)
 
     def _broker_changed(self, broker_id: int, epoch: int, **changes: bool) -> None:

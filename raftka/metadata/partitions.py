@@ -20,20 +20,25 @@ def settle(topic: str, partition: PartitionImage, alive: Alive, unclean: Unclean
     """The partition as it should be, now that these are alive and those have lost their disk; itself if it is so already.
 
     With a leader, the ISR is those who live: the high watermark must not wait for the dead. Without one nothing moves, so all members of the
-    ISR keep their place, and whichever comes back first may lead.
+    ISR keep their place, and whichever comes back first may lead. A replica in a directory that failed is dead, whatever its broker is.
     """
+    alive = alive.difference(partition.offline)
     isr = tuple([each for each in partition.isr if each not in lost]) if lost else partition.isr
     living = tuple([each for each in isr if each in alive])
     leader = NO_LEADER
     if living:
         isr = living
         leader = partition.leader if partition.leader in living else next(each for each in partition.replicas if each in living)
-    elif not alive.isdisjoint(partition.replicas) and unclean(topic, isr):
+    elif not alive.isdisjoint(partition.replicas) and unclean(topic, _reachable(isr, partition)):
         leader = next(each for each in partition.replicas if each in alive)
         isr = (leader,)
     if leader == partition.leader and isr == partition.isr:
         return partition
     return moved(partition, partition._replace(leader=leader, isr=isr))
+
+
+def _reachable(replicas: Replicas, partition: PartitionImage) -> Replicas:
+    return tuple([each for each in replicas if each not in partition.offline])
 
 
 def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
@@ -43,6 +48,8 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
     told of. None of these is answered then, because they name the epoch before.
     """
     after = _completed(after)
+    if after.offline:
+        after = after._replace(offline=tuple([each for each in after.offline if each in after.replicas]))
     gone = not set(before.replicas) <= set(after.replicas)
     epoch = before.leader_epoch + (gone or after.leader != before.leader)
     return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
@@ -59,15 +66,15 @@ def _completed(partition: PartitionImage) -> PartitionImage:
     return partition._replace(replicas=replicas, isr=isr, leader=leader, adding=(), removing=())
 
 
-def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean, lost: Collection[int] = ()) -> list[Record]:
-    """What changes in all partitions when these brokers are not alive any more, or have lost their disk."""
+def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean) -> list[Record]:
+    """What changes in all partitions when these brokers are not alive any more."""
     moved = frozenset(gone)
     return [
         changed(topic.topic_id, index, before, after)
         for topic in image.topics.values()
         for index, before in enumerate(topic.partitions)
         if not moved.isdisjoint(before.isr)
-        if (after := settle(topic.name, before, alive, unclean, lost)) is not before
+        if (after := settle(topic.name, before, alive, unclean)) is not before
     ]
 
 
@@ -98,6 +105,8 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
 
 def changed(topic_id: bytes, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChanged:
     now = PartitionChanged(topic_id, index, after.leader, after.leader_epoch, after.isr, after.partition_epoch)
+    if before.offline != after.offline:
+        now = replace(now, offline=after.offline)
     if (before.replicas, before.adding, before.removing) == (after.replicas, after.adding, after.removing):
         return now
     return replace(now, replicas=after.replicas, adding=after.adding, removing=after.removing)
@@ -150,7 +159,7 @@ def _altered(image: MetadataImage, partition: PartitionImage | None, change: Cha
     isr = tuple(broker_id for broker_id, _ in change.new_isr)
     if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
         raise KafkaError(Code.INVALID_REQUEST)
-    if not all(_eligible(image, *member) for member in change.new_isr):
+    if not all(_eligible(image, *member) for member in change.new_isr) or not set(isr).isdisjoint(partition.offline):
         raise KafkaError(Code.INELIGIBLE_REPLICA)
     return partition if isr == partition.isr else moved(partition, partition._replace(isr=isr))
 

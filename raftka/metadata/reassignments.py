@@ -88,15 +88,18 @@ class _Alteration:
             if not self.unclean(topic.name):
                 text = f"Unable to revert partition assignment for {topic.name}:{index} because it would require an unclean leader election."
                 raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, text)
-            isr = (next((each for each in original if self.image.alive(each)), original[0]),)
+            isr = (next((each for each in original if self._serves(before, each)), original[0]),)
         return self._led(before._replace(replicas=original, isr=isr, adding=(), removing=()))
 
     def _led(self, now: PartitionImage) -> PartitionImage:
         """With a leader if one of the ISR is alive; then the dead have no place in the ISR."""
         if now.leader in now.isr:
             return now
-        living = tuple([each for each in now.isr if self.image.alive(each)])
+        living = tuple([each for each in now.isr if self._serves(now, each)])
         return now._replace(leader=next((each for each in now.replicas if each in living), NO_LEADER), isr=living or now.isr)
+
+    def _serves(self, partition: PartitionImage, broker_id: int) -> bool:
+        return broker_id not in partition.offline and self.image.alive(broker_id)
 
 
 def _original(partition: PartitionImage) -> Replicas:

@@ -46,12 +46,14 @@ class BrokerRegistered:
     """The broker's epoch is the offset of this record, so a later registration fences every earlier one (KIP-631). It begins fenced."""
 
     KIND: ClassVar[int] = 10
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     broker_id: int
     incarnation_id: bytes  # 16 random bytes, new with every start of the process
     directory_id: bytes  # of meta.properties: changes only with the disk
     endpoints: tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
     rack: str | None = None
+    more_directories: tuple[bytes, ...] = ()  # from version 1 on: ids of its other log directories
+    missing_directories: tuple[bytes, ...] = ()  # not there this time, but they may come back with all that lies in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class PartitionChanged:
     """The partition as it is from now on; what is None stays."""
 
     KIND: ClassVar[int] = 21
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     topic_id: bytes
     partition: int
     leader: int  # -1: none
@@ -112,6 +114,7 @@ class PartitionChanged:
     replicas: Replicas | None = None
     adding: Replicas | None = None  # from version 1 on: a reassignment under way (KIP-455)
     removing: Replicas | None = None
+    offline: Replicas | None = None  # from version 2 on: replicas in directories that their brokers cannot use
 
 
 @dataclass(frozen=True, slots=True)

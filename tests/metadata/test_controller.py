@@ -8,6 +8,7 @@ from uuid import RFC_4122, UUID
 import pytest
 
 from raftka.metadata.commands import (
+    TELL_HELD,
     AlterPartition,
     AlterReassignments,
     BrokerLost,
@@ -19,12 +20,16 @@ from raftka.metadata.commands import (
     DoomedTopic,
     ElectLeaders,
     Heartbeat,
+    HeldReplicas,
     MorePartitions,
     Move,
     MovedTopic,
     NewTopic,
     RegisterBroker,
+    Registered,
+    ReplicasOffline,
     TopicPartitions,
+    TopicReplicas,
     UnregisterBroker,
 )
 from raftka.metadata.controller import Context, Controller, Outcome
@@ -47,14 +52,15 @@ BROKERS = range(1, 5)
 
 
 class World:
-    """A controller and what its brokers do. Brokers are numbers; a disk is a number that changes when it is lost."""
+    """A controller and what its brokers do. Brokers are numbers, each has two disks; a disk is a number that changes when it is lost."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.now = 0.0
-        self.disks = dict.fromkeys(BROKERS, 0)
-        self.complete: dict[tuple[bytes, int], set[tuple[int, int]]] = {}  # (broker, disk) that have all that was acknowledged, by partition
-        self.vouched: dict[tuple[bytes, int], set[tuple[int, int]]] = {}  # whom a leader takes in right now: that may complete a reassignment
+        self.disks = {broker_id: [0, 0] for broker_id in BROKERS}
+        self.unreadable: dict[int, set[int]] = {broker_id: set() for broker_id in BROKERS}  # which of its disks it cannot use
+        self.complete: dict[tuple[bytes, int], set[tuple[int, int | None]]] = {}  # (broker, disk) that have all that was acknowledged, by partition
+        self.vouched: dict[tuple[bytes, int], set[tuple[int, int | None]]] = {}  # whom a leader takes in right now: that may complete a reassignment
         self.controller = Controller(MetadataImage(), SETTINGS, self.now)
         self.carry_out(self.controller.tick(self.context()))
 
@@ -83,7 +89,7 @@ class World:
         random, broker_id = self.random, self.random.choice(BROKERS)
         broker = self.image.brokers.get(broker_id)
         epoch = broker.epoch if broker else -1
-        match random.randrange(18):
+        match random.randrange(19):
             case 0 | 1 | 2 | 3:
                 self.decide(Heartbeat(broker_id, epoch, self.image.offset, random.random() < 0.05, random.random() < 0.05))
             case 4:
@@ -111,14 +117,41 @@ class World:
             case 16:
                 topics = None if random.random() < 0.3 else (TopicPartitions(random.choice("abcd"), (0, random.randrange(4))),)
                 self.decide(ElectLeaders(0, topics))
-            case 17:
+            case 17 if len(self.unreadable[broker_id]) == 0 and random.random() < 0.5:
+                slot = random.randrange(2)
+                self.unreadable[broker_id].add(slot)
+                self.decide(ReplicasOffline(broker_id, epoch, self.lying_in(broker_id, slot)))
+            case 18:
                 self.decide(CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),)))
 
     def register(self, broker_id: int) -> None:
-        self.disks[broker_id] += self.random.random() < 0.2
-        directory = bytes([broker_id, self.disks[broker_id]]) + bytes(14)
-        incarnation = self.random.randbytes(16)
-        self.decide(RegisterBroker(broker_id, incarnation, directory, self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),)))
+        """After a while, in which its disks may have been lost, mended, or swapped for those of before."""
+        for slot in range(2):
+            if self.random.random() < 0.1:
+                self.disks[broker_id][slot] = max(0, self.disks[broker_id][slot] + self.random.choice((1, 1, -1)))
+            if self.random.random() < 0.3:
+                self.unreadable[broker_id] ^= {slot}
+        here = [slot for slot in range(2) if slot not in self.unreadable[broker_id]]
+        if not here:
+            return
+        ids = {slot: bytes([broker_id, slot, self.disks[broker_id][slot]]) + bytes(13) for slot in here}
+        who = (broker_id, self.random.randbytes(16), ids.pop(here[0]), self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),))
+        more, failed = tuple(ids.values()), len(self.unreadable[broker_id])
+        if self.decide(RegisterBroker(*who, None, more, failed)) == Registered(TELL_HELD):
+            held = tuple([HeldReplicas(each, self.lying_in(broker_id, each[1])) for each in (who[2], *more)])
+            assert self.decide(RegisterBroker(*who, None, more, failed, held)) != Registered(TELL_HELD)
+
+    def lying_in(self, broker_id: int, slot: int) -> tuple[TopicReplicas, ...]:
+        return tuple(
+            TopicReplicas(topic_id, tuple([index for index in range(len(topic.partitions)) if slot_of(broker_id, topic_id, index) == slot]))
+            for topic_id, topic in self.image.topics.items()
+        )
+
+    def disk_of(self, image: MetadataImage, broker_id: int, key: tuple[bytes, int]) -> tuple[int, int | None]:
+        """The broker, and the disk with this replica that it has registered."""
+        broker = image.brokers[broker_id]
+        there = broker.directories.union(broker.missing_directories)
+        return broker_id, max((each[2] for each in there if each[1] == slot_of(broker_id, *key)), default=None)
 
     def alter(self) -> None:
         """The leader asks for some other ISR, mostly one that is legal."""
@@ -130,8 +163,8 @@ class World:
         leader = self.image.brokers.get(partition.leader)
         change = Change(topic.topic_id, index, partition.leader_epoch, partition.partition_epoch - self.random.randrange(2), isr)
         if leader is not None:
-            brokers = self.image.brokers
-            self.vouched = {(topic.topic_id, index): {(each, brokers[each].directory_id[1]) for each, _ in isr if each in brokers}}
+            key = (topic.topic_id, index)
+            self.vouched = {key: {self.disk_of(self.image, each, key) for each, _ in isr if each in self.image.brokers}}
             self.decide(AlterPartition(leader.broker_id, leader.epoch, (change,)))
             self.vouched = {}
 
@@ -160,11 +193,13 @@ class World:
         assert set(partition.adding) | set(partition.removing) <= set(partition.replicas)
         assert not set(partition.adding) & set(partition.removing)
         if partition.leader == NO_LEADER:
-            heard = [each for each in partition.isr if image.alive(each) and self.controller.sessions.spoke(each, self.now)]
-            assert not heard, "somebody could lead"
+            reachable = [each for each in partition.isr if each not in partition.offline and image.alive(each)]
+            assert not [each for each in reachable if self.controller.sessions.spoke(each, self.now)], "somebody could lead"
         else:
             assert partition.leader in partition.isr
             assert all(map(image.alive, partition.isr))
+            assert not set(partition.isr) & set(partition.offline)
+        assert set(partition.offline) <= set(partition.replicas)
 
     def check_change(self, was: PartitionImage, now: PartitionImage) -> None:
         gone = set(was.replicas) - set(now.replicas)  # such a one may come back with an empty log and the leader must not take it for what it was
@@ -174,15 +209,20 @@ class World:
 
     def check_complete(self, image: MetadataImage, key: tuple[bytes, int], was: PartitionImage | None, now: PartitionImage, unclean: bool) -> None:
         """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this disk, or the leader took it in."""
-        members = {(each, image.brokers[each].directory_id[1]) for each in now.isr if each in image.brokers}
+        members = {self.disk_of(image, each, key) for each in now.isr if each in image.brokers}
         if was is None or now.leader == was.leader != NO_LEADER:
             self.complete[key] = members  # created, or changed under one leader, who takes in only who has caught up
         elif now.leader != NO_LEADER:
             self.complete[key] |= self.vouched.get(key, set())
-            if (now.leader, image.brokers[now.leader].directory_id[1]) not in self.complete[key]:
+            if self.disk_of(image, now.leader, key) not in self.complete[key]:
                 assert unclean
                 self.complete[key] = members
             self.complete[key] &= members
+
+
+def slot_of(broker_id: int, topic_id: bytes, index: int) -> int:
+    """On which of its disks a broker has put a replica."""
+    return (broker_id + topic_id[0] + index) % 2
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -194,7 +234,7 @@ def test_whatever_happens_whoever_leads_has_all_that_was_acknowledged(seed: int)
 
 def test_the_random_world_does_elect_and_lose() -> None:
     """Else the test above would show nothing."""
-    seen = {"led": 0, "leaderless": 0, "several in isr": 0, "under way": 0}
+    seen = {"led": 0, "leaderless": 0, "several in isr": 0, "under way": 0, "offline": 0, "last is offline": 0}
     for seed in range(10):
         world = World(seed)
         for _ in range(200):
@@ -204,6 +244,8 @@ def test_the_random_world_does_elect_and_lose() -> None:
                     seen["led"] += partition.leader_epoch > 2
                     seen["leaderless"] += partition.leader == NO_LEADER
                     seen["several in isr"] += len(partition.isr) > 1
+                    seen["offline"] += bool(partition.offline)
+                    seen["last is offline"] += set(partition.isr) <= set(partition.offline)
                     seen["under way"] += bool(partition.adding and partition.removing)
 
     assert min(seen.values()) > 500

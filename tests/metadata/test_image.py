@@ -184,7 +184,7 @@ def test_what_was_written_before_there_were_reassignments_is_read() -> None:
     version, offset, cluster_id, features, brokers, topics, *rest = msgpack.unpackb(image.to_snapshot(), use_list=False)
     old = tuple((name, topic_id, tuple(partition[:5] for partition in partitions)) for name, topic_id, partitions in topics)
 
-    assert version == 1
+    assert version == 2
     assert MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest))) == image
     row = (PartitionChanged.KIND, 0, (A, 0, 1, 0, (1,), 1, None))
     assert image.apply_entry(2, msgpack.packb((2, [row])))[0].topics[A].partitions[0].partition_epoch == 1

@@ -21,6 +21,7 @@ from raftka.metadata.commands import (
     ElectLeaders,
     FeatureUpdate,
     Heartbeat,
+    HeldReplicas,
     ListReassignments,
     MorePartitions,
     Move,
@@ -28,7 +29,9 @@ from raftka.metadata.commands import (
     NewTopic,
     OngoingTopic,
     RegisterBroker,
+    ReplicasOffline,
     TopicPartitions,
+    TopicReplicas,
     TopicResults,
     UnregisterBroker,
     UpdateFeatures,
@@ -127,10 +130,27 @@ class ControllerStage:
         yield from self._decide(self._registration(words.number("broker"), words))
 
     def _registration(self, broker_id: int, words: Words) -> RegisterBroker:
-        directory = words.get("directory", str(broker_id)).encode().ljust(16, b"\0")
+        """`directory=1a,1b failed=1 held=1a:t-0,t-1;1b:`: what it can use, how many it cannot, what lies in each."""
+        directory, *more = [_id(each) for each in words.get("directory", str(broker_id)).split(",")]
         incarnation = words.get("incarnation", f"{broker_id} at {self.now} {self.image.offset}").encode().ljust(16, b"\0")[:16]
         endpoints = (("PLAINTEXT", "host", 9090 + broker_id, "PLAINTEXT"),)
-        return RegisterBroker(broker_id, incarnation, directory, words.get("cluster") or None, endpoints, words.get("rack") or None)
+        held = tuple([self._held(each) for each in words.get("held").split(";")]) if "held" in words else None
+        who = (broker_id, incarnation, directory, words.get("cluster") or None, endpoints, words.get("rack") or None)
+        return RegisterBroker(*who, tuple(more), words.number("failed", 0), held)
+
+    def _held(self, text: str) -> HeldReplicas:
+        directory, _, names = text.partition(":")
+        return HeldReplicas(_id(directory), tuple([self._replica(each) for each in names.split(",") if each]))
+
+    def _replica(self, text: str) -> TopicReplicas:
+        topic_id, partition = self._partition_named(text)
+        return TopicReplicas(topic_id, (partition,))
+
+    def do_offline(self, words: Words) -> Iterator[str]:
+        """`offline broker=1 t-0 t-1`: they lie in a directory that failed."""
+        broker_id = words.number("broker")
+        epoch = words.number("epoch", self._epoch(broker_id))
+        yield from self._decide(ReplicasOffline(broker_id, epoch, tuple(map(self._replica, words.bare))))
 
     def do_unregister(self, words: Words) -> Iterator[str]:
         yield from self._decide(UnregisterBroker(words.number("broker")))
@@ -297,7 +317,7 @@ class ControllerStage:
             case ConfigSet(kind, resource, name, value):
                 return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (f"={value}" if value is not None else " unset")
         values = ((name, getattr(record, name)) for name in record.__slots__)
-        return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value is not None)
+        return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value not in (None, ()))
 
     def _reply(self, reply: Any) -> Iterator[str]:
         if reply is None or isinstance(reply, int):
@@ -346,6 +366,10 @@ def _assignment(text: str) -> tuple[int, tuple[int, ...]]:
     return int(index), tuple(int(each) for each in replicas.split(",") if each)
 
 
+def _id(text: str) -> bytes:
+    return text.encode().ljust(16, b"\0")
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(each) for each in text.split(",") if each)
 
@@ -359,6 +383,8 @@ def _partition(partition: PartitionImage) -> str:
     """The replicas only while they are to be others."""
     isr = ",".join(map(str, partition.isr)) or "-"
     now = f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} partition-epoch={partition.partition_epoch}"
+    if partition.offline:
+        now += f" offline={','.join(map(str, partition.offline))}"
     return f"{now} {_under_way(partition)}" if partition.adding or partition.removing else now
 
 
@@ -372,4 +398,4 @@ def _text(value: Any) -> str:
         return value.rstrip(b"\0").decode("ascii", "replace")
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(_text, value)) if isinstance(value, tuple) else str(value)
