@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import faults, scale
+from bench import compaction, faults, scale
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "compact")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -96,6 +96,14 @@ class Bench:
 
     def stop(self) -> Iterator[str]:
         yield from self._failover("SIGSTOP of a leader", signal.SIGSTOP)
+
+    def compact(self) -> Iterator[str]:
+        yield f"| compaction beside {compaction.RATE} flushed records/s of another topic | MB/s of input | p50 us | p99 us | p99 without |"
+        yield "|---|---|---|---|---|"
+        for value_bytes, mib in compaction.FILLED_MIB.items():
+            runs = compaction.rounds(self.runs, self.seconds, value_bytes)
+            rate, p50, p99, calm = (_median(runs, key) for key in ("MBps", "busy_p50us", "busy_p99us", "calm_p99us"))
+            yield f"| {mib} MiB, records of {value_bytes} bytes | **{rate:.0f}** | {p50:,.0f} | {p99:,.0f} | {calm:,.0f} |"
 
     def leave(self) -> Iterator[str]:
         yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"

@@ -73,7 +73,7 @@ class LogCleaner:
         memory = settings["log.cleaner.dedupe.buffer.size"] * settings["log.cleaner.io.buffer.load.factor"] / threads
         job = job_for(host.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
         self.node.events.debug("compaction_began", partition=host.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
-        each = self.rounds[host] = Round(self, host, now_ms)
+        each = self.rounds[host] = Round(self, host, now_ms, sum(size for _, size in job.segments))
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
         each.cancel = self.node.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
 
@@ -87,8 +87,8 @@ class LogCleaner:
         count("raftka_compaction_bytes_written_total", ended.bytes_written)
         if ended.unreadable:
             count("raftka_compaction_unreadable_batches_total", ended.unreadable)
-        figures = {"keys": ended.keys, "bytes_read": ended.bytes_read, "bytes_written": ended.bytes_written, "until": ended.clean_until}
-        self.node.events.info("log_compacted", partition=each.host.name, size_bytes=each.log.size_bytes, **figures)
+        figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
+        self.node.events.info("log_compacted", partition=each.host.name, seconds=round(self.clock.now() - each.began, 3), **figures)
         self.replicas.checkpoint_later()
         self.look()
 
@@ -109,11 +109,13 @@ class LogCleaner:
 class Round:
     """One compaction under way. New segments may come faster than the names change: they queue."""
 
-    def __init__(self, cleaner: LogCleaner, host: PartitionHost, now_ms: int) -> None:
+    def __init__(self, cleaner: LogCleaner, host: PartitionHost, now_ms: int, bytes_in: int) -> None:
         self.cleaner = cleaner
         self.host = host
         self.log = host.log
         self.now_ms = now_ms
+        self.bytes_in = bytes_in
+        self.began = cleaner.clock.now()
         self.cancel: Any = None
         self._truncations = host.log.truncations
         self._results: deque[Cleaned] = deque()

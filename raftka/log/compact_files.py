@@ -11,7 +11,7 @@ from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_
 
 LARGEST_READ_BYTES = 8 * 1024 * 1024
 WRITE_BYTES = 1024 * 1024
-SYNC_BYTES = 16 * 1024 * 1024  # flushed as it grows: one flush of it all would hold up those of the data path
+SYNC_BYTES = 2 * 1024 * 1024  # flushed as it grows: one flush of it all would hold up those of the data path
 
 
 class Damaged(Exception):
