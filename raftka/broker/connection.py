@@ -6,7 +6,7 @@ authenticates: nothing behind it is decoded until it has its answer).
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
@@ -50,6 +50,13 @@ class Plan(Protocol):
     def run(self, connection: "ServerConnection", frame: memoryview, correlation_id: int) -> bool: ...
 
 
+class PipelinePlan(Plan, Protocol):
+    """One for many requests that lie one behind the other."""
+
+    def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
+        """How many from the front it has answered."""
+
+
 class Slot:
     """A request's place in the order of answers; `hurry`: answer now with what there is, a request of another kind waits behind."""
 
@@ -83,6 +90,7 @@ class ServerConnection:
         "dispatcher",
         "out",
         "out_bytes",
+        "pipeline",
         "plans",
         "session",
         "silent_s",
@@ -98,6 +106,7 @@ class ServerConnection:
         self.out: list[Buffer | FileSpan] = []
         self.out_bytes = 0
         self.plans: dict[int, Plan] = {}
+        self.pipeline: PipelinePlan | None = None  # the one of them for requests that come many at a time
         self.silent_s = 0.0
         self.active = True  # something came since `overdue` was asked
         self._pending_bytes = 0  # of a frame that was not whole then
@@ -152,6 +161,7 @@ class ServerConnection:
         self.transport = None
         self._forget()
         self.plans.clear()
+        self.pipeline = None
         self.dispatcher.connection_closed(self, reason)
 
     # answers
@@ -252,11 +262,13 @@ class ServerConnection:
         self._backlog.clear()
         self._frames.drop()
 
-    def _dispatch(self, frames: Iterable[memoryview]) -> None:
+    def _dispatch(self, frames: Sequence[memoryview]) -> None:
         """One after the other, until one holds."""
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch
         dispatcher.began = dispatcher.now()
+        if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
+            frames = frames[dispatcher.dispatch_many(self, frames) :]
         try:
             for frame in frames:
                 if self._over:

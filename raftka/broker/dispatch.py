@@ -4,7 +4,7 @@ A handler is a plain function that answers with a row, or hands back a Pending (
 controller are `async`; the connection holds behind them.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
@@ -157,6 +157,16 @@ class Dispatcher:
         self._call(registration, request)
         if self.kind is not None:
             self.kind.add(self.now() - self.began)
+
+    def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
+        """How many from the front a plan has answered in one go."""
+        plan = connection.pipeline
+        if plan is None or connection.slots or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
+            return 0
+        count = plan.run_many(connection, frames)
+        plan.kind.at_once += count
+        plan.kind.sum_s += count * (self.now() - self.began)
+        return count
 
     def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:
         header, position = decode_request_header(frame, flexible=version in api.flexible)

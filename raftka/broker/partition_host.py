@@ -143,16 +143,23 @@ class PartitionHost:
             if self.log.failed is not None:  # it had to begin a segment
                 self.manager.log_failed(self, self.log.failed)
             raise
-        self.produced += 1
-        if not result[3]:
-            leader.appended(result[1])
+        self.appended(1, -1 if result[3] else result[1], connection)
+        return result
+
+    def appended(self, requests: int, end: int, connection: Any) -> None:
+        """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""
+        self.produced += requests
+        leader = self.leader
+        if end >= 0 and leader is not None:
+            leader.appended(end)
             self.staged_by.append(connection)
             if not self.touched:
                 self.touched = True
                 self.manager.touch(self)
                 if len(leader.isr) > 1:
                     self._watch_followers(leader)
-        return result
+        if self.log.failed is not None:
+            self.manager.log_failed(self, self.log.failed)  # it had to begin a segment
 
     def _watch_followers(self, leader: LeaderState) -> None:
         """The log has grown: who is silent from now on falls behind."""

@@ -8,13 +8,14 @@ import pytest
 
 from raftka.limits import DECOMPRESSED_BYTES
 from raftka.wire.errors import Code
+from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import BATCH_HEADER_BYTES, build_batch, iterate, records_of, seal
 from raftka.wire.rows import Row
 from tests.broker.requests import batch, fetch, fetched, produce, produced
-from tests.broker.stage import Stage
+from tests.broker.stage import Stage, decoded
 
 GOOD = batch(b"1", b"2")
 INTERNAL = "__consumer_offsets"
@@ -217,3 +218,43 @@ def test_too_many_partitions_in_one_create_are_refused() -> None:
         row = request(topics=[request.topics(name="t", num_partitions=100_000, replication_factor=1)])
 
         assert stage.wire().ask(CREATE_TOPICS, row).topics[0].error_code == Code.POLICY_VIOLATION
+
+
+def test_requests_that_come_together_are_answered_as_if_they_came_alone() -> None:
+    with Stage() as stage:
+        stage.create("t")
+        wire = stage.wire()
+        bad = bytearray(batch(b"bad"))
+        bad[-1] ^= 1
+        good = [produce("t", batch(b"%d" % i), acks=1) for i in range(5)]
+        for row in (good[0], good[0]):  # the second goes the short way
+            wire.ask(PRODUCE, row, 9)
+        together = [good[0], good[1], produce("t", bytes(bad), acks=1), good[2], produce("nope", batch(b"x"), acks=1), good[3], good[4]]
+        wire.send(b"".join(encode_request(PRODUCE, 9, number, "test", row) for number, row in enumerate(together, 100)))
+        answers = [wire.frame() for _ in together]
+
+        assert [int.from_bytes(answer[:4]) for answer in answers if answer] == list(range(100, 107))
+        rows = [produced(decoded(PRODUCE, 9, answer)) for answer in answers if answer]
+        codes = [Code.NONE, Code.NONE, Code.CORRUPT_MESSAGE, Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NONE, Code.NONE]
+        assert [Code(row.error_code) for row in rows] == codes
+        assert [row.base_offset for row in rows] == [2, 3, -1, 4, -1, 5, 6]
+        stage.wait(lambda: stage.host("t").high_watermark == 7)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_many_requests_answers_for_those_that_are_written() -> None:
+    with Stage() as stage:
+        stage.create("t", configs={"internal_segment_bytes": "1000"})
+        wire = stage.wire()
+        row = produce("t", batch(bytes(230)), acks=1)
+        for _ in range(2):
+            assert produced(wire.ask(PRODUCE, row, 9)).error_code == Code.NONE
+        stage.world.machine("n1").disk.room_bytes = 350  # the second of these begins a segment, for which the first is written
+        wire.send(b"".join(encode_request(PRODUCE, 9, number, "test", row) for number in range(3)))
+        stage.wait(lambda: wire.close_reason is not None or len(wire.frames) == 3)
+
+        rows = [produced(decoded(PRODUCE, 9, frame)) for frame in wire.frames]
+        acknowledged = [row.base_offset for row in rows if row.error_code == Code.NONE]
+        log = stage.nodes[1].replicas.hosts["t", 0].log
+        assert log.failed is not None
+        assert acknowledged == list(range(2, log.end_offset))
+        assert len(acknowledged) < 3

@@ -4,6 +4,7 @@ Made after a request with one partition was answered the long way; whatever look
 version: where the records begin and how the answer is laid out is found by looking at a request and an encoded answer.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from raftka.broker.dispatch import Request
     from raftka.broker.node import Node
 
-INT32 = Struct(">i")
+INT32 = CORRELATION = Struct(">i")
+KEY_AND_VERSION = Struct(">hh")
 NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
 MARKS = (0x0123, 0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)  # error code, base offset, append time, log start
 ZSTD = 4
@@ -32,6 +34,7 @@ def remember(request: "Request", host: PartitionHost, node: "Node") -> None:
         return
     if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, node)) is not None:
         connection.plans[PRODUCE.key] = plan
+        connection.pipeline = plan if plan.acks == 1 else None
 
 
 class ProducePlan:
@@ -42,6 +45,7 @@ class ProducePlan:
         "end",
         "flexible",
         "host",
+        "key_and_version",
         "kind",
         "leader",
         "post",
@@ -61,6 +65,7 @@ class ProducePlan:
         self.resource = (TOPIC, host.topic)
         self.leader = host.leader
         self.version = request.version
+        self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
         self.acks: int = request.body.acks
         self.timeout_s = request.body.timeout_ms / 1000
         self.clock = node.runtime.clock
@@ -114,9 +119,50 @@ class ProducePlan:
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
-        end, host = self.end, self.host
-        if frame[HEAD_END:end] != self.prefix or host.leader is not self.leader:
+        if self.acks == 1:
+            return self.run_many(connection, (frame,)) == 1
+        host = self.host
+        batch = self._batch(frame)
+        if batch is None or host.leader is not self.leader:
             return False
+        try:
+            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection)
+        except KafkaError:
+            return False  # nothing was done: the long way finds the same error, and words for it
+        if self.acks == -1:
+            wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
+            host.wait_for(following, connection.dispatcher.began + self.timeout_s, wait)
+        return True
+
+    def run_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
+        """Of a producer that does not wait for each answer (acks=1): how many from the front are answered. What is the same for all is done once."""
+        host, log, now_ms = self.host, self.host.log, self.clock.wall_ms()
+        if host.leader is not self.leader or self.leader is None:
+            return 0
+        epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
+        answers: list[bytes] = []
+        end = -1
+        for frame in frames:
+            batch = batch_of(frame)
+            if batch is None:
+                break
+            try:
+                base, following, time_ms, duplicate = log.append_as_leader(batch, epoch, now_ms)
+            except KafkaError:
+                break  # as in `run`
+            if not duplicate:
+                end = following
+            answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
+        host.appended(len(answers), end, connection)
+        if answers:
+            connection.answer(answers, len(answers) * len(answers[0]))
+        return len(answers)
+
+    def _batch(self, frame: memoryview) -> memoryview | None:
+        """The records of a request that differs in nothing else."""
+        end = self.end
+        if frame[HEAD_END:end] != self.prefix or frame[:4] != self.key_and_version:
+            return None
         if self.flexible:
             begin, size = _varint(frame, end)
             size -= 1
@@ -125,21 +171,11 @@ class ProducePlan:
             begin = end + 4
         stop = begin + size
         if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
-            return False
+            return None
         attributes = frame[begin + ATTRIBUTES_POSITION + 1]
         if attributes & TRANSACTIONAL or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
-            return False
-        acks = self.acks
-        try:
-            base, following, time_ms, _ = host.append(frame[begin:stop], acks, self.clock.wall_ms(), connection)
-        except KafkaError:
-            return False  # nothing was done: the long way finds the same error, and words for it
-        if acks == 1:
-            connection.answer((self.pack(correlation_id, base, time_ms),), 100)
-        elif acks == -1:
-            wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
-            host.wait_for(following, connection.dispatcher.began + self.timeout_s, wait)
-        return True
+            return None
+        return frame[begin:stop]
 
 
 class _Wait:
