@@ -83,6 +83,11 @@ raftka_metadata_proposals_waiting gauge Metadata entries of this node's log that
 raftka_leader_elections_total counter Partitions that got another leader, while this node was the controller.
 raftka_segments_deleted_total counter Segments that retention has deleted.
 raftka_segments_rolled_total counter Segments that were completed.
+raftka_compactions_total counter Rounds of compaction that were finished.
+raftka_compaction_bytes_read_total counter Bytes that compaction has read, those that it looks at twice counted twice.
+raftka_compaction_bytes_written_total counter Bytes of new segments that it has written.
+raftka_compaction_failures_total counter Rounds that failed; the log tells whether the partition is left alone from then on.
+raftka_compaction_unreadable_batches_total counter Batches that it kept as they were, because their records cannot be read.
 raftka_truncations_total counter Times that a follower cut its log back to its leader's.
 raftka_log_failures_total counter Logs that could not be written any more.
 raftka_handler_errors_total counter Requests and commands that failed by a mistake of ours.
