@@ -50,6 +50,7 @@ class NodeProcess:
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
+        self.module = "raftka.cli"  # what is run; a test may put something before it
         self.ready = False
         self.process: subprocess.Popen[bytes] | None = None
         self.notices = Notices()
@@ -74,7 +75,7 @@ class NodeProcess:
         path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self.plan.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "raftka.cli", "broker", "start", str(self.plan.properties_file)],
+                [sys.executable, "-P", "-m", self.module, "broker", "start", str(self.plan.properties_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
