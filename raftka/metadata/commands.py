@@ -238,6 +238,7 @@ class ReplicasOffline:
 
     broker_id: int
     broker_epoch: int
+    directory_id: bytes
     topics: tuple[TopicReplicas, ...]
     REPLY: ClassVar[Any] = None
 

@@ -113,8 +113,8 @@ class Controller:
                 current(self.image, command.broker_id, command.broker_epoch)
                 return Outcome(*alter(self.image, command))
             case ReplicasOffline(broker_id, broker_epoch):
-                current(self.image, broker_id, broker_epoch)
-                return Outcome(when_offline(self.image, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
+                broker = current(self.image, broker_id, broker_epoch)
+                return Outcome(when_offline(self.image, broker, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():

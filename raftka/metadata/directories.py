@@ -1,15 +1,17 @@
 """A broker's log directories: what follows for its replicas when one fails, is not there, or is another than before. Knows no time and no session.
 
 The metadata log does not say in which directory a replica lies: its broker does, when one of the directories that it had registered with is missing.
-A missing one is *lost* (another disk is in its place, or it is not wanted any more) or it *may come back* (it cannot be used for now). What was
-in a lost one leaves every ISR; what is in one that may come back is offline: it leaves as if its broker had died, so the last of an ISR keeps its
-place.
+A missing one is *lost* (another disk is in its place, or it is not wanted any more) or it *may come back* (it cannot be used for now). What was in a
+lost one leaves every ISR; what is in one that may come back is offline: it leaves as if its broker had died, so the last of an ISR keeps its place.
+A replica is offline as long as it lies in one of the broker's missing directories, so what is found under its name in any other is not it.
 """
+
+from collections.abc import Container
 
 from raftka.metadata.commands import RegisterBroker, ReplicasOffline
 from raftka.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from raftka.metadata.partitions import Alive, Unclean, changed, moved, settle
-from raftka.metadata.records import Record
+from raftka.metadata.records import BrokerDirectoryFailed, Record
 
 
 class DirectoriesHere:
@@ -23,17 +25,17 @@ class DirectoriesHere:
         self.must_tell = bool(kept and missing) and command.held is None
         self.may_come_back = tuple(sorted(missing)) if command.failed_directories else ()
         self._all_there = known is not None and not missing
-        self._held = {
-            (topic.topic_id, partition)
-            for directory in command.held or ()
-            if directory.directory_id in kept  # what lies in any other is of an earlier time
-            for topic in directory.topics
-            for partition in topic.partitions
-        }
+        self._held = _held(command, known.directories if known is not None else ())
+        self._back = _held(command, known.missing_directories if known is not None else ())
 
-    def has(self, topic_id: bytes, partition: int) -> bool:
-        """The replica that it had when it was registered before."""
-        return self._all_there or (topic_id, partition) in self._held
+    def has(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        """The one that it had when it was registered before."""
+        return self._all_there or replica in (self._back if offline else self._held)
+
+
+def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[tuple[bytes, int]]:
+    held = [topic for directory in command.held or () if directory.directory_id in directories for topic in directory.topics]
+    return frozenset((topic.topic_id, partition) for topic in held for partition in topic.partitions)
 
 
 def when_registered(image: MetadataImage, here: DirectoriesHere, alive: Alive, unclean: Unclean) -> list[Record]:
@@ -44,7 +46,7 @@ def when_registered(image: MetadataImage, here: DirectoriesHere, alive: Alive, u
         for index, before in enumerate(topic.partitions):
             if broker_id not in before.replicas:
                 continue
-            gone = not here.has(topic.topic_id, index)
+            gone = not here.has((topic.topic_id, index), offline=broker_id in before.offline)
             now = _marked(before, broker_id, offline=gone and bool(here.may_come_back))
             lost = (broker_id,) if gone and not here.may_come_back else ()
             after = settle(topic.name, now, alive, unclean, lost) if broker_id in before.isr else now
@@ -53,9 +55,11 @@ def when_registered(image: MetadataImage, here: DirectoriesHere, alive: Alive, u
     return records
 
 
-def when_offline(image: MetadataImage, command: ReplicasOffline, alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes when these replicas cannot be used, while their broker goes on."""
-    records: list[Record] = []
+def when_offline(image: MetadataImage, broker: BrokerImage, command: ReplicasOffline, alive: Alive, unclean: Unclean) -> list[Record]:
+    """What changes when these replicas cannot be used, while their broker goes on. Said twice it changes nothing."""
+    if command.directory_id not in broker.directories:
+        return []
+    records: list[Record] = [BrokerDirectoryFailed(broker.broker_id, broker.epoch, command.directory_id)]
     for topic in command.topics:
         for index in topic.partitions:
             before = image.partition(topic.topic_id, index)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from raftka.metadata.records import (
+    BrokerDirectoryFailed,
     BrokerFenced,
     BrokerRegistered,
     BrokerShuttingDown,
@@ -65,7 +66,7 @@ class BrokerImage(NamedTuple):
 
     @property
     def directories(self) -> frozenset[bytes]:
-        """Those it registered with."""
+        """Those it registered with, and that have not failed since."""
         return frozenset((self.directory_id, *self.more_directories))
 
     @property
@@ -247,6 +248,8 @@ class _Draft:
                 self._broker_changed(broker_id, epoch, fenced=False)
             case BrokerShuttingDown(broker_id, epoch):
                 self._broker_changed(broker_id, epoch, shutting_down=True)
+            case BrokerDirectoryFailed(broker_id, epoch, directory_id):
+                self._directory_failed(broker_id, epoch, directory_id)
             case BrokerUnregistered(broker_id, epoch):
                 self._broker_unregistered(broker_id, epoch)
             case ConfigSet():
@@ -332,11 +335,18 @@ class _Draft:
         self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, True, False, *directories)
         self.delta.brokers_changed.add(record.broker_id)
 
-    def _broker_changed(self, broker_id: int, epoch: int, **changes: bool) -> None:
+    def _broker_changed(self, broker_id: int, epoch: int, **changes: Any) -> None:
         broker = self._now("brokers").get(broker_id)
         if broker is not None and broker.epoch == epoch:
             self._own("brokers")[broker_id] = broker._replace(**changes)
             self.delta.brokers_changed.add(broker_id)
+
+    def _directory_failed(self, broker_id: int, epoch: int, directory_id: bytes) -> None:
+        broker = self._now("brokers").get(broker_id)
+        if broker is not None and directory_id in broker.directories and broker.more_directories:
+            first, *more = [each for each in (broker.directory_id, *broker.more_directories) if each != directory_id]
+            missing = (*broker.missing_directories, directory_id)
+            self._broker_changed(broker_id, epoch, directory_id=first, more_directories=tuple(more), missing_directories=missing)
 
     def _broker_unregistered(self, broker_id: int, epoch: int) -> None:
         broker = self._now("brokers").get(broker_id)

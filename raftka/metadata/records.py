@@ -91,6 +91,17 @@ class BrokerUnregistered:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerDirectoryFailed:
+    """The broker goes on without it: it is missing, as if it had not been there at the registration."""
+
+    KIND: ClassVar[int] = 15
+    VERSION: ClassVar[int] = 0
+    broker_id: int
+    broker_epoch: int
+    directory_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TopicCreated:
     KIND: ClassVar[int] = 20
     VERSION: ClassVar[int] = 0
@@ -182,6 +193,7 @@ Record = (
     | BrokerUnfenced
     | BrokerShuttingDown
     | BrokerUnregistered
+    | BrokerDirectoryFailed
     | TopicCreated
     | PartitionChanged
     | TopicDeleted

@@ -49,9 +49,7 @@ from raftka.metadata.commands import (
 ID = b"t" * 16
 COMMANDS: list[Command] = [
     RegisterBroker(1, b"i" * 16, b"d" * 16, None, (("PLAINTEXT", "host", 9092, "PLAINTEXT"),), "rack"),
-    RegisterBroker(1, ID, ID, None, (), None, (b"e" * 16,), 1, (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),)),
     Heartbeat(1, 5, 9, want_shutdown=True),
-    ReplicasOffline(1, 5, (TopicReplicas(ID, (0, 2)),)),
     AlterPartition(1, 5, (Change(ID, 0, 3, 4, ((1, 5), (2, -1))), Change(ID, 1, 0, 0, ()))),
     CreateTopics((NewTopic("a", 3, 2, configs=(("x", None), ("y", "1"))), NewTopic("b", assignments=((0, (1, 2)),))), validate_only=True),
     DeleteTopics((DoomedTopic("a"), DoomedTopic(topic_id=ID))),
@@ -63,6 +61,8 @@ COMMANDS: list[Command] = [
     ListReassignments(),
     UpdateFeatures((FeatureUpdate("metadata.version", 30, 1),)),
     DescribeQuorum(),
+    RegisterBroker(1, ID, ID, None, (), None, (b"e" * 16,), 1, (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),)),
+    ReplicasOffline(1, 5, ID, (TopicReplicas(ID, (0, 2)),)),
 ]
 
 

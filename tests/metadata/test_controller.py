@@ -34,6 +34,7 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.metadata.records import BrokerRegistered
 from raftka.metadata.settings import NodeSettings
 from raftka.metadata.topics import new_topic_id
 from raftka.wire.errors import Code, KafkaError
@@ -59,8 +60,14 @@ class World:
         self.now = 0.0
         self.disks = {broker_id: [0, 0] for broker_id in BROKERS}
         self.unreadable: dict[int, set[int]] = {broker_id: set() for broker_id in BROKERS}  # which of its disks it cannot use
-        self.complete: dict[tuple[bytes, int], set[tuple[int, int | None]]] = {}  # (broker, disk) that have all that was acknowledged, by partition
-        self.vouched: dict[tuple[bytes, int], set[tuple[int, int | None]]] = {}  # whom a leader takes in right now: that may complete a reassignment
+        self.copies: dict[tuple[int, bytes, int], set[tuple[int, int]]] = {}  # by broker and partition: disks with a log of it, old ones too
+        self.places: dict[tuple[int, bytes, int], tuple[int, int]] = {}  # the disk that it uses, or used last
+        self.complete: dict[
+            tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
+        ] = {}  # (broker, disk) that have all that was acknowledged, by partition
+        self.vouched: dict[
+            tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
+        ] = {}  # whom a leader takes in right now: that may complete a reassignment
         self.controller = Controller(MetadataImage(), SETTINGS, self.now)
         self.carry_out(self.controller.tick(self.context()))
 
@@ -75,6 +82,8 @@ class World:
         before = self.image
         if outcome.records:
             self.controller.replay(before.offset + 1, outcome.records)
+        if not any(isinstance(record, BrokerRegistered) for record in outcome.records):
+            self.place()
         self.check(before, self.image)
 
     def decide(self, command: Command) -> Any:
@@ -117,41 +126,61 @@ class World:
             case 16:
                 topics = None if random.random() < 0.3 else (TopicPartitions(random.choice("abcd"), (0, random.randrange(4))),)
                 self.decide(ElectLeaders(0, topics))
-            case 17 if len(self.unreadable[broker_id]) == 0 and random.random() < 0.5:
-                slot = random.randrange(2)
-                self.unreadable[broker_id].add(slot)
-                self.decide(ReplicasOffline(broker_id, epoch, self.lying_in(broker_id, slot)))
+            case 17 if random.random() < 0.5:
+                self.fail_directory(broker_id)
             case 18:
                 self.decide(CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),)))
 
     def register(self, broker_id: int) -> None:
         """After a while, in which its disks may have been lost, mended, or swapped for those of before."""
+        disks, unreadable = self.disks[broker_id].copy(), self.unreadable[broker_id].copy()
         for slot in range(2):
             if self.random.random() < 0.1:
-                self.disks[broker_id][slot] = max(0, self.disks[broker_id][slot] + self.random.choice((1, 1, -1)))
+                disks[slot] = max(0, disks[slot] + self.random.choice((1, 1, -1)))
             if self.random.random() < 0.3:
-                self.unreadable[broker_id] ^= {slot}
-        here = [slot for slot in range(2) if slot not in self.unreadable[broker_id]]
-        if not here:
-            return
-        ids = {slot: bytes([broker_id, slot, self.disks[broker_id][slot]]) + bytes(13) for slot in here}
-        who = (broker_id, self.random.randbytes(16), ids.pop(here[0]), self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),))
-        more, failed = tuple(ids.values()), len(self.unreadable[broker_id])
-        if self.decide(RegisterBroker(*who, None, more, failed)) == Registered(TELL_HELD):
-            held = tuple([HeldReplicas(each, self.lying_in(broker_id, each[1])) for each in (who[2], *more)])
-            assert self.decide(RegisterBroker(*who, None, more, failed, held)) != Registered(TELL_HELD)
+                unreadable ^= {slot}
+        here = [(slot, disks[slot]) for slot in range(2) if slot not in unreadable]
+        if not here or any(len(copies.intersection(here)) > 1 for (each, *_), copies in self.copies.items() if each == broker_id):
+            return  # with two logs of a partition no broker starts
+        first, *more = [bytes([broker_id, *disk]) + bytes(13) for disk in here]
+        who = (broker_id, self.random.randbytes(16), first, self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),))
+        answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable)))
+        if answer == Registered(TELL_HELD):
+            held = tuple([HeldReplicas(bytes([broker_id, *disk]) + bytes(13), self.lying_in(broker_id, disk)) for disk in here])
+            answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable), held))
+            assert answer != Registered(TELL_HELD)
+        if isinstance(answer, Registered):
+            self.disks[broker_id], self.unreadable[broker_id] = disks, unreadable
+            self.place()
 
-    def lying_in(self, broker_id: int, slot: int) -> tuple[TopicReplicas, ...]:
-        return tuple(
-            TopicReplicas(topic_id, tuple([index for index in range(len(topic.partitions)) if slot_of(broker_id, topic_id, index) == slot]))
-            for topic_id, topic in self.image.topics.items()
-        )
+    def place(self) -> None:
+        """Brokers make a log for each replica of which they find none, in a directory that they can use, unless it is offline."""
+        for topic_id, topic in self.image.topics.items():
+            for index, partition in enumerate(topic.partitions):
+                for broker_id in BROKERS:
+                    key = (broker_id, topic_id, index)
+                    here = {(slot, self.disks[broker_id][slot]) for slot in range(2) if slot not in self.unreadable[broker_id]}
+                    copies = self.copies.setdefault(key, set())
+                    if broker_id not in partition.replicas:
+                        copies -= here
+                    elif broker_id not in partition.offline and self.places.get(key) not in here and here:
+                        self.places[key] = next(iter(copies & here), self.random.choice(sorted(here)))
+                        copies.add(self.places[key])
 
-    def disk_of(self, image: MetadataImage, broker_id: int, key: tuple[bytes, int]) -> tuple[int, int | None]:
-        """The broker, and the disk with this replica that it has registered."""
-        broker = image.brokers[broker_id]
-        there = broker.directories.union(broker.missing_directories)
-        return broker_id, max((each[2] for each in there if each[1] == slot_of(broker_id, *key)), default=None)
+    def lying_in(self, broker_id: int, disk: tuple[int, int]) -> tuple[TopicReplicas, ...]:
+        return tuple([TopicReplicas(key[1], (key[2],)) for key, copies in self.copies.items() if key[0] == broker_id and disk in copies])
+
+    def fail_directory(self, broker_id: int) -> None:
+        broker, slot = self.image.brokers.get(broker_id), self.random.randrange(2)
+        disk = (slot, self.disks[broker_id][slot])
+        directory = bytes([broker_id, *disk]) + bytes(13)
+        if broker is not None and len(broker.directories) == 2 and directory in broker.directories:
+            self.unreadable[broker_id].add(slot)
+            self.decide(ReplicasOffline(broker_id, broker.epoch, directory, self.lying_in(broker_id, disk)))
+
+    def disk_of(self, broker_id: int, key: tuple[bytes, int]) -> tuple[int, tuple[int, int] | None]:
+        """The broker, and its disk with this replica."""
+        return broker_id, self.places.get((broker_id, *key))
 
     def alter(self) -> None:
         """The leader asks for some other ISR, mostly one that is legal."""
@@ -164,7 +193,7 @@ class World:
         change = Change(topic.topic_id, index, partition.leader_epoch, partition.partition_epoch - self.random.randrange(2), isr)
         if leader is not None:
             key = (topic.topic_id, index)
-            self.vouched = {key: {self.disk_of(self.image, each, key) for each, _ in isr if each in self.image.brokers}}
+            self.vouched = {key: {self.disk_of(each, key) for each, _ in isr if each in self.image.brokers}}
             self.decide(AlterPartition(leader.broker_id, leader.epoch, (change,)))
             self.vouched = {}
 
@@ -209,20 +238,15 @@ class World:
 
     def check_complete(self, image: MetadataImage, key: tuple[bytes, int], was: PartitionImage | None, now: PartitionImage, unclean: bool) -> None:
         """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this disk, or the leader took it in."""
-        members = {self.disk_of(image, each, key) for each in now.isr if each in image.brokers}
+        members = {self.disk_of(each, key) for each in now.isr if each in image.brokers}
         if was is None or now.leader == was.leader != NO_LEADER:
             self.complete[key] = members  # created, or changed under one leader, who takes in only who has caught up
         elif now.leader != NO_LEADER:
             self.complete[key] |= self.vouched.get(key, set())
-            if self.disk_of(image, now.leader, key) not in self.complete[key]:
+            if self.disk_of(now.leader, key) not in self.complete[key]:
                 assert unclean
                 self.complete[key] = members
             self.complete[key] &= members
-
-
-def slot_of(broker_id: int, topic_id: bytes, index: int) -> int:
-    """On which of its disks a broker has put a replica."""
-    return (broker_id + topic_id[0] + index) % 2
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -147,10 +147,10 @@ class ControllerStage:
         return TopicReplicas(topic_id, (partition,))
 
     def do_offline(self, words: Words) -> Iterator[str]:
-        """`offline broker=1 t-0 t-1`: they lie in a directory that failed."""
+        """`offline broker=1 directory=1b t-0 t-1`: they lie in a directory that failed."""
         broker_id = words.number("broker")
         epoch = words.number("epoch", self._epoch(broker_id))
-        yield from self._decide(ReplicasOffline(broker_id, epoch, tuple(map(self._replica, words.bare))))
+        yield from self._decide(ReplicasOffline(broker_id, epoch, _id(words["directory"]), tuple(map(self._replica, words.bare))))
 
     def do_unregister(self, words: Words) -> Iterator[str]:
         yield from self._decide(UnregisterBroker(words.number("broker")))
