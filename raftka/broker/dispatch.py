@@ -150,7 +150,7 @@ class Dispatcher:
                 return
         registration = HANDLERS.get(key)
         if registration is None or version not in registration.api.versions:
-            self._unsupported(connection, key, version, correlation_id)
+            self._unsupported(connection, frame, key, version, correlation_id)
             return
         self.kind = self.metrics.kind(registration.api.name)
         request = self._decode(connection, registration.api, version, frame)
@@ -236,11 +236,12 @@ class Dispatcher:
             request.connection.end("there are no words for what went wrong")
             return ()
 
-    def _unsupported(self, connection: ServerConnection, key: int, version: int, correlation_id: int) -> None:
+    def _unsupported(self, connection: ServerConnection, frame: memoryview, key: int, version: int, correlation_id: int) -> None:
         """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""
         if key != API_VERSIONS_KEY:
             raise ProtocolError(f"API key {key} version {version} is not supported")
         api = HANDLERS[key].api
+        decode_request_header(frame, flexible=version > api.max_version)  # what has none is no such request
         entry = api.response.api_keys(api_key=key, min_version=api.announced.low, max_version=api.announced.high)
         row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
         connection.answer(encode_response(api, 0, correlation_id, row))

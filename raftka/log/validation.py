@@ -160,6 +160,8 @@ def _walk(batch: memoryview) -> Iterator[Record]:
     try:
         body = opened(batch)
     except ProtocolError as error:
+        if error.limit is not None:  # producers split such a batch, and the parts may be taken
+            raise RefusedRecords(Code.MESSAGE_TOO_LARGE, str(error)) from error
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own answer to a payload that its codec does not take
     try:
         yield from records_in(body, read_header(batch))

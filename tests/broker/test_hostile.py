@@ -133,6 +133,8 @@ CLOSED: dict[str, tuple[bytes, str]] = {
     "a removed API": (sized(header(7, 0)), "API key 7"),
     "a controller's API": (sized(header(52, 0)), "API key 52"),
     "an announced version that is not served": (sized(header(0, 2)), "API key 0 version 2"),
+    "ApiVersions v99 without tags": (sized(header(18, 99)), "inside its header"),
+    "ApiVersions v99 with garbage behind the client id": (sized(header(18, 99) + b"\xff" * 9), "a varint of more than 5 bytes"),
     "ApiVersions v3 without a body": (sized(header(18, 3)), ""),
     "noise": (b"\x9b\x17" * 512, "bytes, 104857600 are possible"),
     "HTTP": (b"GET /topics HTTP/1.1\r\nHost: kafka\r\n\r\n", "HTTP"),
@@ -250,6 +252,13 @@ def test_records_that_are_none(node: Target, name: str) -> None:
     assert good.error_code == 0
 
 
+def test_an_unknown_topic_is_said_before_a_wrong_crc(node: Target) -> None:
+    with node.line() as line:
+        answer = produced(line.ask(PRODUCE, produce("nope", RECORDS["wrong CRC"][0]), 12))
+
+    assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_null_records_are_answered(node: Target) -> None:
     """The real broker's connection stays mute for ever."""
     with node.line() as line:
@@ -284,7 +293,7 @@ def test_100_000_unknown_topics(node: Target) -> None:
 
     assert len(answer.topics) == 100_000
     assert {topic.error_code for topic in answer.topics} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
-    assert node.resident_bytes - before < 400 * MIB
+    assert node.resident_bytes - before < 100 * MIB
 
 
 def test_100_000_partitions_of_an_unknown_topic(node: Target) -> None:

@@ -207,7 +207,8 @@ def test_a_bomb_ends_at_the_limit() -> None:
 
         answer = produced(stage.wire().ask(PRODUCE, produce("t", bomb)))
 
-        assert answer.error_code == Code.UNKNOWN_SERVER_ERROR
+        assert answer.error_code == Code.MESSAGE_TOO_LARGE
+        assert str(DECOMPRESSED_BYTES.value) in answer.error_message
         assert stage.counted(DECOMPRESSED_BYTES.metric) == 1
         assert stage.host("t").log.end_offset == 0
 
