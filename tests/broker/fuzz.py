@@ -42,6 +42,7 @@ GROWTH_BYTES = 100 << 20
 AT_ONCE = 8  # frames
 TIDY_EVERY = 1000  # frames
 WARM = 2000  # frames, before memory is compared
+GUARD_S = 300.0  # a machine that does other things meanwhile is no node that hangs
 QUIET_S, PAUSE_S = 2.0, 0.004
 END = pack(">ihhih", 10, 18, 0, 0x7A7A7A7A, -1)  # ApiVersions v0: its answer says that the frame before is done with
 NEIGHBOUR = "neighbour"
@@ -132,12 +133,18 @@ def victim() -> Iterator[Victim]:
             processes.close()
 
 
+def connected(address: Address) -> Line:
+    line = Line(address)
+    line.sock.settimeout(GUARD_S)
+    return line
+
+
 class Stranger:
     """Sends some frames at a time, each followed by a request that says when it is done with."""
 
     def __init__(self, target: Victim) -> None:
         self.target = target
-        self.line = Line(target.address)
+        self.line = connected(target.address)
 
     def send(self, frames: Sequence[bytes]) -> list[Came]:
         came: list[Came] = []
@@ -162,7 +169,7 @@ class Stranger:
         if len(came) == len(frames):
             return came
         self.line.sock.close()
-        self.line = Line(self.target.address)
+        self.line = connected(self.target.address)
         return [*came, None]
 
 
@@ -201,7 +208,7 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
             report.found.append(f"after {report.frames} frames: {error!r}")
         report.seconds = time.monotonic() - began
         orders.send("end")
-        if orders.poll(30):
+        if orders.poll(GUARD_S):
             report.beside_ms, wrong = orders.recv()
             report.found += wrong[:3]
             orders.send("done")
@@ -214,7 +221,7 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
 
 
 def _send_all(api: Api, target: Victim, count: int, seed: int, report: Report) -> None:
-    with Line(target.address) as line:
+    with connected(target.address) as line:
         frames = Frames(api, target.tidy(line), seed)
         stranger = Stranger(target)
         coming = chain(frames.by_hypothesis(count // 100), frames)
@@ -247,7 +254,7 @@ def _judge(api: Api, target: Victim, group: list[bytes], came: list[Came], repor
 def live_beside(address: Address, orders: Connection) -> None:
     """Writes a record, reads it back, again and again; tells how long that took, alone and then beside the stranger."""
     wrong: list[str] = []
-    with Line(address) as line:
+    with connected(address) as line:
         offset = -1
         for _ in range(50):
             offset, _ = _turn(line, offset, wrong)
