@@ -197,6 +197,8 @@ def _requests(page: Page, snapshot: Snapshot) -> None:
     for operation, count in waiting.items():
         page.add(f"{PURGATORY}purgatorysize", count, delayedOperation=operation)
         page.add(f"{PURGATORY}numdelayedoperations", count, delayedOperation=operation)
+    page.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", snapshot.fetch_sessions)
+    page.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", snapshot.session_partitions)
 
 
 def _replicas(page: Page, snapshot: Snapshot) -> None:

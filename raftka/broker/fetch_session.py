@@ -225,7 +225,7 @@ class FetchSessions:
             oldest = min(evictable, key=_worth, default=None)
             if oldest is None or (of_follower, size) <= _worth(oldest):
                 return False
-        self.metrics.count("raftka_fetch_sessions_evicted_total")
+        self.metrics.count("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total")
         self.close(oldest)
         return True
 

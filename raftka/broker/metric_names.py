@@ -16,6 +16,9 @@ kafka_network_requestmetrics_requests_total counter Requests answered, by reques
 kafka_network_requestmetrics_totaltimems histogram Milliseconds from a request's last byte to its answer, by request.
 kafka_server_delayedoperationpurgatory_purgatorysize gauge Requests that wait, by delayedOperation (Produce: partitions).
 kafka_server_delayedoperationpurgatory_numdelayedoperations gauge The same.
+kafka_server_fetchsessioncache_numincrementalfetchsessions gauge Fetch sessions, of consumers and followers.
+kafka_server_fetchsessioncache_numincrementalfetchpartitionscached gauge Partitions in them.
+kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total counter Sessions that had to make room for another.
 kafka_server_socket_server_metrics_connection_count gauge Open connections, by listener.
 kafka_server_socket_server_metrics_connection_creation_total counter Connections accepted.
 kafka_server_replicamanager_partitioncount gauge Replicas on this broker.

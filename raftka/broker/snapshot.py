@@ -83,6 +83,8 @@ class Snapshot:
     connections: dict[str, int]  # by listener
     connections_made: int
     parked_fetches: int
+    fetch_sessions: int
+    session_partitions: int
     max_lag: int  # records that the slowest of our followed partitions is behind
     replication_bytes_in: int
     replication_bytes_out: int
@@ -114,6 +116,8 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers]) -> Snapshot:
         connections=dict(Counter(each.session.listener for each in node.dispatcher.connections)),
         connections_made=metrics.connections_made,
         parked_fetches=node.parked,
+        fetch_sessions=len(node.fetch_sessions.by_id),
+        session_partitions=node.fetch_sessions.partitions,
         max_lag=node.replicas.fetchers.max_lag(),
         replication_bytes_in=metrics.replication_bytes_in,
         replication_bytes_out=metrics.replication_bytes_out,

@@ -349,7 +349,7 @@ def test_who_was_not_used_for_two_minutes_goes_first_then_the_smaller() -> None:
     assert cache.begin(1).id == 0, "worth no more than the small one"
     assert cache.begin(2).id > 0
     assert cache.has(small, newcomer) == [False, True]
-    assert cache.metrics.counters["raftka_fetch_sessions_evicted_total"] == 2
+    assert cache.metrics.counters["kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total"] == 2
 
 
 def test_no_slots_no_sessions() -> None:
