@@ -14,9 +14,9 @@ ROOT = Path(__file__).parent.parent
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
-def rows(heading: str) -> list[list[str]]:
+def rows(heading: str, document: str = OPERATIONS) -> list[list[str]]:
     """The cells of the tables from `heading` to the end of its section."""
-    text = OPERATIONS[OPERATIONS.index(heading) :].partition("\n## ")[0]
+    text = document[document.index(heading) :].partition("\n## ")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line]
 
 
