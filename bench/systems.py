@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +19,7 @@ from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
 from raftka.cluster.properties import render
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.topics import CREATE_TOPICS
 
 KAFKA_JARS = CACHE / "kafka-4.3.1"
@@ -101,7 +102,20 @@ class System(ABC):
             time.sleep(0.02)
         view = ask_any(self.addresses, [topic])
         hosts = [view.leader_address(topic, p) for p in range(partitions)]
+        for address in set(hosts):
+            while not self._serves(address, topic, [p for p, host in enumerate(hosts) if host == address]):
+                if time.monotonic() > deadline:
+                    raise BenchFailed(f"{self.name}: {topic} is not served by its leaders")
+                time.sleep(0.02)
         return [f"{host}:{port}/{p}" for p, (host, port) in enumerate(hosts)]
+
+    @staticmethod
+    def _serves(address: tuple[str, int], topic: str, partitions: Sequence[int]) -> bool:
+        """The leader has opened them: it knows where they end."""
+        request = LIST_OFFSETS.request
+        rows = [request.topics.partitions(partition_index=p, timestamp=-1) for p in partitions]
+        reply = call(address, LIST_OFFSETS, request(topics=[request.topics(name=topic, partitions=rows)]), version=7)
+        return not any(row.error_code for each in reply.topics for row in each.partitions)
 
     def _healthy(self, address: tuple[str, int], topic: str) -> list[PartitionView]:
         try:
