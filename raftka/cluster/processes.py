@@ -30,7 +30,7 @@ _prctl = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
@@ -81,7 +81,7 @@ class NodeProcess:
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": path, VARIABLE: self.notices.address},
                 start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
-                preexec_fn=_end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
+                preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
             )
         self.pidfd = os.pidfd_open(self.process.pid)
 

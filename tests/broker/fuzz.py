@@ -25,7 +25,7 @@ import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.dispatch import HANDLERS
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
-from raftka.cluster.processes import Processes
+from raftka.cluster.processes import Processes, end_with_parent
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -231,6 +231,7 @@ def _send_all(api: Api, target: Victim, count: int, seed: int, report: Report) -
             if report.frames % TIDY_EVERY < AT_ONCE:
                 frames.ids[:-1] = target.tidy(line).values()
                 report.remember(target.resident_bytes)
+        report.remember(target.resident_bytes)
         if (grown := report.most_bytes - report.warm_bytes) > GROWTH_BYTES:
             report.found.append(f"{grown >> 20} MiB more memory")
 
@@ -253,6 +254,7 @@ def _judge(api: Api, target: Victim, group: list[bytes], came: list[Came], repor
 
 def live_beside(address: Address, orders: Connection) -> None:
     """Writes a record, reads it back, again and again; tells how long that took, alone and then beside the stranger."""
+    end_with_parent()
     wrong: list[str] = []
     with connected(address) as line:
         offset = -1
@@ -301,7 +303,7 @@ def main() -> int:
     given = parser.parse_args()
     keys = sorted(HANDLERS) if given.keys == "all" else [int(key) for key in given.keys.split(",")]
     found = 0
-    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(given.jobs, get_context("spawn"), end_with_parent) as pool:
         for report in pool.map(attack, keys, [given.frames] * len(keys), [given.seed] * len(keys)):
             print(report, flush=True)
             found += len(report.found)
