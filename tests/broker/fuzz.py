@@ -44,7 +44,7 @@ TIDY_EVERY = 1000  # frames
 WARM = 2000  # frames, before memory is compared
 GUARD_S = 300.0  # a machine that does other things meanwhile is no node that hangs
 QUIET_S, PAUSE_S = 2.0, 0.004
-END = pack(">ihhih", 10, 18, 0, 0x7A7A7A7A, -1)  # ApiVersions v0: its answer says that the frame before is done with
+END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)  # a coordinator of no known type: the refusal says that the frame before is done with
 NEIGHBOUR = "neighbour"
 AGAIN, AGAIN_S = (Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER), 5.0  # clients ask again: a broker that is unregistered comes back
 
