@@ -63,6 +63,8 @@ class LogCleaner:
             log = host.log
             if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
                 continue
+            if log.settled_point < log.recovery_point:  # as after a start: what was read may not be on disk
+                self.replicas.checkpoint_later()
             dirt = dirt_of(log, host.high_watermark, now_ms)  # with transactions: what is stable
             if dirt is not None and is_worth_it(log, dirt) and (best is None or dirt.ratio > best[1].ratio):
                 best = host, dirt

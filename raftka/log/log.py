@@ -176,7 +176,7 @@ class Log(Storage):
             start = self.start_offset
             self.truncate_fully_and_start_at(base)
             self.start_offset = start
-        if base < self.end_offset or delta < 0 or (base > self.end_offset and not self.config.compacted):
+        if base < self.end_offset or delta < 0:  # a gap is sound: a cleaner of the leader's, also when the topic is not compacted any more
             raise KafkaError(Code.INVALID_RECORD, f"a batch of offsets {base} to {next_offset - 1}, the log ends at {self.end_offset}")
         size = len(batch)
         if self.active.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:

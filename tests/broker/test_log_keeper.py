@@ -284,3 +284,29 @@ def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> 
 
     stage.wait(lambda: host.log.start_offset == 100)
     assert not records(host.log)
+
+
+def in_sync(stage: Stage) -> bool:
+    hosts = [node.replicas.hosts.get(("t", 0)) for node in stage.nodes.values()]
+    return all(host is not None and len(host.image.isr) == 3 for host in hosts) and any(host.leader is not None for host in hosts if host)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
+    with Stage(3, seed=seed, log_cleaner_backoff_ms="50") as stage:
+        stage.create("t", replication_factor=3, configs=COMPACTED)
+        random = stage.world.random("who loses power")
+        table: dict[bytes, bytes] = {}
+        for _ in range(4):
+            table |= update(stage, 70)
+            stage.world.run(stage.world.now + 5 + random.random() * 0.5)  # the recovery point is written down every five seconds
+            node_id = random.choice(sorted(stage.nodes))
+            stage.kill(node_id, power_loss=True)
+            stage.start(node_id)
+            stage.wait(lambda: in_sync(stage))
+        for node_id in stage.nodes:
+            host = stage.host("t", node_id=node_id)
+            stage.wait(lambda host=host: host.log.cleaned_offset > 200 and host.log.end_offset == 280)  # type: ignore[misc]
+            assert table_of(host) == table, f"node {node_id}"
+            assert not host.log.cleaning
+        assert not any(stage.events("compaction_failed", node_id) for node_id in stage.nodes)

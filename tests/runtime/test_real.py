@@ -2,7 +2,10 @@
 
 import errno
 import os
+import select
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -368,3 +371,29 @@ def test_an_error_of_one_file_is_the_flushes(tmp_path: Path, count: int) -> None
         file.close()
 
     assert [error.errno for error in told if error is not None] == [errno.EBADF]
+
+
+DIES = """
+import sys, trio
+from raftka.runtime.real import open_runtime
+from tests.runtime.test_real import forever
+
+async def main():
+    async with open_runtime() as runtime:
+        runtime.offload.apart(forever, (), lambda pid: print(pid, flush=True), print)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def test_the_process_dies_with_its_node() -> None:
+    """Else it would write into a directory that belongs to the next one."""
+    with subprocess.Popen([sys.executable, "-c", DIES], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) as node:
+        assert node.stdout is not None
+        worker = os.pidfd_open(int(node.stdout.readline()))
+        node.kill()
+        ended, _, _ = select.select([worker], [], [], 20)
+        os.close(worker)
+
+    assert ended
