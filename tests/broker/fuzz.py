@@ -34,7 +34,7 @@ from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.schema import Api, Row
-from tests.broker.fuzz_frames import COMPACTED, TOPICS, Frames
+from tests.broker.fuzz_frames import TOPICS, Frames
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.talk import Address, Line
 
@@ -93,7 +93,7 @@ class Victim:
 
     def create(self, line: Line, name: str) -> None:
         request = CREATE_TOPICS.request
-        configs = [request.topics.configs(name="cleanup.policy", value="compact")] if name == COMPACTED else []
+        configs = [request.topics.configs(name=key, value=value) for key, value in TOPICS.get(name, {}).items()]
         line.ask(CREATE_TOPICS, request(topics=[request.topics(name=name, num_partitions=2, replication_factor=1, configs=configs)]))
 
     def tidy(self, line: Line) -> dict[str, bytes]:

@@ -22,8 +22,12 @@ from raftka.wire.rows import FIXED, NO_VERSION, ZERO_UUID, Field, Row, Struct
 from raftka.wire.schema import Api
 from tests.wire.oracle import Oracle, Values, row_of
 
-TOPICS = ("f", "i", "p", "pc", "pl", "pz", "t", "tx")  # of the recorded requests, and so of the target
-COMPACTED = "pc"
+TOPICS: dict[str, dict[str, str]] = {  # of the recorded requests, and so of the target, with their settings
+    **{name: {} for name in ("f", "i", "p", "t", "tx")},
+    "pc": {"cleanup.policy": "compact"},
+    "pl": {"message.timestamp.type": "LogAppendTime"},
+    "pz": {"compression.type": "gzip"},
+}
 WORDS = [
     *TOPICS,
     *("", ".", "a", "no-such", "bad/name", "__consumer_offsets", "x" * 249, "x" * 250, "ü", "\x00", "�" * 3, "1", "-1", "0", "99999999999999999999"),

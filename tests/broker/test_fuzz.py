@@ -17,7 +17,7 @@ from raftka.wire.schema import Api
 from tests.broker import fuzz_frames
 from tests.broker.conftest import Lower
 from tests.broker.fuzz import END, NEIGHBOUR, Came, judged
-from tests.broker.fuzz_frames import COMPACTED, Frames
+from tests.broker.fuzz_frames import Frames
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage, Wire
 
@@ -37,11 +37,19 @@ def sent(stage: Stage, wire: Wire, frame: bytes) -> tuple[Wire, Came]:
 
 @pytest.mark.parametrize("api", [each.api for each in HANDLERS.values()], ids=lambda api: api.name)
 def test_a_node_takes_any_frame(api: Api, lowered: Lower) -> None:
+    fuzzed(api, lowered)
+
+
+def test_a_node_that_looks_at_every_record_takes_any_frame_too(lowered: Lower) -> None:
+    fuzzed(PRODUCE, lowered, raftka_validation="records")
+
+
+def fuzzed(api: Api, lowered: Lower, **settings: str) -> None:
     lowered(TOPICS, 60)
     lowered(PARTITIONS, 200)
-    with Stage() as stage:
+    with Stage(**settings) as stage:
         stage.world.network.delay("client", "n1", 0.0)
-        ids = {name: stage.create(name, 2, configs={"cleanup_policy": "compact"} if name == COMPACTED else {}) for name in fuzz_frames.TOPICS}
+        ids = {name: stage.create(name, 2, configs=configs) for name, configs in fuzz_frames.TOPICS.items()}
         stage.create(NEIGHBOUR)
         neighbour, wire = stage.wire(), stage.wire()
         frames = Frames(api, ids, 7)
