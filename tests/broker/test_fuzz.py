@@ -41,13 +41,13 @@ def test_a_node_takes_any_frame(api: Api, lowered: Lower) -> None:
 
 
 def test_a_node_that_looks_at_every_record_takes_any_frame_too(lowered: Lower) -> None:
-    fuzzed(PRODUCE, lowered, raftka_validation="records")
+    fuzzed(PRODUCE, lowered, "records")
 
 
-def fuzzed(api: Api, lowered: Lower, **settings: str) -> None:
+def fuzzed(api: Api, lowered: Lower, validation: str = "header") -> None:
     lowered(TOPICS, 60)
     lowered(PARTITIONS, 200)
-    with Stage(**settings) as stage:
+    with Stage(raftka_validation=validation) as stage:
         stage.world.network.delay("client", "n1", 0.0)
         ids = {name: stage.create(name, 2, configs=configs) for name, configs in fuzz_frames.TOPICS.items()}
         stage.create(NEIGHBOUR)
