@@ -1,0 +1,178 @@
+"""Other people's clients as programs: where they come from, where they are kept. Knows no test, and nothing of what they talk to.
+
+A test run fetches nothing: what is not kept yet is Missing, with the reason. `./run test --all-clients` fetches it, with the registries' own programs
+(apt-get, pip, mvn, go, npm) into a folder of the user's cache; nobody needs to be root, and nothing is installed anywhere else.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+from bench.load import BenchFailed
+from bench.systems import KAFKA_JARS, fetch_jars
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
+HERE = Path(__file__).parent
+KAFKAJS = "2.2.4"
+LIBRDKAFKA = "2.0.2"  # Debian 12's
+JAVA = 17
+WHEELS = ("2.0.2", "2.3.0", "2.6.1")  # of confluent-kafka, where Debian 12 is not: the oldest for Python 3.11, 3.12 and 3.13
+FETCH_S = 600
+
+
+class Missing(Exception):
+    """There is no such client here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    command: list[str]
+    env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+class Toolchains:
+    def __init__(self, fetch: bool) -> None:
+        self._fetch = fetch
+
+    def kcat(self) -> Program:
+        """Debian 12's has Debian's librdkafka below it."""
+        if shutil.which("kcat"):
+            return Program(["kcat"])
+        root = self._kept("kcat", lambda folder: _debian(folder, "kcat", "librdkafka1", "libyajl2"))
+        program = Program([str(root / "usr/bin/kcat")], {**os.environ, "LD_LIBRARY_PATH": _libraries(root)})
+        _does_run([*program.command, "-V"], program.env)
+        return program
+
+    def old_confluent_kafka(self) -> Program:
+        """A Python with confluent-kafka on an old librdkafka: Debian 12's own, else the oldest wheel that this Python takes."""
+        try:
+            program = self._debians_confluent_kafka()
+        except Missing:
+            packages = self._kept(f"old-confluent-kafka-{_python_version()}", _oldest_wheel)
+            program = Program([sys.executable], {**os.environ, "PYTHONPATH": str(packages)})
+        _does_run([*program.command, "-c", "import confluent_kafka"], program.env)
+        return program
+
+    def java_tools(self) -> Program:
+        """A JVM in which Kafka's tools run one after the other (JavaTools.java), from the jars that `./run bench` fetches too."""
+        java = _program("java")
+        version = re.search(r"\d+", _does_run([java, "--version"]))
+        if version is None or int(version[0]) < JAVA:
+            raise Missing(f"Kafka's tools need java {JAVA} or newer")
+        if not KAFKA_JARS.is_dir():
+            self._may_fetch(KAFKA_JARS)
+            _program("mvn")
+            try:
+                fetch_jars()
+            except BenchFailed as failed:
+                raise Missing(str(failed)) from None
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", f"-Dlog4j2.configurationFile={HERE}/log4j2.properties"]
+        return Program([java, *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / "JavaTools.java")])
+
+    def franz_go(self) -> Program:
+        """Built from `franz_go/`; the folder is named by its source."""
+        sources = HERE / "franz_go"
+        content = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
+        return Program([str(self._kept("franz-go-" + hashlib.sha256(content).hexdigest()[:12], _go_build) / "client")])
+
+    def kafkajs(self) -> Program:
+        node = _program("node")
+        modules = self._kept(f"kafkajs-{KAFKAJS}", _npm_install) / "node_modules"
+        return Program([node, str(HERE / "kafkajs.cjs")], {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"})
+
+    def _debians_confluent_kafka(self) -> Program:
+        root = self._kept("debian-confluent-kafka", lambda folder: _debian(folder, "python3-confluent-kafka", "librdkafka1"))
+        env = {**os.environ, "LD_LIBRARY_PATH": _libraries(root), "PYTHONPATH": str(root / "usr/lib/python3/dist-packages")}
+        found = _does_run([sys.executable, "-c", "import confluent_kafka; print(confluent_kafka.libversion()[0])"], env).strip()
+        if found != LIBRDKAFKA:
+            raise Missing(f"this Debian's librdkafka is {found}")
+        return Program([sys.executable], env)
+
+    def _kept(self, name: str, fetch: Callable[[Path], None]) -> Path:
+        """The folder of that name; it is whole or not there."""
+        folder = CACHE / name
+        if not folder.is_dir():
+            self._may_fetch(folder)
+            CACHE.mkdir(parents=True, exist_ok=True)
+            part = Path(mkdtemp(prefix=f"{name}.", dir=CACHE))
+            try:
+                fetch(part)
+                part.rename(folder)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        return folder
+
+    def _may_fetch(self, folder: Path) -> None:
+        if not self._fetch:
+            raise Missing(f"{folder} is not there; ./run test --all-clients fetches it")
+
+
+def _debian(folder: Path, *packages: str) -> None:
+    """Package lists of its own: those of the system may be old or none, and are root's."""
+    apt = folder / "apt"
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (apt / part).mkdir(parents=True)
+    get = [_program("apt-get"), "-q", "-o", f"Dir::State={apt}/state", "-o", f"Dir::Cache={apt}/cache", "-o", "APT::Sandbox::User=root"]
+    _do([*get, "update"], apt)
+    _do([*get, "download", *packages], apt)
+    for package in apt.glob("*.deb"):
+        _do([_program("dpkg-deb"), "-x", str(package), str(folder)], folder)
+    shutil.rmtree(apt)
+
+
+def _oldest_wheel(folder: Path) -> None:
+    pip = [_program("python3"), "-m", "pip", "--python", sys.executable, "install", "--no-deps", "--only-binary", ":all:"]
+    for wheel in WHEELS:
+        try:
+            return _do([*pip, "--target", str(folder), f"confluent-kafka=={wheel}"], folder)
+        except Missing as missing:
+            reason = missing
+    raise reason
+
+
+def _go_build(folder: Path) -> None:
+    go, sources, env = _program("go", "/usr/local/go/bin"), HERE / "franz_go", {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+    _do([go, "mod", "download"], sources, env)
+    subprocess.run([go, "build", "-o", folder / "client", "."], cwd=sources, env=env, check=True)  # that it is wrong is no reason to skip
+
+
+def _npm_install(folder: Path) -> None:
+    _do([_program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), f"kafkajs@{KAFKAJS}"], folder)
+
+
+def _program(name: str, *also_in: str) -> str:
+    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *also_in]))
+    if found is None:
+        raise Missing(f"there is no {name}")
+    return found
+
+
+def _do(command: list[str], folder: Path, env: dict[str, str] | None = None) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{Path(command[0]).name} did not end in {FETCH_S} s") from None
+    if done.returncode:
+        raise Missing(f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _does_run(command: list[str], env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(f"{command[0]} does not run here: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def _libraries(root: Path) -> str:
+    return str(next(root.glob("usr/lib/*/librdkafka.so.1")).parent)
+
+
+def _python_version() -> str:
+    return ".".join(map(str, sys.version_info[:2]))
