@@ -1,18 +1,56 @@
-"""Live clusters for real clients: processes on free ports, gone when the test is."""
+"""Live clusters for real clients: processes on free ports, gone when the test is. And the clients that are programs, or a skip that says why not."""
 
 import gc
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from raftka.cluster.processes import Processes, running
+from tests.clients.toolchains import Missing, Program, Toolchains
 
 
 @pytest.fixture
 def three_processes() -> Iterator[Processes]:
     with running(nodes=3) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def toolchains(request: pytest.FixtureRequest) -> Toolchains:
+    return Toolchains(fetch=request.config.getoption("--all-clients"))
+
+
+@pytest.fixture(scope="session")
+def kcat(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kcat)
+
+
+@pytest.fixture(scope="session")
+def old_confluent_kafka(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.old_confluent_kafka)
+
+
+@pytest.fixture(scope="session")
+def java_tools(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.java_tools)
+
+
+@pytest.fixture(scope="session")
+def franz_go(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.franz_go)
+
+
+@pytest.fixture(scope="session")
+def kafkajs(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kafkajs)
+
+
+def or_skip(client: Callable[[], Program]) -> Program:
+    try:
+        return client()
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
-"""Twenty thousand keyed records through three processes whose leaders are killed: the part that all clients share. Knows no client."""
+"""Thousands of keyed records through three processes whose leaders are killed: the part that all clients share. Knows no client."""
 
+import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from tempfile import TemporaryFile
 
 from kafka import KafkaAdminClient
 
@@ -9,10 +12,10 @@ from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes
 
 TOPIC, PARTITIONS = "keyed", 6
-RECORDS, KEYS = 21_000, 50
+ROUND, KEYS = 7_000, 50
 UNDER_WAY = 1_000  # sent and not acknowledged at any time: so records are in flight when a leader dies, and most are not
-KILLS = (RECORDS // 3, 2 * RECORDS // 3)
-RESTARTS = (RECORDS // 2, 5 * RECORDS // 6)
+PATIENCE_S = 120
+PIPE_BYTES = 4096  # what lies there has not been read: little, for nothing is shown by a leader that dies before the first record comes
 
 
 def create_topic(cluster: Processes) -> None:
@@ -23,17 +26,52 @@ def create_topic(cluster: Processes) -> None:
         admin.close()
 
 
-def records(cluster: Processes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys in turn, values count up within each key. A leader dies at a third and at two thirds, and comes back between."""
+def records(cluster: Processes, kills: int = 2) -> Iterator[tuple[bytes, bytes]]:
+    """Keys in turn, values count up within each key. After each round but the last a leader dies; it comes back in the middle of the next."""
     dead = 0
-    for i in range(RECORDS):
-        if i in KILLS:
+    for i in range(ROUND * (kills + 1)):
+        if i and i % ROUND == 0:
             dead = leader(cluster, partition=i % PARTITIONS)
             cluster.kill(dead)
-        if i in RESTARTS:
+        if i > ROUND and i % ROUND == ROUND // 2:
             cluster.start(dead)
             cluster.wait_ready()
         yield b"key-%02d" % (i % KEYS), b"%d" % (i // KEYS)
+
+
+def expected(kills: int = 2) -> dict[bytes, list[int]]:
+    return {b"key-%02d" % key: list(range(ROUND * (kills + 1) // KEYS)) for key in range(KEYS)}
+
+
+def feed(command: list[str], cluster: Processes, env: Mapping[str, str], kills: int = 1) -> None:
+    """The records as lines `key:value` into a client's program, which ends well only when each was acknowledged."""
+    with TemporaryFile() as said:
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, bufsize=0, pipesize=PIPE_BYTES)
+        assert client.stdin is not None
+        try:
+            with suppress(BrokenPipeError), client.stdin:  # it says itself why it ended
+                for key, value in records(cluster, kills):
+                    client.stdin.write(b"%s:%s\n" % (key, value))
+            client.wait(PATIENCE_S)
+        finally:
+            client.kill()
+            client.wait()
+        said.seek(0)
+        assert client.returncode == 0, said.read().decode()
+
+
+def run(command: list[str], env: Mapping[str, str], given: str | None = None) -> str:
+    """What a client's program prints; it must end well."""
+    done = subprocess.run(command, env=env, input=given, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def parsed(printed: str) -> Iterator[tuple[bytes, bytes]]:
+    """Of lines `key:value`."""
+    for line in printed.splitlines():
+        key, _, value = line.encode().partition(b":")
+        yield key, value
 
 
 def leader(cluster: Processes, partition: int) -> int:
@@ -46,6 +84,3 @@ def by_key(read: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[int]]:
     for key, value in read:
         sequences[key].append(int(value))
     return sequences
-
-
-EXPECTED = {b"key-%02d" % key: list(range(RECORDS // KEYS)) for key in range(KEYS)}
