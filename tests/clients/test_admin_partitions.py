@@ -1,7 +1,6 @@
 """More partitions, elections, moving replicas, the quorum: through the admin clients of kafka-python and confluent-kafka, as their users write it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import ElectionType, Producer, TopicPartition
@@ -11,6 +10,7 @@ from kafka import TopicPartition as Partition
 from kafka.errors import KafkaError
 
 from raftka.cluster.processes import Processes
+from tests.clients.workload import wait
 
 WITHIN_S = 30
 
@@ -22,13 +22,6 @@ def kafka_python(three_processes: Processes) -> Iterator[KafkaAdminClient]:
         yield admin
     finally:
         admin.close()
-
-
-def wait(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
 
 
 def test_confluent_kafka_adds_partitions_and_elects(three_processes: Processes) -> None:

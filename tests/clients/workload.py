@@ -1,8 +1,9 @@
 """Thousands of keyed records through three processes whose leaders are killed: the part that all clients share. Knows no client."""
 
 import subprocess
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from tempfile import TemporaryFile
 
@@ -84,3 +85,10 @@ def by_key(read: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[int]]:
     for key, value in read:
         sequences[key].append(int(value))
     return sequences
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)

@@ -1,0 +1,137 @@
+"""Apache Kafka's console tools: what they did is what they say, and what other tools say after them. One JVM and one cluster for all of them."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftka.cluster.processes import Processes, running
+from tests.clients.java import JavaTools, ToolFailed
+from tests.clients.toolchains import Program
+from tests.clients.workload import by_key, wait
+
+
+@pytest.fixture(scope="module")
+def cluster(java_tools: Program) -> Iterator[Processes]:
+    with running(nodes=3) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="module")
+def kafka(java_tools: Program, cluster: Processes) -> Iterator[JavaTools]:
+    with JavaTools(java_tools, cluster.bootstrap_servers) as tools:
+        yield tools
+
+
+def partitions(kafka: JavaTools, topic: str) -> list[tuple[int, str, set[str]]]:
+    """Leader, replicas and in-sync replicas of each, as kafka-topics describes them."""
+    rows = re.findall(r"Partition: \d+\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)", kafka.run(f"kafka-topics --describe --topic {topic}"))
+    return [(int(leader), replicas, set(isr.split(","))) for leader, replicas, isr in rows]
+
+
+def offsets(kafka: JavaTools, topic: str, time: str) -> list[int]:
+    rows = [line.split(":") for line in kafka.run(f"kafka-get-offsets --topic {topic} --time {time}").split()]
+    assert [(name, int(index)) for name, index, _ in rows] == [(topic, index) for index in range(len(rows))]
+    return [int(offset) for *_, offset in rows]
+
+
+def written(folder: Path, content: Any) -> str:
+    file = folder / "given.json"
+    file.write_text(json.dumps({"version": 1, **content}))
+    return str(file)
+
+
+def test_topics(kafka: JavaTools) -> None:
+    assert kafka.run("kafka-topics --create --topic made --replica-assignment 1:2,2:3 --config retention.ms=1000000") == "Created topic made.\n"
+    assert "made" in kafka.run("kafka-topics --list").split()
+    described = kafka.run("kafka-topics --describe --topic made")
+    assert re.match(r"Topic: made\tTopicId: \S{22}\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: .*retention\.ms=1000000\n", described)
+
+    kafka.run("kafka-topics --alter --topic made --partitions 3 --replica-assignment 1:2,2:3,3:1")
+    wait(lambda: partitions(kafka, "made") == [(1, "1,2", {"1", "2"}), (2, "2,3", {"2", "3"}), (3, "3,1", {"1", "3"})])
+    with pytest.raises(ToolFailed, match="The topic made currently has 3 partition"):
+        kafka.run("kafka-topics --alter --topic made --partitions 2")
+    with pytest.raises(ToolFailed, match="Topic 'made' already exists"):
+        kafka.run("kafka-topics --create --topic made")
+
+    kafka.run("kafka-topics --delete --topic made")
+    wait(lambda: "made" not in kafka.run("kafka-topics --list").split())
+
+
+def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:
+    kafka.run("kafka-topics --create --topic kept --partitions 3 --replication-factor 3")
+    sent = "".join(f"key-{i % 10}:{i // 10}\n" for i in range(100))
+    keyed = "--reader-property parse.key=true --reader-property key.separator=: --compression-codec zstd"
+    assert "ERROR" not in kafka.run(f"kafka-console-producer --topic kept {keyed}", given=sent)
+
+    def read(partition: int, start: int, count: int) -> list[tuple[int, bytes, bytes]]:
+        shown = "--formatter-property print.offset=true --formatter-property print.key=true"
+        printed = kafka.run(f"kafka-console-consumer --topic kept --partition {partition} --offset {start} --max-messages {count} {shown}")
+        return [(int(offset), key.encode(), value.encode()) for offset, key, value in re.findall(r"Offset:(\d+)\t(.*)\t(.*)", printed)]
+
+    ends = offsets(kafka, "kept", "latest")
+    assert sum(ends) == 100
+    records = [read(partition, 0, end) for partition, end in enumerate(ends)]
+    assert [[offset for offset, *_ in each] for each in records] == [list(range(end)) for end in ends]
+    assert by_key((key, value) for each in records for _, key, value in each) == {b"key-%d" % key: list(range(10)) for key in range(10)}
+
+    partition = max(range(3), key=ends.__getitem__)
+    upto = {"partitions": [{"topic": "kept", "partition": partition, "offset": 7}]}
+    printed = kafka.run("kafka-delete-records --offset-json-file", written(tmp_path, upto))
+    assert f"partition: kept-{partition}\tlow_watermark: 7\n" in printed
+    assert offsets(kafka, "kept", "earliest") == [7 if index == partition else 0 for index in range(3)]
+    assert read(partition, 7, 3) == records[partition][7:10]
+
+
+def test_configs(kafka: JavaTools) -> None:
+    kafka.run("kafka-topics --create --topic set")
+
+    def own(entity: str) -> dict[str, str]:
+        return dict(re.findall(r"^  (\S+?)=(\S*) sensitive=false", kafka.run(f"kafka-configs --describe {entity}"), re.MULTILINE))
+
+    for entity, changes, seen in (
+        (
+            "--entity-type topics --entity-name set",
+            "retention.ms=7777,cleanup.policy=[compact,delete]",
+            {"retention.ms": "7777", "cleanup.policy": "compact,delete"},
+        ),
+        ("--entity-type brokers --entity-name 2", "log.cleaner.threads=2", {"log.cleaner.threads": "2"}),
+        ("--entity-type brokers --entity-default", "log.segment.delete.delay.ms=59999", {"log.segment.delete.delay.ms": "59999"}),
+    ):
+        kafka.run(f"kafka-configs --alter {entity} --add-config {changes}")
+        wait(lambda entity=entity, seen=seen: own(entity) == seen)  # type: ignore[misc]
+        kafka.run(f"kafka-configs --alter {entity} --delete-config {','.join(seen)}")
+        wait(lambda entity=entity: own(entity) == {})  # type: ignore[misc]
+    with pytest.raises(ToolFailed, match=r"Unknown topic config name: no\.such"):
+        kafka.run("kafka-configs --alter --entity-type topics --entity-name set --add-config no.such=1")
+    with pytest.raises(ToolFailed, match=r"Cannot update these configs dynamically: \[log\.dirs\]"):
+        kafka.run("kafka-configs --alter --entity-type brokers --entity-name 2 --add-config log.dirs=/x")
+
+
+def test_leader_election(kafka: JavaTools, cluster: Processes) -> None:
+    kafka.run("kafka-topics --create --topic led --replica-assignment 1:2:3,2:3:1")
+    elect = "kafka-leader-election --election-type preferred --topic led --partition"
+    cluster.kill(1)
+    wait(lambda: partitions(kafka, "led") == [(2, "1,2,3", {"2", "3"}), (2, "2,3,1", {"2", "3"})])
+    with pytest.raises(ToolFailed, match="The preferred leader was not available"):
+        kafka.run(f"{elect} 0")
+    cluster.start(1)
+    cluster.wait_ready()
+    wait(lambda: [isr for *_, isr in partitions(kafka, "led")] == [{"1", "2", "3"}] * 2)
+
+    assert kafka.run(f"{elect} 1") == "Valid replica already elected for partitions led-1\n"
+    assert kafka.run(f"{elect} 0") == "Successfully completed leader election (PREFERRED) for partitions led-0\n"
+    wait(lambda: [leader for leader, *_ in partitions(kafka, "led")] == [1, 2])
+
+
+def test_quorum(kafka: JavaTools) -> None:
+    status = dict(re.findall(r"^(\w+): +(.*)$", kafka.run("kafka-metadata-quorum describe --status"), re.MULTILINE))
+    assert {voter["id"] for voter in json.loads(status["CurrentVoters"])} == {1, 2, 3}
+    assert json.loads(status["CurrentObservers"]) == []
+    rows = [line.split() for line in kafka.run("kafka-metadata-quorum describe --replication").splitlines()[1:]]
+    assert {row[0] for row in rows} == {"1", "2", "3"}
+    assert [row[0] for row in rows if row[-1] == "Leader"] == [status["LeaderId"]]
+    assert all(int(row[2]) >= int(status["HighWatermark"]) for row in rows if row[-1] == "Leader")
