@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from raftka.metadata.commands import Command, Heartbeat, HeartbeatAnswer, RegisterBroker, Registered, read_reply
+from raftka.metadata.commands import TELL_HELD, Command, Heartbeat, HeartbeatAnswer, RegisterBroker, Registered, read_reply
 from raftka.runtime.door import Timer
 from raftka.wire.errors import Code, KafkaError
 
@@ -101,18 +101,22 @@ class ControllerLink:
     def start(self) -> None:
         self._register()
 
-    def _register(self) -> None:
+    def _register(self, *, tell_held: bool = False) -> None:
         if self._registering:
             return
         self._registering = True
         node = self.node
+        first, *more = node.logs.directory_ids
         command = RegisterBroker(
             node.node_id,
             node.incarnation_id,
-            node.directory_id,
+            first,
             node.image.cluster_id or node.cluster_id,
             tuple([(each.listener, each.host, each.port, each.security_protocol) for each in node.advertised_endpoints()]),
             node.settings.rack,
+            tuple(more),
+            len(node.logs.offline),
+            node.replicas.directories.held() if tell_held else None,
         )
         self.call(command, self._registered)
 
@@ -126,9 +130,13 @@ class ControllerLink:
                 return
             self.clock.call_at(self.clock.now() + 0.2, self._register)
             return
+        if reply.broker_epoch == TELL_HELD:
+            self._register(tell_held=True)
+            return
         self.broker_epoch = reply.broker_epoch
         self.answered_at = self.clock.now()
         self.node.events.info("registered", broker_epoch=self.broker_epoch)
+        self.node.replicas.directories.report()
         self.node.caught_up()
         self.beat()
 

@@ -179,8 +179,8 @@ class Round:
 
     def _flushed(self, error: OSError | None) -> None:
         if error is not None:
-            self.cleaner.replicas.fail(error)
-        elif self._is_wanted:
+            self.cleaner.replicas.flush_failed(self.host, error)
+        if error is None and self._is_wanted:
             self._step()
         else:  # who changed the log has finished the swap first
             self._swapping = False

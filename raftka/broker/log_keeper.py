@@ -78,14 +78,13 @@ class LogKeeper:
         self._deleted += 1
         self.node.metrics.count("raftka_segments_deleted_total")
         host.start_moved()
-        self.node.runtime.files.flush([log.directory] if log.syncs else [], self._flushed)
+        self.node.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(host, error))
         return True
 
-    def _flushed(self, error: OSError | None) -> None:
+    def _flushed(self, host: PartitionHost, error: OSError | None) -> None:
         if error is not None:
-            self.replicas.fail(error)
-        else:
-            self._go_on()
+            self.replicas.flush_failed(host, error)
+        self._go_on()
 
     def _tell(self) -> None:
         if self._deleted:

@@ -46,7 +46,6 @@ class Node:
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows = TopicRows()
         self.incarnation_id = runtime.random("ids").randbytes(16)
-        self.directory_id = bytes(16)
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)
         self.pool = FramePool(runtime.clock.at_turn_end)
@@ -75,7 +74,7 @@ class Node:
             self.events.warning("setting_not_used", name=name)
         files, random = self.runtime.files, self.runtime.random("ids")
         self.logs = LogManager.open(files, self.settings.log_dirs, self.node_id, random, self.runtime.clock.wall_ms())
-        self.directory_id, self.cluster_id = self.logs.directory_id, self.logs.cluster_id
+        self.cluster_id = self.logs.cluster_id
         self.metadata_directory = f"{self.settings['metadata.log.dir'] or self.settings.log_dirs[0]}/{METADATA_DIRECTORY}"
         self.replicas = ReplicaManager(self, self.logs)
         for endpoint in self.settings.listeners:

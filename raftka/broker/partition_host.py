@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftka.broker.fetch_session import Wanted
+from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
@@ -47,6 +48,7 @@ class PartitionHost:
         "fetched",
         "flushing",
         "follower_state",
+        "home",
         "idle_consumers",
         "idle_followers",
         "image",
@@ -64,7 +66,7 @@ class PartitionHost:
         "traffic",
     )
 
-    def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, high_watermark: int) -> None:
+    def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, home: LogDirectory, high_watermark: int) -> None:
         self.manager = manager
         self.topic = topic.name
         self.topic_id = topic.topic_id
@@ -72,6 +74,7 @@ class PartitionHost:
         self.name = f"{topic.name}-{index}"
         self.image: PartitionImage = topic.partitions[index]
         self.log = log
+        self.home = home
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
         self.deletions: dict[Deletion, None] = {}
@@ -199,12 +202,13 @@ class PartitionHost:
             self._durable(offset)
             return
         self.flushing = True
-        self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
+        self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))
 
     def _flush_done(self, files: "list[File | str]", offset: int, error: OSError | None) -> None:
         self.flushing = False
         if error is not None:
-            self.manager.fail(error)
+            self.manager.flush_failed(self, error)
+        if self.log.failed is not None or error is not None:
             return
         self._flushed(offset)
         if self.log.flushed_offset < self.log.end_offset:

@@ -1,18 +1,20 @@
 """The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
+from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.openings import Openings
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
-from raftka.log.manager import LogManager
+from raftka.log.directory import LogDirectory
+from raftka.log.manager import DirectoryFailure, LogManager
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
@@ -38,6 +40,7 @@ class ReplicaManager:
         self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
         self.fetchers = ReplicaFetchers(node)
         self.keeper = LogKeeper(self)
+        self.directories = LogDirectories(self)
         self.throttles = ReplicationThrottles(node)
         self.isr_changes = IsrChanges(node)
         self._isr_requests = IsrRequests(node, self._altered, self.isr_changes.tell)
@@ -49,7 +52,7 @@ class ReplicaManager:
         self._shrinking = False
         self._looking: dict[Waiting, None] = {}
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
-        self._to_flush: list[tuple[list[File | str], Flushed]] = []
+        self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
@@ -76,12 +79,13 @@ class ReplicaManager:
             raise self._absent(self.node.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
         return host
 
-    @staticmethod
-    def _absent(topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
+    def _absent(self, topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
         if topic is None:
             return KafkaError(unknown)
         if not 0 <= partition < len(topic.partitions):
             return KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.me in topic.partitions[partition].offline:
+            return KafkaError(Code.KAFKA_STORAGE_ERROR)
         return KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
 
     # the turn
@@ -107,14 +111,19 @@ class ReplicaManager:
         for fetch in looking:
             fetch.look_again()
 
-    def flush(self, files: "list[File | str]", done: Flushed) -> None:
-        """At the turn's end, together with what else it made dirty: many files cost little more than one."""
+    def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
+        """At the turn's end, together with what else it made dirty there: many files cost little more than one."""
         if not self._to_flush:
             self.clock.at_turn_end(self._flush)
-        self._to_flush.append((files, done))
+        self._to_flush.setdefault(home, []).append((files, done))
 
     def _flush(self) -> None:
-        asked, self._to_flush = self._to_flush, []
+        """Each directory by itself: an error says which has failed, and one that is slow keeps no other waiting."""
+        asked, self._to_flush = self._to_flush, {}
+        for together in asked.values():
+            self._flush_together(together)
+
+    def _flush_together(self, asked: list[tuple[list[File | str], Flushed]]) -> None:
         now, began = self.clock.now, self.clock.now()
 
         def flushed(error: OSError | None) -> None:
@@ -131,9 +140,21 @@ class ReplicaManager:
             host.log.abandon()
         self.node.runtime.fail(error)
 
+    def flush_failed(self, host: PartitionHost, error: OSError) -> None:
+        if not self.directories.failed(host.home, error):
+            self.fail(error)
+
     def log_failed(self, host: PartitionHost, error: OSError) -> None:
-        """The disk is full or broken: this replica serves no more. The broker withdraws, so that others lead; a controller on this node goes on."""
-        self._unusable(host.name, error)
+        """The disk is full or broken: this replica serves no more, nor does any other in its directory.
+
+        When that cannot be spared the broker withdraws, so that others lead; a controller on this node goes on.
+        """
+        if not self.directories.failed(host.home, error):
+            self._unusable(host.name, error)
+            self.stop(host)
+
+    def stop(self, host: PartitionHost) -> None:
+        """Its log has failed."""
         host.stop_leading()
         self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
@@ -274,12 +295,17 @@ class ReplicaManager:
                 self._remove_strays(self.node.image)
             return
         if host is None:
+            if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
+                return
             if not self._openings.may_open((topic.topic_id, index)):
                 return
             try:
                 host = self._open(topic, index)
-            except OSError as error:
-                self._unusable(f"{topic.name}-{index}", error)
+            except DirectoryFailure as error:
+                if self.directories.failed(error.home, error):
+                    self._on_partition(topic, index)  # in another directory, if it is new
+                else:
+                    self._unusable(f"{topic.name}-{index}", error)
                 return
         before, host.image = host.image, partition
         if partition.leader == self.me:
@@ -302,7 +328,7 @@ class ReplicaManager:
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
-        host = PartitionHost(self, topic, index, log, self.logs.high_watermark(topic.name, index))
+        host = PartitionHost(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
         log.on_rolled = lambda: self._rolled(host)
         self.hosts[topic.name, index] = host
@@ -330,7 +356,7 @@ class ReplicaManager:
                 now,
                 self.node.settings.seconds("replica.lag.time.max.ms"),
                 min_isr,
-                self.live,
+                self._live_of(partition),
             )
             host.lead(leader)
             host.flush()  # what an earlier role left
@@ -339,11 +365,15 @@ class ReplicaManager:
             self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
         else:
             isr_before = leader.isr
-            host.apply(leader.on_image(partition, self.live, now, min_isr))
+            host.apply(leader.on_image(partition, self._live_of(partition), now, min_isr))
             self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
             host.look_at_deletions()
         self._shrink_later(leader.deadline())
+
+    def _live_of(self, partition: PartitionImage) -> Mapping[int, int]:
+        """Who may be in its ISR: not those whose directory failed, although they live."""
+        return {each: epoch for each, epoch in self.live.items() if each not in partition.offline} if partition.offline else self.live
 
     def _follow(self, host: PartitionHost, before: PartitionImage, partition: PartitionImage) -> None:
         if host.leader is not None:
@@ -364,7 +394,7 @@ class ReplicaManager:
         now = self.clock.now()
         for host in self.hosts.values():
             if host.leader is not None:
-                host.apply(host.leader.on_image(host.image, self.live, now))
+                host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
                 host.look_at_deletions()
         self.fetchers.on_brokers(image)
 
@@ -380,7 +410,7 @@ class ReplicaManager:
                 config = self.node.topic_configs.of(image, host.topic)
                 host.log.configure(config.log)
                 if host.leader is not None:
-                    host.apply(host.leader.on_image(host.image, self.live, now, config.min_insync_replicas))
+                    host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes) -> None:
         self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])

@@ -121,7 +121,7 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers]) -> Snapshot:
         max_lag=node.replicas.fetchers.max_lag(),
         replication_bytes_in=metrics.replication_bytes_in,
         replication_bytes_out=metrics.replication_bytes_out,
-        failed_directories=len({h.log.directory.rpartition("/")[0] for h in node.replicas.hosts.values() if h.log.failed is not None}),
+        failed_directories=len(node.logs.offline.keys() | {host.home.path for host in node.replicas.hosts.values() if host.log.failed is not None}),
         raft=_raft(node),
         cluster=_cluster(node) if leads else ClusterNumbers(),
         brokers={each.broker_id: _address(each.endpoints) for each in image.brokers.values()} if leads else {},

@@ -45,6 +45,14 @@ class LogDirectory:
             self.unlock = files.lock(f"{path}/{LOCK}")
         except BlockingIOError as error:
             raise LogDirectoryError(f"{path} is in use by another node") from error
+        try:
+            self._take(node_id, random)
+        except BaseException:
+            self.unlock()
+            raise
+
+    def _take(self, node_id: int, random: Random) -> None:
+        files, path = self.files, self.path
         self.properties = self._owned_by(node_id, random)
         self.directory_id = uuid_bytes(self.properties["directory.id"])
         self.offsets = {name: self._read(name) for name in CHECKPOINTS}  # as the files have them
@@ -63,7 +71,6 @@ class LogDirectory:
         if self.files.exists(path):
             properties = decode_properties(self.files.read(path))
             if properties.get("node.id") != str(node_id) or "directory.id" not in properties:
-                self.unlock()
                 raise LogDirectoryError(f"{self.path} belongs to node {properties.get('node.id')}, this is node {node_id}")
             return properties
         properties = {"node.id": str(node_id), "directory.id": uuid_text(random.randbytes(16)), "version": "1"}

@@ -2,6 +2,9 @@
 
 Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is renamed first, so a crash cannot leave half a log
 under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
+
+A directory that fails is *offline* until the node is started again: nothing is read from it or written to it, and what lies there is not made anew
+in another.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +24,7 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import Key, LogDirectory
+from raftka.log.directory import Key, LogDirectory, LogDirectoryError
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
@@ -35,42 +38,125 @@ def _nobody(error: OSError | None) -> None:
     """Who does not ask when a checkpoint is done."""
 
 
+class DirectoryFailure(OSError):
+    """What went wrong in which of the directories."""
+
+    def __init__(self, home: LogDirectory, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
+        self.home = home
+
+
 class LogManager:
-    def __init__(self, files: Files, directories: list[LogDirectory], now_ms: int) -> None:
+    def __init__(self, files: Files, directories: list[LogDirectory], now_ms: int, offline: Mapping[str, OSError] | None = None) -> None:
+        """`offline`: paths of those that could not be taken. Raises OSError, LogDirectoryError."""
         self._files = files
         self._now_ms = now_ms
         self.directories = directories
+        self.offline = dict(offline or {})  # by path, and why: others join them
         self.logs: dict[Key, Log] = {}
         self.topic_ids: dict[Key, bytes] = {}
-        self._homes = {key: home for home in directories for key in home.partitions()}
+        self._homes: dict[Key, LogDirectory] = {}
+        for home in directories:
+            self._find(home)
         self._checkpointing = False
         self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
+        self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: False  # True: the node goes on without it
         self._made: dict[tuple[Key, bytes], LogDirectory] = {}  # by `make_ahead`, and not asked for yet
 
     @classmethod
     def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
-        """Takes the directories; `random` makes the id of a new one. Raises LogDirectoryError, OSError."""
+        """Takes the directories that can be read; `random` makes the id of a new one. Raises LogDirectoryError, OSError when none can."""
         taken: list[LogDirectory] = []
+        offline: dict[str, OSError] = {}
         try:
-            taken.extend(LogDirectory(files, path, node_id, random) for path in log_dirs)
-            return cls(files, taken, now_ms)
+            for path in dict.fromkeys(log_dirs):
+                try:
+                    taken.append(LogDirectory(files, path, node_id, random))
+                except OSError as error:
+                    offline[path] = error
+            if not taken:
+                raise next(iter(offline.values()))
+            return cls(files, taken, now_ms, offline)
         except BaseException:
             for home in taken:
                 home.unlock()
             raise
 
+    def _find(self, home: LogDirectory) -> None:
+        """What lies there. Of two logs of one partition, one is of earlier times; which, nobody here can say."""
+        try:
+            found = home.partitions()
+        except OSError as error:
+            self.offline[home.path] = error
+            return
+        for key in found:
+            other = self._homes.get(key)
+            if other is None or self._never_written(other, key):
+                if other is not None:
+                    self._files.remove(other.place(key))
+                self._homes[key] = home
+            elif self._never_written(home, key):
+                self._files.remove(home.place(key))
+            else:
+                raise LogDirectoryError(f"{key[0]}-{key[1]} lies in {other.path} and in {home.path}: take the older one away")
+
+    def _never_written(self, home: LogDirectory, key: Key) -> bool:
+        """It was begun, and the directory failed."""
+        path = home.place(key)
+        logs = [name for name in self._files.list(path) if name.endswith(".log")]
+        return logs == [segment_path("", 0, ".log")[1:]] and not self._files.read(segment_path(path, 0, ".log"))
+
+    @property
+    def usable(self) -> list[LogDirectory]:
+        return [home for home in self.directories if home.path not in self.offline]
+
+    @property
+    def directory_ids(self) -> list[bytes]:
+        """Of those that can be used."""
+        return [home.directory_id for home in self.usable]
+
     @property
     def directory_id(self) -> bytes:
-        return self.directories[0].directory_id
+        return self.directory_ids[0]
 
     @property
     def cluster_id(self) -> str | None:
-        return self.directories[0].cluster_id
+        return next((home.cluster_id for home in self.usable if home.cluster_id is not None), None)
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """Raises LogDirectoryError when a directory is another cluster's."""
-        for home in self.directories:
+        for home in self.usable:
             home.join_cluster(cluster_id)
+
+    # directories that fail
+
+    def fail(self, home: LogDirectory, error: OSError) -> list[Key]:
+        """It is not used any more; returns what lies there."""
+        self.offline[home.path] = error
+        keys = self.lying_in(home)
+        for key in keys:
+            if key in self.logs:
+                self.logs[key].give_up(error)
+        return keys
+
+    def lying_in(self, home: LogDirectory) -> list[Key]:
+        return [key for key, where in self._homes.items() if where is home]
+
+    def home(self, key: Key) -> LogDirectory:
+        return self._homes[key]
+
+    def lies_offline(self, key: Key, topic_id: bytes) -> bool:
+        """In a directory that failed; not when what lies there is an earlier topic's of that name."""
+        home = self._homes.get(key)
+        return home is not None and home.path in self.offline and self.topic_ids.get(key, topic_id) == topic_id
+
+    def held(self) -> dict[bytes, list[tuple[bytes, int]]]:
+        """What lies in the directories that can be used, by their ids: topic ids and partitions."""
+        held: dict[bytes, list[tuple[bytes, int]]] = {}
+        for home in self.usable:
+            found = [(self._topic_id(key), key[1]) for key in self.lying_in(home)]
+            held[home.directory_id] = [(topic_id, partition) for topic_id, partition in found if topic_id is not None]
+        return held
 
     # partitions
 
@@ -84,15 +170,27 @@ class LogManager:
         """
         key = (topic, partition)
         self._now_ms = self._now_ms if now_ms is None else now_ms
-        if key in self._homes and self._topic_id(key) != topic_id:
-            self.remove([key])
-        if key in self.logs:
-            return self.logs[key]
-        clean = key in self._homes and self._homes[key].was_clean
+        home = self._homes.get(key)
+        if home is not None and self.lies_offline(key, topic_id):
+            raise DirectoryFailure(home, self.offline[home.path])
+        home = home or self._made.get((key, topic_id)) or self._emptiest()
+        try:
+            if key in self._homes and self._topic_id(key) != topic_id:
+                self.remove([key])
+            if key in self.logs:
+                return self.logs[key]
+            return self._open(key, topic_id, config)
+        except DirectoryFailure:
+            raise
+        except OSError as error:
+            raise DirectoryFailure(self._homes.get(key, home), error) from error
+
+    def _open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
         home = self._homes.get(key)
         is_new = home is None
         if home is None:
             home = self._make(key, topic_id)
+        clean = home.was_clean and not is_new
         recovery_point, start_offset = home.offsets[RECOVERY_POINTS].get(key, 0), home.offsets[START_OFFSETS].get(key, 0)
         log = Log.open(
             self._files, home.place(key), config, self._now_ms, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
@@ -123,12 +221,18 @@ class LogManager:
 
     def unopened(self) -> list[tuple[Key, bytes]]:
         """Partitions that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
-        found = [(key, self._topic_id(key)) for key in self._homes if key not in self.logs]
+        found = [(key, self._topic_id(key)) for key, home in self._homes.items() if key not in self.logs and home.path not in self.offline]
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
     def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:
         """Work for off the loop: the directories of those that are new (with their topics' ids), for `get_or_create` to find them made."""
-        new = [(key, topic_id, self._emptiest()) for key, topic_id in wanted if key not in self._homes]
+        counts = self._counts()
+        new = []
+        for key, topic_id in wanted:
+            if key not in self._homes:
+                home = self._emptiest(counts)
+                counts[home] += 1
+                new.append((key, topic_id, home))
 
         def work() -> None:
             for key, topic_id, home in new:
@@ -141,12 +245,12 @@ class LogManager:
         """Those that nobody came for: they were deleted meanwhile."""
         made, self._made = self._made, {}
         for (key, _), home in made.items():
-            if key not in self._homes:
+            if key not in self._homes and home.path not in self.offline:
                 self._files.remove(home.place(key))
 
     def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
         home = self._made.pop((key, topic_id), None)
-        if home is None:
+        if home is None or home.path in self.offline:
             home = self._emptiest()
             self._make_directory(home.place(key), topic_id)
         home.forget(key)
@@ -161,10 +265,16 @@ class LogManager:
         metadata.append([encode_partition_metadata(topic_id)])
         metadata.close()
 
-    def _emptiest(self) -> LogDirectory:
-        if len(self.directories) == 1:
-            return self.directories[0]
-        return min(self.directories, key=lambda home: sum(where is home for where in self._homes.values()))
+    def _counts(self) -> dict[LogDirectory, int]:
+        counts = dict.fromkeys(self.usable, 0)
+        for home in self._homes.values() if len(counts) > 1 else ():
+            if home in counts:
+                counts[home] += 1
+        return counts
+
+    def _emptiest(self, counts: Mapping[LogDirectory, int] | None = None) -> LogDirectory:
+        counts = self._counts() if counts is None else counts
+        return min(counts, key=lambda home: counts[home])
 
     def remove(self, keys: Iterable[Key]) -> None:
         """The names go at once and durably, the files in the background. Raises OSError."""
@@ -175,6 +285,8 @@ class LogManager:
             log = self.logs.pop(key, None)
             if log is not None:
                 log.close(clean=False)
+            if home.path in self.offline:
+                continue  # the next start finds that it is nobody's
             path = home.doomed(key, topic_id)
             self._files.rename(home.place(key), path)
             doomed[path] = home
@@ -196,9 +308,26 @@ class LogManager:
             done(None)  # the next one tells it
             return
         self._checkpointing = True
-        self._checkpoint([key for key, log in self.logs.items() if log.checkpoint_due], [], high_watermarks, done)
+        self._checkpoint_each(self.usable, high_watermarks, done)
 
-    def _checkpoint(self, due: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
+    def _checkpoint_each(self, homes: Sequence[LogDirectory], high_watermarks: Mapping[Key, int], done: Done) -> None:
+        """One directory after the other: an error says which."""
+        if not homes:
+            self._checkpointing = False
+            done(None)
+            return
+
+        def ended(error: OSError | None) -> None:
+            if error is not None and homes[0].path not in self.offline and not self.on_directory_failed(homes[0], error):
+                self._checkpointing = False
+                done(error)
+            else:
+                self._checkpoint_each(homes[1:], high_watermarks, done)
+
+        due = [key for key, log in self.logs.items() if log.checkpoint_due and self._homes[key] is homes[0]]
+        self._checkpoint(homes[0], due, [], high_watermarks, ended)
+
+    def _checkpoint(self, home: LogDirectory, due: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
         """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
         some, rest = due[:CHECKPOINTED_AT_ONCE], due[CHECKPOINTED_AT_ONCE:]
         files: list[File | str] = []
@@ -215,40 +344,38 @@ class LogManager:
 
         def flushed(error: OSError | None) -> None:
             settled = [name for key, log, settle in settles if error is None and self.logs.get(key) is log for name in _settled(settle)]
-            if error is not None:
-                self._checkpointing = False
+            if error is not None or home.path in self.offline:
                 done(error)
             elif rest:
-                self._checkpoint(rest, names + settled, high_watermarks, done)
+                self._checkpoint(home, rest, names + settled, high_watermarks, done)
             else:
-                self._write_aside(high_watermarks, names + settled, done)
+                self._write_aside(home, high_watermarks, names + settled, done)
 
         self._flush(files, flushed)
 
-    def _write_aside(self, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
-        opened: list[File] = []
+    def _write_aside(self, home: LogDirectory, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
         try:
-            for home in self.directories:
-                opened += home.write_aside(self._offsets_of(home, high_watermarks))
+            opened = home.write_aside(self._offsets_of(home, high_watermarks))
         except OSError:
-            self._checkpointing = False
             done(None)  # a full disk: what is written down stays as it is
             return
 
         def flushed(error: OSError | None) -> None:
             for file in opened:
                 file.close()
-            for home in self.directories:
+            try:
                 home.put_in_place(error is None)
+            except OSError as failure:
+                error = failure
             if error is None:
-                self._files.flush([home.path for home in self.directories], in_place)
+                self._files.flush([home.path], in_place)
             else:
                 in_place(error)
 
         def in_place(error: OSError | None) -> None:
-            self._checkpointing = False
             for key, log in self.logs.items() if error is None else ():
-                log.settled_point = min(log.recovery_point, self._homes[key].offsets[RECOVERY_POINTS].get(key, 0))
+                if self._homes[key] is home:
+                    log.settled_point = min(log.recovery_point, home.offsets[RECOVERY_POINTS].get(key, 0))
             done(error)
 
         self._flush([*opened, *names], flushed)
@@ -292,6 +419,9 @@ class LogManager:
         for log in self.logs.values():
             log.close(clean=True)
         for home in self.directories:
+            if home.path in self.offline:
+                home.unlock()
+                continue
             for name, offsets in self._offsets_of(home, high_watermarks).items():
                 home.write(name, offsets)
             if all(self._sound(key) for key, where in self._homes.items() if where is home):

@@ -252,12 +252,18 @@ class Storage:
         """
         self._staged = []
         for segment in self.segments[max(0, self._slot_of(self.flushed_offset)) :]:
-            found = segment.locate(self.flushed_offset, self._written_size if segment is self.active else segment.size)
-            if found is not None:
-                try:
+            try:
+                found = segment.locate(self.flushed_offset, self._written_size if segment is self.active else segment.size)
+                if found is not None:
                     segment.file.truncate(found[0])
-                except OSError:
-                    pass  # then it can not be written at all, and the next process will not start on it
+            except OSError:
+                pass  # then it can not be read or written at all, and the next process will not start on it
+
+    def give_up(self, error: OSError) -> None:
+        """The directory it is in failed: the log with it, and nothing stays in memory of what the disk may not have."""
+        if self.failed is None:
+            self._fail(error)
+        self.abandon()
 
     # reading
 

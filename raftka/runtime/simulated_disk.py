@@ -139,7 +139,9 @@ class SimulatedDisk:
         self.losses = 0  # how often the power was lost
         self.room_bytes: int | None = None  # after so many more bytes: ENOSPC
         self.failing_syncs = 0  # so many flushes to come fail with EIO
+        self.failing_under = ""  # of what is below this path
         self.failing_writes = 0  # so many writes to come fail with EIO
+        self.broken: set[str] = set()  # directories of which nothing can be read or written: EIO
         self.sync_s = SYNC_S  # between what and what a flush takes, in seconds
         self.keeps_nothing = False  # a power loss takes all that was not flushed, instead of a random part of it
         self._random = random
@@ -177,7 +179,7 @@ class SimulatedDisk:
     # -- faults ---------------------------------------------------------------------------------------------------------------
 
     def write(self, inode: Inode, position: int, data: Buffer, path: str) -> None:
-        if self.failing_writes:
+        if self.failing_writes and path.startswith(self.failing_under):
             self.failing_writes -= 1
             raise failure(errno.EIO, path)
         if self.room_bytes is not None:
@@ -189,8 +191,10 @@ class SimulatedDisk:
             self.room_bytes -= growth
         inode.write(position, data)
 
-    def sync_fails(self) -> bool:
-        if self.failing_syncs:
+    def sync_fails(self, path: str) -> bool:
+        if any(path.startswith(f"{each}/") for each in self.broken):
+            return True
+        if self.failing_syncs and path.startswith(self.failing_under):
             self.failing_syncs -= 1
             return True
         return False
@@ -198,6 +202,17 @@ class SimulatedDisk:
     def sync_time(self) -> float:
         low, high = self.sync_s
         return low + self._random.random() * (high - low)
+
+    def check(self, path: str) -> None:
+        if self.broken and any(path == each or path.startswith(f"{each}/") for each in self.broken):
+            raise failure(errno.EIO, path)
+
+    def replace_directory(self, path: str) -> None:
+        """Another disk is there now, with nothing on it. Nobody may have it open."""
+        parent, name = self.parent(path)
+        parent.entries[name] = Directory()
+        self.locks = {lock: holder for lock, holder in self.locks.items() if not lock.startswith(f"{path}/")}
+        self.broken.discard(path)
 
     def flip(self, path: str, position: int, bits: int = 1) -> None:
         """The medium forgets: bits of one byte change, flushed or not."""
@@ -235,15 +250,18 @@ class SimulatedFile:
 
     def read(self, position: int, size: int) -> bytes:
         self._files.node.check_alive()
+        self._files.disk.check(self.path)
         return bytes(memoryview(self.inode.content)[position : position + size])
 
     def write(self, position: int, data: Buffer) -> None:
         files = self._files
         files.note(b"W", self.path_hash << 24 ^ position, len(data) << 32 ^ crc32c(data))
+        files.disk.check(self.path)
         files.disk.write(self.inode, position, data, self.path)
 
     def truncate(self, size: int) -> None:
         self._files.note(b"U", self.path_hash, size)
+        self._files.disk.check(self.path)
         self.inode.truncate(size)
 
     def size(self) -> int:
@@ -273,6 +291,7 @@ class NodeFiles:
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         self.note(b"O", crc32c(path.encode()), create)
+        self.disk.check(path)
         if create and self.disk.find(path) is None:
             directory, name = self.disk.parent(path)
             directory.change({name: Inode()})
@@ -284,10 +303,12 @@ class NodeFiles:
 
     def list(self, path: str) -> list[str]:
         self.node.check_alive()
+        self.disk.check(path)
         return sorted(self.disk.directory(path).entries)
 
     def make_directory(self, path: str, *, durable: bool = True) -> None:
         self.note(b"M", crc32c(path.encode()), durable)
+        self.disk.check(path)
         here = self.disk.root
         for part in path.split("/"):
             if part and part != ".":
@@ -305,15 +326,17 @@ class NodeFiles:
 
     def read(self, path: str) -> bytes:
         self.node.check_alive()
+        self.disk.check(path)
         return bytes(self.disk.file(path).content)
 
     def replace(self, path: str, data: Buffer) -> None:
         self.note(b"P", crc32c(path.encode()), crc32c(data))
+        self.disk.check(path)
         directory, name = self.disk.parent(path)
         fresh = Inode()
         self.disk.write(fresh, 0, data, path)
         self.node.busy_s += 2 * self.disk.sync_time()
-        if self.disk.sync_fails():
+        if self.disk.sync_fails(path):
             raise failure(errno.EIO, path)
         fresh.flushed(fresh.mark())
         directory.change({name: fresh})
@@ -321,6 +344,8 @@ class NodeFiles:
 
     def rename(self, old: str, new: str) -> None:
         self.note(b"N", crc32c(old.encode()), crc32c(new.encode()))
+        self.disk.check(old)
+        self.disk.check(new)
         source, old_name = self.disk.parent(old)
         target, new_name = self.disk.parent(new)
         if (entry := source.entries.get(old_name)) is None:
@@ -343,6 +368,7 @@ class NodeFiles:
 
     def remove(self, path: str) -> None:
         self.note(b"R", crc32c(path.encode()), 0)
+        self.disk.check(path)
         directory, name = self.disk.parent(path)
         if name not in directory.entries:
             raise failure(errno.ENOENT, path)
@@ -353,6 +379,7 @@ class NodeFiles:
 
     def lock(self, path: str) -> Callable[[], None]:
         self.note(b"L", crc32c(path.encode()), 0)
+        self.disk.check(path)
         holder = self.disk.locks.get(path)
         if holder is not None and holder.alive:
             raise BlockingIOError(errno.EAGAIN, "locked by another node", path)
@@ -391,7 +418,7 @@ class NodeFiles:
         done(error)
 
     def end_sync(self, inode: Inode | Directory, mark: int, path: str) -> None:
-        if self.disk.sync_fails():
+        if self.disk.sync_fails(path):
             inode.flush_failed(mark)
             raise failure(errno.EIO, path)
         inode.flushed(mark)

@@ -292,7 +292,10 @@ def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
     try:
         return b"".join(taken)  # type: ignore[arg-type]
     except TypeError:  # there are files among it
-        data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
+        try:
+            data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
+        except OSError:
+            return None
     short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
     return None if short else b"".join(data)
 

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from raftka.broker.peer import MAGIC, Kind
+from raftka.log.manager import DirectoryFailure
 from raftka.metadata.commands import COMMANDS
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
@@ -104,7 +105,7 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
 
         def no_room(topic: str, *rest: Any) -> Any:
             if topic == "u":
-                raise OSError(errno.ENOSPC, "no space left", "/data/u-0")
+                raise DirectoryFailure(stage.nodes[1].logs.directories[0], OSError(errno.ENOSPC, "no space left", "/data/u-0"))
             return make(topic, *rest)
 
         stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign, assignment]

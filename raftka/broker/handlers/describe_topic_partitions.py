@@ -90,5 +90,5 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> R
         isr_nodes=partition.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=tuple([each for each in partition.replicas if each not in brokers or brokers[each].fenced]),
+        offline_replicas=tuple([each for each in partition.replicas if each not in brokers or brokers[each].fenced or each in partition.offline]),
     )

@@ -224,6 +224,7 @@ class Fetch:
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if room > 0 or not self.bytes else ((), 0)
         except OSError as error:
+            host.manager.directories.failed(host.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         wanted.size = size
         if not size:

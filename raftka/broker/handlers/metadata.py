@@ -102,7 +102,7 @@ def _topic(image: MetadataImage, topic: TopicImage) -> Row:
 
 def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Row:
     brokers = image.brokers
-    offline = tuple([i for i in partition.replicas if (broker := brokers.get(i)) is None or broker.fenced])
+    offline = tuple([i for i in partition.replicas if (broker := brokers.get(i)) is None or broker.fenced or i in partition.offline])
     return response.topics.partitions(
         error_code=int(Code.LEADER_NOT_AVAILABLE) if partition.leader < 0 else 0,
         partition_index=index,
