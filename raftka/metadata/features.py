@@ -30,9 +30,10 @@ def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
     if update.level < level:  # no level writes what another does not, but nobody has shown that yet
+        why = "Refusing to perform the requested downgrade because it might delete metadata information."
         if update.upgrade_type == UNSAFE_DOWNGRADE:
-            return f"Invalid metadata.version {update.level}. Unsafe metadata downgrade is not supported in this version."
-        return f"Invalid metadata.version {update.level}. Refusing to perform the requested downgrade because it might delete metadata information."
+            why = "Unsafe metadata downgrade is not supported in this version."
+        return f"Unsupported metadata.version downgrade from {level} to {update.level}. {why}"
     return None
 
 
