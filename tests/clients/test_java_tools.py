@@ -26,6 +26,17 @@ def kafka(java_tools: Program, cluster: Processes) -> Iterator[JavaTools]:
         yield tools
 
 
+@pytest.fixture
+def log_dirs(kafka: JavaTools) -> None:
+    """What kafka-reassign-partitions asks for too."""
+    try:
+        kafka.run("kafka-log-dirs --describe")
+    except ToolFailed as failed:
+        if "does not support DESCRIBE_LOG_DIRS" in str(failed):
+            pytest.skip("DescribeLogDirs is not there yet")
+        raise
+
+
 def partitions(kafka: JavaTools, topic: str) -> list[tuple[int, str, set[str]]]:
     """Leader, replicas and in-sync replicas of each, as kafka-topics describes them."""
     rows = re.findall(r"Partition: \d+\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)", kafka.run(f"kafka-topics --describe --topic {topic}"))
@@ -86,11 +97,12 @@ def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:
     assert read(partition, 7, 3) == records[partition][7:10]
 
 
+def own_configs(kafka: JavaTools, entity: str) -> dict[str, str]:
+    return dict(re.findall(r"^  (\S+?)=(\S*) sensitive=false", kafka.run(f"kafka-configs --describe {entity}"), re.MULTILINE))
+
+
 def test_configs(kafka: JavaTools) -> None:
     kafka.run("kafka-topics --create --topic set")
-
-    def own(entity: str) -> dict[str, str]:
-        return dict(re.findall(r"^  (\S+?)=(\S*) sensitive=false", kafka.run(f"kafka-configs --describe {entity}"), re.MULTILINE))
 
     for entity, changes, seen in (
         (
@@ -102,9 +114,9 @@ def test_configs(kafka: JavaTools) -> None:
         ("--entity-type brokers --entity-default", "log.segment.delete.delay.ms=59999", {"log.segment.delete.delay.ms": "59999"}),
     ):
         kafka.run(f"kafka-configs --alter {entity} --add-config {changes}")
-        wait(lambda entity=entity, seen=seen: own(entity) == seen)  # type: ignore[misc]
+        wait(lambda entity=entity, seen=seen: seen.items() <= own_configs(kafka, entity).items())  # type: ignore[misc]
         kafka.run(f"kafka-configs --alter {entity} --delete-config {','.join(seen)}")
-        wait(lambda entity=entity: own(entity) == {})  # type: ignore[misc]
+        wait(lambda entity=entity, seen=seen: not seen.keys() & own_configs(kafka, entity).keys())  # type: ignore[misc]
     with pytest.raises(ToolFailed, match=r"Unknown topic config name: no\.such"):
         kafka.run("kafka-configs --alter --entity-type topics --entity-name set --add-config no.such=1")
     with pytest.raises(ToolFailed, match=r"Cannot update these configs dynamically: \[log\.dirs\]"):
@@ -135,3 +147,49 @@ def test_quorum(kafka: JavaTools) -> None:
     assert {row[0] for row in rows} == {"1", "2", "3"}
     assert [row[0] for row in rows if row[-1] == "Leader"] == [status["LeaderId"]]
     assert all(int(row[2]) >= int(status["HighWatermark"]) for row in rows if row[-1] == "Leader")
+
+
+@pytest.mark.usefixtures("log_dirs")
+def test_reassignment(kafka: JavaTools, tmp_path: Path) -> None:
+    kafka.run("kafka-topics --create --topic moved --replica-assignment 1:2,2:3")
+    of_topic = written(tmp_path, {"topics": [{"topic": "moved"}]})
+    current, proposed = re.findall(
+        r"^\{.*$", kafka.run("kafka-reassign-partitions --generate --broker-list 2,3 --topics-to-move-json-file", of_topic), re.MULTILINE
+    )
+    assert [each["replicas"] for each in json.loads(current)["partitions"]] == [[1, 2], [2, 3]]
+    assert [set(each["replicas"]) for each in json.loads(proposed)["partitions"]] == [{2, 3}, {2, 3}]
+
+    target = {0: [3, 2], 1: [1, 2, 3]}
+    plan = written(tmp_path, {"partitions": [{"topic": "moved", "partition": index, "replicas": replicas} for index, replicas in target.items()]})
+    started = kafka.run("kafka-reassign-partitions --execute --throttle 10000000 --reassignment-json-file", plan)
+    assert "Successfully started partition reassignments for moved-0,moved-1\n" in started
+    topic, broker = "--entity-type topics --entity-name moved", "--entity-type brokers --entity-name 1"
+    wait(lambda: own_configs(kafka, topic).get("follower.replication.throttled.replicas") == "0:3,1:1")
+    wait(lambda: own_configs(kafka, topic).get("leader.replication.throttled.replicas") == "0:1,0:2,1:2,1:3")
+    wait(lambda: own_configs(kafka, broker).get("leader.replication.throttled.rate") == "10000000")
+    completed = "".join(f"Reassignment of partition moved-{index} is completed.\n" for index in target)
+    wait(lambda: completed in kafka.run("kafka-reassign-partitions --verify --reassignment-json-file", plan))
+    assert [(replicas, isr) for _, replicas, isr in partitions(kafka, "moved")] == [("3,2", {"2", "3"}), ("1,2,3", {"1", "2", "3"})]
+    wait(lambda: not any("throttled" in name for entity in (topic, broker) for name in own_configs(kafka, entity)))
+
+    assert kafka.run("kafka-reassign-partitions --list") == "No partition reassignments found.\n"
+    nowhere = written(tmp_path, {"partitions": [{"topic": "moved", "partition": 0, "replicas": [3, 9]}]})
+    with pytest.raises(ToolFailed, match="9"):
+        kafka.run("kafka-reassign-partitions --execute --reassignment-json-file", nowhere)
+
+
+@pytest.mark.usefixtures("log_dirs")
+def test_log_dirs(kafka: JavaTools, cluster: Processes) -> None:
+    kafka.run("kafka-topics --create --topic stored --replica-assignment 1:2,2:3")
+    kafka.run("kafka-console-producer --topic stored --producer-property acks=all", given="x\n" * 1000)
+
+    found = json.loads(kafka.run("kafka-log-dirs --describe --topic-list stored").splitlines()[-1])
+    for broker in found["brokers"]:
+        (directory,) = broker["logDirs"]
+        assert directory["error"] is None
+        assert Path(directory["logDir"]).is_relative_to(cluster.nodes[broker["broker"]].plan.directory)
+        for each in directory["partitions"]:
+            segments = (Path(directory["logDir"]) / each["partition"]).glob("*.log")
+            assert each["size"] == sum(segment.stat().st_size for segment in segments)
+    stored = {broker["broker"]: {each["partition"] for each in broker["logDirs"][0]["partitions"]} for broker in found["brokers"]}
+    assert stored == {1: {"stored-0"}, 2: {"stored-0", "stored-1"}, 3: {"stored-1"}}
