@@ -170,11 +170,12 @@ def checked_size(text: bytes) -> int:
 
 
 def size_of(pieces: Buffer | FileSpan | Sequence[Buffer | FileSpan]) -> int:
-    if isinstance(pieces, bytes | bytearray | memoryview):
-        return len(pieces)
-    if isinstance(pieces, FileSpan):
-        return pieces.size
-    return sum(map(size_of, pieces))
+    if isinstance(pieces, list | tuple):
+        total = 0
+        for piece in pieces:
+            total += piece.size if piece.__class__ is FileSpan else len(piece)
+        return total
+    return pieces.size if isinstance(pieces, FileSpan) else len(pieces)
 
 
 def put_bytes(parts: list[Any], pieces: Buffer | FileSpan | Sequence[Buffer | FileSpan], flexible: bool) -> None:

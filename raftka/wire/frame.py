@@ -96,7 +96,13 @@ def encode_response(api: Api, version: int, correlation_id: int, row: Row) -> li
     if not api.response.carries_records:
         body = b"".join(parts)
         return [_SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body]
-    return merge([_SIZE_AND_CORRELATION.pack(size_of(parts) + 4, correlation_id), *parts])
+    merged = merge(parts)
+    head = _SIZE_AND_CORRELATION.pack(size_of(merged) + 4, correlation_id)
+    if merged and isinstance(merged[0], bytes):
+        merged[0] = head + merged[0]
+    else:
+        merged.insert(0, head)
+    return merged
 
 
 def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
