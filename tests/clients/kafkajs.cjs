@@ -6,8 +6,8 @@ const readline = require('readline')
 const { Kafka, ConfigResourceTypes, logLevel } = require('kafkajs')
 
 const [command, brokers, topic] = process.argv.slice(2)
-const kafka = new Kafka({ brokers: brokers.split(','), logLevel: logLevel.ERROR, retry: { retries: 20, maxRetryTime: 2000 } })
-const BATCH = 20
+const kafka = new Kafka({ brokers: brokers.split(','), logLevel: logLevel.ERROR, retry: { retries: 50, initialRetryTime: 50, maxRetryTime: 500 } })
+const BATCH = 40
 
 async function produce() {
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 })
