@@ -22,7 +22,13 @@ RAFT = "kafka_server_raftmetrics_"
 CHANNEL = "kafka_server_raftchannelmetrics_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
 FORGOTTEN = limits.PRODUCERS_OF_PARTITION.metric  # the only limit whose counter is the partitions'
-COUNTED = ("raftka_", REPLICAS, "kafka_controller_controllerstats_", f"{TOPICS}failed")  # what Metrics.count is given
+COUNTED = (
+    "raftka_",
+    REPLICAS,
+    "kafka_controller_controllerstats_",
+    f"{TOPICS}failed",
+    "kafka_server_fetchsessioncache_",
+)  # what Metrics.count is given
 OF_TOPIC: dict[str, Callable[[PartitionNumbers], int]] = {
     "messagesin": lambda p: p.messages_in,
     "bytesin": lambda p: p.bytes_in,
