@@ -58,6 +58,7 @@ class PartitionHost:
         "manager",
         "name",
         "on_flushed",
+        "on_quiet",
         "produced",
         "staged_by",
         "topic",
@@ -84,6 +85,7 @@ class PartitionHost:
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
         self.touched = False
         self.flushing = False
+        self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
         self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
         self.traffic = Traffic()
@@ -99,6 +101,15 @@ class PartitionHost:
         if self.leader is not None:
             self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
             self.leader = None
+
+    def moved(self, log: Log, home: LogDirectory) -> None:
+        """The same log lies in another directory; all of it is on the disk there."""
+        self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
+        self.log, self.home = log, home
+        self.traffic.begun_at = log.appended_bytes
+        if self.leader is not None:
+            self.traffic.messages_in -= log.end_offset - self.leader.epoch_start_offset
+        self._durable(log.flushed_offset)
 
     @property
     def bytes_in(self) -> int:
@@ -211,6 +222,9 @@ class PartitionHost:
         if self.log.failed is not None or error is not None:
             return
         self._flushed(offset)
+        if self.on_quiet is not None:
+            quiet, self.on_quiet = self.on_quiet, None
+            quiet()
         if self.log.flushed_offset < self.log.end_offset:
             self.flush()
 

@@ -9,11 +9,13 @@ from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
 from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
+from raftka.broker.log_mover import LogMover
 from raftka.broker.openings import Openings
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.directory import LogDirectory
+from raftka.log.log import Log
 from raftka.log.manager import DirectoryFailure, LogManager
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.recovery import recoveries
@@ -41,6 +43,7 @@ class ReplicaManager:
         self.fetchers = ReplicaFetchers(node)
         self.keeper = LogKeeper(self)
         self.directories = LogDirectories(self)
+        self.mover = LogMover(self)
         self.throttles = ReplicationThrottles(node)
         self.isr_changes = IsrChanges(node)
         self._isr_requests = IsrRequests(node, self._altered, self.isr_changes.tell)
@@ -153,8 +156,17 @@ class ReplicaManager:
             self._unusable(host.name, error)
             self.stop(host)
 
+    def log_moved(self, host: PartitionHost, log: Log, home: LogDirectory) -> None:
+        """To another directory: who follows goes on from there."""
+        self.fetchers.remove(host)
+        log.on_rolled = lambda: self._rolled(host)
+        host.moved(log, home)
+        if host.leader is None and host.image.leader >= 0:
+            self.fetchers.add(host, host.image.leader)
+
     def stop(self, host: PartitionHost) -> None:
         """Its log has failed."""
+        self.mover.stop(host)
         host.stop_leading()
         self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
@@ -315,15 +327,21 @@ class ReplicaManager:
 
     def _remove_strays(self, image: MetadataImage) -> None:
         """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
+        for key, topic_id in list(self.logs.leftovers):
+            if not self._is_mine(image, topic_id, key[1]):
+                self.logs.drop_leftover(key, topic_id)
         for (name, index), topic_id in self.logs.unopened():
-            topic = image.topics.get(topic_id)
-            if topic is not None and index < len(topic.partitions) and self.me in topic.partitions[index].replicas:
+            if self._is_mine(image, topic_id, index):
                 continue
             if recoveries(image):  # the metadata may have forgotten what the logs have not: somebody must decide
                 self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
             else:
                 self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
                 self.logs.remove([(name, index)])
+
+    def _is_mine(self, image: MetadataImage, topic_id: bytes, index: int) -> bool:
+        partition = image.partition(topic_id, index)
+        return partition is not None and self.me in partition.replicas
 
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
@@ -333,6 +351,8 @@ class ReplicaManager:
         log.on_rolled = lambda: self._rolled(host)
         self.hosts[topic.name, index] = host
         self.by_id[topic.topic_id, index] = host
+        if self.logs.leftovers:
+            self.mover.opened(host)
         return host
 
     def _lead(self, host: PartitionHost, partition: PartitionImage) -> None:
@@ -419,6 +439,7 @@ class ReplicaManager:
 
     def _remove(self, hosts: list[PartitionHost]) -> None:
         for host in hosts:
+            self.mover.stop(host)
             self.fetchers.remove(host)
             self.hosts.pop((host.topic, host.index), None)
             self.by_id.pop((host.topic_id, host.index), None)
@@ -431,5 +452,6 @@ class ReplicaManager:
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
         self.keeper.close()
+        self.mover.close()
         self._write()
         self.logs.close(self._high_watermarks(), self.node.link.broker_epoch)

@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_epochs
 from raftka.log.config import LogConfig
+from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
@@ -305,6 +306,15 @@ class Log(Storage):
     @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
+
+    def adopt(self, other: "Log") -> None:
+        """As the copy of another log: what its batches do not tell, producers whose batches were deleted and an epoch that has written none."""
+        self.producers = other.producers
+        self.epochs = LeaderEpochs(other.epochs.entries())
+        self.epochs.dirty = True
+        self._epoch = self.epochs.latest
+        self.cleaned_offset = other.cleaned_offset
+        self.set_start_offset(other.start_offset)
 
     # checkpoints and the end
 

@@ -25,6 +25,7 @@ from raftka.log.checkpoints import (
 )
 from raftka.log.config import LogConfig
 from raftka.log.directory import Key, LogDirectory, LogDirectoryError
+from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
@@ -56,8 +57,13 @@ class LogManager:
         self.logs: dict[Key, Log] = {}
         self.topic_ids: dict[Key, bytes] = {}
         self._homes: dict[Key, LogDirectory] = {}
+        self.preferred: dict[Key, LogDirectory] = {}  # where a partition is to be made that is not there yet
+        self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}  # with a log that was on its way there
         for home in directories:
             self._find(home)
+        for home in self.usable:
+            finish_moves(files, self._homes, home)
+            self.leftovers.update({(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)})
         self._checkpointing = False
         self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
         self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: False  # True: the node goes on without it
@@ -173,7 +179,7 @@ class LogManager:
         home = self._homes.get(key)
         if home is not None and self.lies_offline(key, topic_id):
             raise DirectoryFailure(home, self.offline[home.path])
-        home = home or self._made.get((key, topic_id)) or self._emptiest()
+        home = home or self._made.get((key, topic_id)) or self._place_for(key)
         try:
             if key in self._homes and self._topic_id(key) != topic_id:
                 self.remove([key])
@@ -200,10 +206,54 @@ class LogManager:
                 log.flush_too(path)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
         log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
+        self.topic_ids[key] = topic_id
+        self._take(key, log, home)
+        return log
+
+    def _take(self, key: Key, log: Log, home: LogDirectory) -> None:
         log.on_recovery_point_lowered = lambda: self._lowered(home)
         log.on_retired = lambda file: self.on_retired(log, file)
-        self.logs[key], self.topic_ids[key], self._homes[key] = log, topic_id, home
-        return log
+        self.logs[key], self._homes[key] = log, home
+
+    # to another directory
+
+    def begin_move(self, key: Key, target: LogDirectory) -> Log:
+        """The log that is to take the place of the present one; what an earlier process copied of it counts. Raises OSError."""
+        self.leftovers.pop((key, self.topic_ids[key]), None)
+        return open_future(self._files, target, key, self.topic_ids[key], self.logs[key].config, self._now_ms)
+
+    def drop_leftover(self, key: Key, topic_id: bytes) -> None:
+        """Nobody wants what an earlier process had copied."""
+        home = self.leftovers.pop((key, topic_id))
+        if home.path not in self.offline:
+            self._files.remove(future_path(home, key, topic_id))
+
+    def end_move(self, key: Key, future: Log, target: LogDirectory) -> tuple[Log, str]:
+        """It has all of the present one, of which nothing is staged or under way. The new log, and where the old one waits for its end.
+
+        Waits for the disks on the caller's own time: some flushes of little. Raises DirectoryFailure, and the present log stays.
+        """
+        present, old = self.logs[key], self._homes[key]
+        try:
+            future.adopt(present)
+            future.close(clean=True)
+            note_offsets(present, key, old, target)
+            doomed = change_names(self._files, future, key, self.topic_ids[key], old, target)
+            end = present.end_offset
+            log = Log.open(
+                self._files,
+                target.place(key),
+                present.config,
+                self._now_ms,
+                clean_shutdown=True,
+                recovery_point=end,
+                start_offset=present.start_offset,
+            )
+        except OSError as error:
+            raise DirectoryFailure(old if str(error.filename).startswith(f"{old.path}/") else target, error) from error
+        log.adopt(present)
+        self._take(key, log, target)
+        return log, doomed
 
     def _lowered(self, home: LogDirectory) -> None:
         """A log is about to be cut: what is written down must not claim what is not there any more."""
@@ -230,7 +280,7 @@ class LogManager:
         new = []
         for key, topic_id in wanted:
             if key not in self._homes:
-                home = self._emptiest(counts)
+                home = self._place_for(key, counts)
                 counts[home] += 1
                 new.append((key, topic_id, home))
 
@@ -251,7 +301,7 @@ class LogManager:
     def _make(self, key: Key, topic_id: bytes) -> LogDirectory:
         home = self._made.pop((key, topic_id), None)
         if home is None or home.path in self.offline:
-            home = self._emptiest()
+            home = self._place_for(key)
             self._make_directory(home.place(key), topic_id)
         home.forget(key)
         return home
@@ -272,7 +322,11 @@ class LogManager:
                 counts[home] += 1
         return counts
 
-    def _emptiest(self, counts: Mapping[LogDirectory, int] | None = None) -> LogDirectory:
+    def _place_for(self, key: Key, counts: Mapping[LogDirectory, int] | None = None) -> LogDirectory:
+        """Where somebody wants it, else the directory with the fewest."""
+        wanted = self.preferred.get(key)
+        if wanted is not None and wanted.path not in self.offline:
+            return wanted
         counts = self._counts() if counts is None else counts
         return min(counts, key=lambda home: counts[home])
 

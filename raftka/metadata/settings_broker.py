@@ -88,6 +88,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(0),
         "Bytes a second that replicas named in follower.replication.throttled.replicas take as they catch up.",
     ),
+    "replica.alter.log.dirs.io.max.bytes.per.second": (None, "Rate at which replicas move between log directories."),
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),

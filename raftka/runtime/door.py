@@ -133,6 +133,9 @@ class Files(Protocol):
     def read(self, path: str) -> bytes:
         """The whole file."""
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that it is on: all of them, and those that can still be written."""
+
     def replace(self, path: str, data: Buffer) -> None:
         """The whole content, atomically and durably: temporary file, fsync, rename, fsync of the directory."""
 

@@ -133,6 +133,10 @@ class RealFiles:
         with open(path, "rb") as file:
             return file.read()
 
+    def space(self, path: str) -> tuple[int, int]:
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
     def replace(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:

@@ -26,6 +26,9 @@ def failure(code: int, path: str) -> OSError:
     return OSError(code, errno.errorcode[code], path)
 
 
+SPACE_BYTES = 1 << 40
+
+
 class Inode:
     """A file's content, and the changes that are not on the platter."""
 
@@ -207,6 +210,11 @@ class SimulatedDisk:
         if self.broken and any(path == each or path.startswith(f"{each}/") for each in self.broken):
             raise failure(errno.EIO, path)
 
+    def mend(self, path: str) -> None:
+        """It is there again, without what was only in memory."""
+        self.broken.discard(path)
+        self._lose(self.directory(path))
+
     def replace_directory(self, path: str) -> None:
         """Another disk is there now, with nothing on it. Nobody may have it open."""
         parent, name = self.parent(path)
@@ -328,6 +336,11 @@ class NodeFiles:
         self.node.check_alive()
         self.disk.check(path)
         return bytes(self.disk.file(path).content)
+
+    def space(self, path: str) -> tuple[int, int]:
+        self.node.check_alive()
+        self.disk.check(path)
+        return SPACE_BYTES, SPACE_BYTES if self.disk.room_bytes is None else self.disk.room_bytes
 
     def replace(self, path: str, data: Buffer) -> None:
         self.note(b"P", crc32c(path.encode()), crc32c(data))

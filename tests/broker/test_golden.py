@@ -57,7 +57,9 @@ GIVEN = {  # the recorded broker's file, beside where it is and who it is
 CLOCK_MS = 1_795_249_727_000
 CLOCKS_MS = {142: 1_795_249_739_226, 156: 1_795_249_742_800, 482: 1_795_249_752_238}
 SAME = {"127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
-OWN = re.compile(r".*\.(cluster_id|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark")  # of that run: lengths of the metadata log
+OWN = re.compile(  # of that run: lengths of the metadata log, its disk
+    r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
+)
 IDENTITY = ("name", "topic", "api_key", "partition_index", "index", "partition", "topic_id")
 
 

@@ -121,6 +121,9 @@ class MemoryFiles:
             raise FileNotFoundError(path)
         return bytes(self.names[path].data)
 
+    def space(self, path: str) -> tuple[int, int]:
+        return 1 << 40, 1 << 40 if self.room is None else self.room
+
     def replace(self, path: str, data: Buffer) -> None:
         if self.room == 0:
             raise OSError(errno.ENOSPC, "no space left", path)

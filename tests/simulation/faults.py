@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from raftka.broker.node import Node
 from raftka.metadata.commands import AlterReassignments, Command, ElectLeaders, Move, MovedTopic
 from raftka.runtime.simulated_disk import SYNC_S
+from raftka.wire.errors import KafkaError
 from tests.simulation.cluster import Cluster
 
 SLOW_SYNC_S = (0.02, 0.3)
@@ -14,6 +16,7 @@ SLOW_DELAY_S = (0.01, 0.2)
 VERY_SLOW_SYNC_S = (0.3, 1.0)
 BEFORE_THE_DARK_S = (0.1, 0.5)
 BACK_S = ((0.0, 0.0), (0.0, 0.0), (0.2, 1.0))  # the first, the second, the third node
+SECOND_DIRECTORY = "/more"
 ROOM_BYTES = (0, 20_000)
 SPREADS_S = (0.0, 0.3, 3.0)  # of the nodes' starts, when all start
 
@@ -44,6 +47,13 @@ ALL = (
     Kind("failing_sync", 1),
     Kind("failing_write", 1),
     Kind("restart", 2),
+)
+DIRECTORIES = (
+    Kind("break_directory", 4),
+    Kind("start_without_directory", 3),
+    Kind("lose_directory", 5),
+    Kind("move_directory", 10),
+    *(kind for kind in ALL if kind.name not in ("dark", "pause", "slow_link", "full_disk")),
 )
 WIDTH = (*(kind for kind in ALL if kind.name != "dark"), Kind("move", 6), Kind("call_off", 2), Kind("elect", 3))
 
@@ -102,6 +112,8 @@ class Faults:
     def _mend(self, node_id: int) -> None:
         disk = self.cluster.disk(node_id)
         disk.room_bytes, disk.failing_syncs, disk.failing_writes = None, 0, 0
+        for path in tuple(disk.broken):
+            disk.mend(path)
 
     def _power_loss_of_all(self) -> None:
         self._note("power loss of all")
@@ -291,6 +303,53 @@ class Faults:
             self.cluster.kill(node_id, power_loss=False)
         self._start(node_id)
 
+    # whose second directory fails, is lost, or takes what lay in the first
+
+    def _break_directory(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"broken directory n{node_id}")
+            self.cluster.disk(node_id).broken.add(SECOND_DIRECTORY)
+            self._later(self._random.uniform(0.5, 5.0), lambda: self._again(node_id))
+
+    def _start_without_directory(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            self._note(f"restart without a directory n{node_id}")
+            self.cluster.kill(node_id, power_loss=self._random.random() < 0.5)
+            self.cluster.disk(node_id).broken.add(SECOND_DIRECTORY)
+            self.cluster.start(node_id)
+            self._later(self._random.uniform(0.5, 5.0), lambda: self._again(node_id))
+
+    def _lose_directory(self) -> None:
+        self._when(60, self._all_are_in_sync, self._lose)
+
+    def _lose(self) -> None:
+        """Only while all others have everything: else the cluster could not help it."""
+        node_id = self._someone()
+        everywhere = all(len(self.cluster.hosts(self._topic, p)) == len(self.cluster.nodes) for p in range(self._partitions))
+        if node_id is None or not everywhere or not self._all_are_in_sync():  # who has just begun anew may still be in an ISR
+            return
+        self._note(f"lost directory n{node_id}")
+        self.cluster.kill(node_id, power_loss=self._random.random() < 0.5)
+        self.cluster.disk(node_id).replace_directory(SECOND_DIRECTORY)
+        self._later(self._random.choice((0.0, 0.01, 2.0)), lambda: self._start(node_id))
+
+    def _move_directory(self) -> None:
+        node_id = self._someone()
+        if node_id is not None:
+            path, partition = self._random.choice(("/data", SECOND_DIRECTORY)), self._random.randrange(self._partitions)
+            self._note(f"move {self._topic}-{partition} to {path} on n{node_id}")
+            process, node = self.world.machine(f"n{node_id}").node, self.cluster.nodes[node_id]
+            assert process is not None
+            process.take(lambda _: self._alter(node, path, partition), None)
+
+    def _alter(self, node: Node, path: str, partition: int) -> None:
+        try:
+            node.replicas.mover.alter(path, self._topic, partition)
+        except KafkaError as error:
+            self._note(f"no: {error}")
+
     # the end
 
     def heal(self) -> None:
@@ -301,6 +360,8 @@ class Faults:
         for node_id in self.cluster.nodes:
             disk = self.cluster.disk(node_id)
             disk.sync_s = SYNC_S
+            if disk.broken and self.cluster.alive(node_id):
+                self.cluster.kill(node_id, power_loss=False)
             if self.cluster.alive(node_id):
                 self.world.resume(f"n{node_id}")
                 if self._cannot_write(node_id):
@@ -314,5 +375,8 @@ class Faults:
     def _cannot_write(self, node_id: int) -> bool:
         """A log that could not be written needs a new process, a disk that is still to fail would surprise us later."""
         disk = self.cluster.disk(node_id)
-        logs = self.cluster.nodes[node_id].replicas.logs.logs
-        return bool(disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None) or any(log.failed for log in logs.values())
+        manager = self.cluster.nodes[node_id].replicas.logs
+        logs = manager.logs
+        return bool(manager.offline or disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None) or any(
+            log.failed for log in logs.values()
+        )

@@ -32,13 +32,15 @@ class Plan:
     pauses_s: tuple[float, ...]  # of a producer between two sends, the longest
     noise: bool
     ends_in_the_dark: bool  # with a power loss of all
+    directories: bool = False  # every broker has two
     roles: bool = False  # brokers without a vote, controllers that are no brokers
 
 
 POWER = Plan("power", faults.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
 FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False)
 WIDTH = Plan("width", faults.WIDTH, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False, roles=True)
-PLANS = {plan.name: plan for plan in (POWER, FAULTS, WIDTH)}
+DIRECTORIES = Plan("directories", faults.DIRECTORIES, 12.0, (0.1, 0.8), (0.05, 0.2), noise=True, ends_in_the_dark=True, directories=True)
+PLANS = {plan.name: plan for plan in (POWER, FAULTS, WIDTH, DIRECTORIES)}
 
 
 @dataclass
@@ -91,6 +93,8 @@ class _Run:
             "replica.lag.time.max.ms": chance.choice(("1000", "5000", "30000")),
             "metadata.log.max.record.bytes.between.snapshots": chance.choice(("20971520", "2000")),
         }
+        if plan.directories:
+            settings["log.dirs"] = f"/data,{faults.SECOND_DIRECTORY}"
         self.cluster = Cluster(world, nodes, 3, settings, controllers=controllers)
         self.faults = Faults(self.cluster, TOPIC, self.partitions, plan.kinds, plan.gap_s)
         self.producers: list[Producer] = []

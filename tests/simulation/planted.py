@@ -12,6 +12,7 @@ from raftka.broker.partition_host import PartitionHost
 from raftka.broker.quorum import Quorum
 from raftka.broker.replica_fetcher import Follow
 from raftka.log.log import Log
+from raftka.metadata.directories import DirectoriesHere
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft import RaftCore
 from raftka.metadata.raft_engine import LEADER
@@ -116,6 +117,15 @@ def _follower_forgets_producers(append: Any) -> Any:
     return bug
 
 
+def _believes_every_directory(_: Any) -> Any:
+    """Another disk is mounted where one was, and its broker counts on with what it finds: nothing."""
+
+    def bug(self: DirectoriesHere, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        return True
+
+    return bug
+
+
 PLANTS: dict[str, Plant] = {
     "leader_counts_what_is_written": (PartitionHost, "flush", _leader_counts_what_is_written),
     "follower_claims_what_is_written": (FollowerFetch, "_flush_first", _follower_claims_what_is_written),
@@ -126,6 +136,7 @@ PLANTS: dict[str, Plant] = {
     "acts_before_its_term_has_begun": (RaftCore, "active", _acts_before_its_term_has_begun),
     "journal_without_flush": (Quorum, "_step", _journal_without_flush),
     "forgets_its_vote": (Journal, "set_vote", _forgets_its_vote),
+    "believes_every_directory": (DirectoriesHere, "has", _believes_every_directory),
     "follower_forgets_producers": (Log, "_append_given", _follower_forgets_producers),
 }
 

@@ -169,7 +169,29 @@ def _leads(scene: Scene, node_id: int, term: int = 0) -> bool:
     return core is not None and core.active and core.term >= term
 
 
+def believes_every_directory() -> None:
+    """One of a broker's directories is replaced by an empty one, and the broker is back before the other that has everything."""
+    with World(8) as world:
+        settings = {"log.dirs": "/data,/more", "min.insync.replicas": "1"}
+        scene = Scene(world, settings=settings, partitions=6, replication_factor=2)
+        cluster = scene.cluster
+        for partition in range(6):
+            scene.produce(3, partition)
+        scene.wait_whole()
+        partition, victim = next((p, i) for p in range(6) for i, host in cluster.hosts(TOPIC, p).items() if host.home.path == "/more")
+        (other,) = set(cluster.replicas_of(TOPIC, partition)) - {victim}
+        cluster.power_loss()
+        cluster.disk(victim).replace_directory("/more")
+        for node_id in cluster.nodes.keys() - {other}:
+            cluster.start(node_id)
+        world.run(world.now + 5.0)
+        cluster.start(other)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
 SCENARIOS = [
+    believes_every_directory,
     truncates_to_the_high_watermark,
     high_watermark_ahead_of_the_shrink,
     joins_the_isr_too_early,

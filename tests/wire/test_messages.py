@@ -74,6 +74,7 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
     assert known == {
         "AlterConfigs": (0, 2, (0, 2)),
         "AlterPartitionReassignments": (0, 1, (0, 1)),
+        "AlterReplicaLogDirs": (1, 2, (1, 2)),
         "ApiVersions": (0, 4, (0, 4)),
         "CreatePartitions": (0, 3, (0, 3)),
         "CreateTopics": (2, 7, (2, 7)),
@@ -81,6 +82,7 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "DeleteTopics": (1, 6, (1, 6)),
         "DescribeCluster": (0, 2, (0, 2)),
         "DescribeConfigs": (1, 4, (1, 4)),
+        "DescribeLogDirs": (1, 5, (1, 5)),
         "DescribeProducers": (0, 0, (0, 0)),
         "DescribeQuorum": (0, 2, (0, 2)),
         "DescribeTopicPartitions": (0, 0, (0, 0)),

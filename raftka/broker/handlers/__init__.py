@@ -2,6 +2,7 @@
 
 from raftka.broker.handlers import (
     alter_configs,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
@@ -9,6 +10,7 @@ from raftka.broker.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
@@ -28,6 +30,7 @@ from raftka.broker.handlers import (
 
 __all__ = [
     "alter_configs",
+    "alter_replica_log_dirs",
     "api_versions",
     "create_partitions",
     "create_topics",
@@ -35,6 +38,7 @@ __all__ = [
     "delete_topics",
     "describe_cluster",
     "describe_configs",
+    "describe_log_dirs",
     "describe_producers",
     "describe_quorum",
     "describe_topic_partitions",

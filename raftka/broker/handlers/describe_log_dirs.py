@@ -1,0 +1,58 @@
+"""DescribeLogDirs: v1-5; what lies in which directory of this broker, how large it is, how far behind (KIP-113, KIP-827)."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from raftka.broker.authorizer import THE_CLUSTER
+from raftka.broker.dispatch import Request, handles
+from raftka.wire.errors import Code
+from raftka.wire.messages.log_dirs import DESCRIBE_LOG_DIRS
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = DESCRIBE_LOG_DIRS.response
+of_directory = response.results
+of_partition = of_directory.topics.partitions
+Topics = dict[str, list[Row]]
+
+
+@handles(DESCRIBE_LOG_DIRS)
+def describe_log_dirs(request: Request, node: "Node") -> Row:
+    if not request.may("DESCRIBE", THE_CLUSTER):
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+    topics = request.body.topics
+    asked = None if topics is None else {(topic.topic, index) for topic in topics for index in topic.partitions}
+    found = _replicas(node, asked)
+    return response(error_code=0, results=[_directory(node, path, found[path]) for path in dict.fromkeys(node.settings.log_dirs)])
+
+
+def _directory(node: "Node", path: str, topics: Topics) -> Row:
+    row = of_directory(error_code=0, log_dir=path)
+    try:
+        if path in node.logs.offline:
+            raise node.logs.offline[path]
+        row.total_bytes, row.usable_bytes = node.runtime.files.space(path)
+    except OSError:
+        row.error_code = int(Code.KAFKA_STORAGE_ERROR)
+        return row
+    row.topics = [of_directory.topics(name=name, partitions=rows) for name, rows in topics.items()]
+    return row
+
+
+def _replicas(node: "Node", asked: set[tuple[str, int]] | None) -> dict[str, Topics]:
+    found: dict[str, Topics] = defaultdict(lambda: defaultdict(list))
+    hosts, moves = node.replicas.hosts, node.replicas.mover.moves
+    for key in hosts if asked is None else sorted(asked & hosts.keys()):
+        host = hosts[key]
+        lag = max(0, host.high_watermark - host.log.end_offset)
+        found[host.home.path][host.topic].append(_partition(host.index, host.log.size_bytes, lag))
+        if host in moves:
+            move = moves[host]
+            found[move.target.path][host.topic].append(_partition(host.index, move.future.size_bytes, move.lag, is_future=True))
+    return found
+
+
+def _partition(index: int, size_bytes: int, lag: int, *, is_future: bool = False) -> Row:
+    return of_partition(partition_index=index, partition_size=size_bytes, offset_lag=lag, is_future_key=is_future)

@@ -1,0 +1,54 @@
+"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): what lies in which directory of a broker, and what is to lie in another."""
+
+from raftka.wire.schema import api
+
+DESCRIBE_LOG_DIRS = api(
+    "DescribeLogDirs",
+    35,
+    versions="1-5",
+    flexible="2+",
+    request="""
+    topics []?                                  # null: all
+        topic                   string
+        partitions              int32[]
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16       3+
+    results []
+        error_code              int16
+        log_dir                 string
+        topics []
+            name                string
+            partitions []
+                partition_index int32
+                partition_size  int64           # bytes
+                offset_lag      int64           # behind the high watermark, or of a future replica behind the present one
+                is_future_key   bool
+        total_bytes             int64=-1    4+
+        usable_bytes            int64=-1    4+
+        is_cordoned             bool        5+
+""",
+)
+
+ALTER_REPLICA_LOG_DIRS = api(
+    "AlterReplicaLogDirs",
+    34,
+    versions="1-2",
+    flexible="2+",
+    request="""
+    dirs []
+        path                    string
+        topics []
+            name                string
+            partitions          int32[]
+""",
+    response="""
+    throttle_time_ms            int32
+    results []
+        topic_name              string
+        partitions []
+            partition_index     int32
+            error_code          int16
+""",
+)

@@ -1,0 +1,293 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: where replicas lie, and how they come to lie elsewhere while producers and readers go on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from raftka.broker.log_mover import PIECE_BYTES, Move
+from raftka.metadata.image import BROKER
+from raftka.runtime.simulated_clock import EPOCH_MS
+from raftka.runtime.simulated_disk import NodeFiles
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+from tests.broker.requests import batch, fetch, fetched, produce, produced
+from tests.broker.stage import Stage
+
+FIRST, SECOND = "/data", "/more"
+
+
+@pytest.fixture
+def stage() -> Iterable[Stage]:
+    with Stage(log_dirs=f"{FIRST},{SECOND}") as stage:
+        yield stage
+
+
+def described(stage: Stage, node_id: int = 1, **asked: Any) -> dict[str, dict[tuple[str, int], tuple[int, int, bool]]]:
+    """By directory and partition: size, lag, whether it is a future replica."""
+    row = stage.wire(node_id).ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(**({"topics": None} | asked)))
+    return {
+        each.log_dir: {
+            (topic.name, partition.partition_index): (partition.partition_size, partition.offset_lag, partition.is_future_key)
+            for topic in each.topics
+            for partition in topic.partitions
+        }
+        for each in row.results
+        if each.error_code == 0
+    }
+
+
+def alter(stage: Stage, path: str, topic: str = "t", *partitions: int) -> list[Code]:
+    request = ALTER_REPLICA_LOG_DIRS.request
+    row = request.dirs(path=path, topics=[request.dirs.topics(name=topic, partitions=partitions or (0,))])
+    (answer,) = stage.wire().ask(ALTER_REPLICA_LOG_DIRS, request(dirs=[row])).results
+    return [Code(each.error_code) for each in answer.partitions]
+
+
+def moved(stage: Stage, path: str) -> bool:
+    return stage.host("t").home.path == path and not stage.nodes[1].replicas.mover.moves
+
+
+def filled(stage: Stage, batches: int = 8) -> None:
+    """More than goes in one piece."""
+    stage.create("t")
+    for at in range(batches):
+        records = build_batch([(b"k", bytes([at]) * (PIECE_BYTES // 4), (), EPOCH_MS)])
+        assert produced(stage.wire().ask(PRODUCE, produce("t", bytes(records)))).error_code == 0
+
+
+def content(stage: Stage) -> bytes:
+    log = stage.host("t").log
+    spans, offset = [], log.start_offset
+    for segment in log.segments:
+        found, _ = log.read(max(offset, segment.base_offset), 1 << 30, log.end_offset)
+        spans += found
+    return b"".join([span.file.read(span.position, span.size) for span in spans])
+
+
+def test_what_lies_where(stage: Stage) -> None:
+    stage.create("t", 2)
+    stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
+    assert [len(each) for each in described(stage).values()] == [1, 1]
+    where = {key: size for each in described(stage).values() for key, (size, _, _) in each.items()}
+    assert (where["t", 0], where["t", 1]) == (stage.host("t").log.size_bytes, 0)
+    request = DESCRIBE_LOG_DIRS.request
+    asked = described(stage, topics=[request.topics(topic="t", partitions=[0, 7]), request.topics(topic="nosuch", partitions=[0])])
+    assert [key for each in asked.values() for key in each] == [("t", 0)]
+
+
+def test_a_directory_that_failed_is_told(stage: Stage) -> None:
+    stage.create("t", 2)
+    host = next(host for host in stage.nodes[1].replicas.hosts.values() if host.home.path == SECOND)
+    stage.world.disk("n1").broken.add(SECOND)
+    wire = stage.wire()
+    wire.request(PRODUCE, produce(host.topic, batch(b"1"), partition=host.index))
+    assert wire.frame() is None, "what it was told of the turn's writes cannot be said"
+    row = stage.wire().ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(topics=None))
+    assert [(each.log_dir, Code(each.error_code), each.total_bytes > 0) for each in row.results] == [
+        (FIRST, Code.NONE, True),
+        (SECOND, Code.KAFKA_STORAGE_ERROR, False),
+    ]
+    assert alter(stage, SECOND, "t", 1 - host.index) == [Code.KAFKA_STORAGE_ERROR]
+    assert alter(stage, FIRST, "t", host.index) == [Code.KAFKA_STORAGE_ERROR]
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - host.index))).error_code == 0
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=host.index))).error_code == Code.KAFKA_STORAGE_ERROR
+
+
+def test_what_is_refused(stage: Stage) -> None:
+    stage.create("t")
+    assert alter(stage, "/elsewhere") == [Code.LOG_DIR_NOT_FOUND]
+    assert alter(stage, SECOND, "t" * 240) == [Code.INVALID_TOPIC_EXCEPTION]
+    assert alter(stage, SECOND, "t", 3) == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert alter(stage, stage.host("t").home.path) == [Code.NONE], "where it is already"
+    assert not stage.nodes[1].replicas.mover.moves
+
+
+def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
+    assert alter(stage, SECOND, "new", 0, 1, 2) == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
+    stage.create("new", 3)
+    assert {host.home.path for host in stage.nodes[1].replicas.hosts.values()} == {SECOND}
+
+
+def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
+    filled(stage)
+    host, before = stage.host("t"), content(stage)
+    home, epochs, old = host.home.path, host.log.epochs.entries(), host.log
+    target = SECOND if home == FIRST else FIRST
+    assert alter(stage, target) == [Code.NONE]
+    (future,) = [value for value in described(stage)[target].values() if value[2]]
+    assert future[1] > 0
+    stage.wait(lambda: moved(stage, target))
+
+    assert content(stage) == before
+    assert (host.log.epochs.entries(), host.log.flushed_offset) == (epochs, 8)
+    assert [sorted(each) for each in described(stage).values()] == ([[], [("t", 0)]] if target == SECOND else [[("t", 0)], []])
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"9")))).base_offset == 8
+    assert fetched(stage.wire().ask(FETCH, fetch("t", 8))).high_watermark == 9
+    disk = stage.world.disk("n1")
+    assert disk.find(f"{home}/t-0") is None
+    stage.world.run(stage.world.now + old.config.file_delete_delay_ms / 1000 + 1)
+    assert not [name for name in disk.directory(home).entries if name.startswith("t-0")]
+
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    assert content(stage)[: len(before)] == before
+    assert moved(stage, target)
+
+
+def test_what_batches_do_not_tell_moves_too(stage: Stage) -> None:
+    """An epoch in which nothing was written, a log start inside a batch, producers whose batches are deleted."""
+    filled(stage, 4)
+    host = stage.host("t")
+    target = SECOND if host.home.path == FIRST else FIRST
+    idempotent = batch(b"1", b"2", producer_id=9, producer_epoch=0, base_sequence=0)
+    assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4
+    host.delete_before(5)
+    host.log.assign_epoch(7)
+    epochs, producers = host.log.epochs.entries(), dict(host.log.producers.producers)
+    alter(stage, target)
+    stage.wait(lambda: moved(stage, target))
+    assert (host.log.epochs.entries(), host.log.latest_epoch, host.log.start_offset) == (epochs, 7, 5)
+    assert host.log.producers.producers == producers
+
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    assert stage.host("t").log.start_offset == 5
+    assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, "a duplicate"
+
+
+def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
+    filled(stage)
+    home = stage.host("t").home.path
+    target = SECOND if home == FIRST else FIRST
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="100000")
+    alter(stage, target)
+    stage.world.run(stage.world.now + 1.0)
+    assert stage.nodes[1].replicas.mover.moves
+    assert alter(stage, home) == [Code.NONE]
+
+    assert moved(stage, home)
+    assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=None)
+    alter(stage, target)
+    stage.wait(lambda: moved(stage, target))
+
+
+def test_a_move_keeps_to_its_rate(stage: Stage) -> None:
+    filled(stage)
+    target = SECOND if stage.host("t").home.path == FIRST else FIRST
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
+    began = stage.world.now
+    alter(stage, target)
+    stage.wait(lambda: moved(stage, target))
+    assert 1.5 < stage.world.now - began < 3.0
+
+
+def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage) -> None:
+    filled(stage)
+    host, target = stage.host("t"), SECOND if stage.host("t").home.path == FIRST else FIRST
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
+    alter(stage, target)
+    move: Move = stage.nodes[1].replicas.mover.moves[host]
+    stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
+    host.log.truncate_to(3)
+    host.log.assign_epoch(host.leader_epoch + 1)
+    host.log.append_as_leader(memoryview(bytearray(batch(b"other"))), host.leader_epoch + 1, EPOCH_MS)
+    host.log.write_staged()
+    before = content(stage)
+    stage.wait(lambda: moved(stage, target))
+    assert content(stage) == before
+    assert host.log.end_offset == 4
+
+
+def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
+    filled(stage)
+    target = SECOND if stage.host("t").home.path == FIRST else FIRST
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="1000")
+    alter(stage, target)
+    stage.world.run(stage.world.now + 1.0)
+    stage.delete("t")
+    stage.wait(lambda: not stage.nodes[1].replicas.hosts)
+    assert not stage.nodes[1].replicas.mover.moves
+    assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
+
+
+def test_the_next_process_goes_on_with_a_move(stage: Stage) -> None:
+    filled(stage)
+    target, before = SECOND if stage.host("t").home.path == FIRST else FIRST, content(stage)
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="1000")
+    alter(stage, target)
+    stage.world.run(stage.world.now + 1.0)
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=None)
+    stage.wait(lambda: moved(stage, target), 600.0)
+    assert content(stage) == before
+
+
+class PowerCut:
+    """The power goes at one of the file calls by which names change."""
+
+    def __init__(self, stage: Stage, at: int) -> None:
+        self.stage, self.left, self.changing = stage, at, False
+        self.original, self.end_move = NodeFiles.note, stage.nodes[1].logs.end_move
+
+    def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def note(files: NodeFiles, kind: bytes, a: int, b: int) -> None:
+            self.note(files, kind, a, b)
+
+        monkeypatch.setattr(NodeFiles, "note", note)
+        monkeypatch.setattr(self.stage.nodes[1].logs, "end_move", self.change)
+
+    def note(self, files: NodeFiles, kind: bytes, a: int, b: int) -> None:
+        self.left -= self.changing
+        if self.changing and self.left == 0:
+            self.stage.world.kill("n1", power_loss=True)
+        self.original(files, kind, a, b)
+
+    def change(self, *given: Any) -> Any:
+        self.changing = True
+        found = self.end_move(*given)
+        self.changing = False
+        return found
+
+
+def is_back(stage: Stage) -> bool:
+    return 1 in stage.refused or (stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+
+
+def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:
+    """False: it was through before. The next start finds one log and all of it, and so does the one behind it."""
+    with Stage(seed=at, log_dirs=f"{FIRST},{SECOND}") as stage, pytest.MonkeyPatch.context() as monkeypatch:
+        filled(stage, 3)
+        before, target = content(stage), SECOND if stage.host("t").home.path == FIRST else FIRST
+        stage.world.disk("n1").keeps_nothing = keeps_nothing
+        cut = PowerCut(stage, at)
+        cut.plant(monkeypatch)
+        alter(stage, target)
+        stage.wait(lambda: cut.left <= 0 or moved(stage, target))
+        monkeypatch.undo()
+        for _ in range(2 if cut.left <= 0 else 0):
+            stage.nodes.pop(1)
+            stage.start(1)
+            stage.wait(lambda: is_back(stage))
+            assert not stage.refused, at
+            assert content(stage) == before, at
+            stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+            assert content(stage) == before, at
+            stage.world.kill("n1", power_loss=True)
+        return cut.left <= 0
+
+
+@pytest.mark.parametrize("keeps_nothing", [True, False])
+def test_the_power_goes_at_every_file_call_of_the_change(keeps_nothing: bool) -> None:
+    at = 1
+    while change_with_power_cut(at, keeps_nothing):
+        at += 1
+    assert at > 15
