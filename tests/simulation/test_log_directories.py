@@ -7,6 +7,8 @@ import pytest
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
 from tests.simulation.cluster import CLIENT_PORT
+from tests.simulation.life import DIRECTORIES as LIFE
+from tests.simulation.life import live
 from tests.simulation.scene import TOPIC, Scene
 
 FIRST, SECOND = "/data", "/more"  # the metadata log is in the first
@@ -214,6 +216,19 @@ def test_the_last_of_an_isr_is_waited_for_while_its_directory_is_away() -> None:
         assert scene.cluster.settled(lambda: led(scene, victim) == mine, 5.0)
         for partition in range(PARTITIONS):
             assert scene.read(partition) == scene.acknowledged[partition]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_directories_fail_are_lost_and_change_places_while_everything_else_goes_wrong(seed: int) -> None:
+    assert live(seed, LIFE).violations == []
+
+
+def test_in_these_lives_it_does_happen() -> None:
+    lives = [live(seed, LIFE) for seed in range(14, 18)]
+
+    assert sum("lost directory" in each for life in lives for each in life.happened) >= 4
+    for event in ("log_directory_failed", "log_directory_moved"):
+        assert sum(f" {event} " in line for life in lives for line in life.log) >= 4, event
 
 
 def test_the_directory_of_the_metadata_log_cannot_be_spared() -> None:

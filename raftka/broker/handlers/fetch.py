@@ -176,6 +176,9 @@ class Fetch:
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
+            diverging.high_watermark = (
+                diverging.last_stable_offset
+            ) = -1  # it learns that when it has cut its log: else its session never said it again
             return diverging
         before, now = host.high_watermark, self.node.runtime.clock.now()
         throttle = host.manager.throttles.sends(host) if self.replica not in leader.isr else None
