@@ -155,18 +155,24 @@ def error_codes(row: Row) -> set[int]:
     return own.union(*map(error_codes, inner))
 
 
+def _filled(struct: Any) -> Row:
+    """With a partition, by itself or by its number, in a topic where that is further in."""
+    inner: dict[str, Any] = {"partition_indexes": [0]}
+    structs = {field.name: field.struct for field in struct.fields}
+    for name in ("partitions", "topics"):
+        inner[name] = [_filled(structs[name])] if structs.get(name) is not None else [0]
+    filled: Row = struct(**{name: value for name, value in inner.items() if name in structs})
+    return filled
+
+
 def filled(key: int) -> tuple[Row, int]:
     """A request that names something, and a version, so that there is a place for an error."""
     api, row = HANDLERS[key].api, REQUESTS[key]
     request = api.request
-    for name in ("topics", "coordinator_keys", "resources"):
+    for name in ("topics", "coordinator_keys", "resources", "dirs"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.fields if f.name == name), None)
-            parts = (
-                {"partitions": [struct.partitions()] if "partitions" in struct.row.__slots__ else None, "partition_indexes": [0]} if struct else {}
-            )
-            inner = struct(**{name: each for name, each in parts.items() if name in struct.row.__slots__}) if struct is not None else "key"
-            row = request(**{name: [inner]})
+            row = request(**{name: [_filled(struct) if struct is not None else "key"]})
     return row, 12 if key in (PRODUCE.key, FETCH.key) else api.max_version
 
 
