@@ -4,13 +4,13 @@ Meanwhile the present log serves and follows as ever. When both are the same, an
 future one takes its place in one go. Who moves is not told to the controller: a replica counts wherever in its broker it lies.
 """
 
+from errno import ENOSPC
 from typing import TYPE_CHECKING
 
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.directory import LogDirectory
+from raftka.log.directory import DirectoryFailure, LogDirectory, failing
 from raftka.log.future import align, append_copy, fits, future_path, next_spans
 from raftka.log.log import Log
-from raftka.log.manager import DirectoryFailure
 from raftka.replication.throttle import Throttle
 from raftka.runtime.door import FileSpan
 from raftka.wire.errors import Code, KafkaError
@@ -122,7 +122,8 @@ class Move:
             return
         try:
             self._align()
-            spans = next_spans(self.future, self.present, PIECE_BYTES)
+            with failing(self.host.home):
+                spans = next_spans(self.future, self.present, PIECE_BYTES)
         except (OSError, KafkaError) as error:
             self._failed(error)
             return
@@ -147,8 +148,9 @@ class Move:
             self.give_up()
             return
         try:
-            if isinstance(data, BaseException):
-                raise data
+            with failing(self.host.home):
+                if isinstance(data, BaseException):
+                    raise data
             if self._aligned_at == self.present.truncations:  # else it may be anything
                 append_copy(self.future, data)
         except (OSError, KafkaError) as error:
@@ -165,7 +167,7 @@ class Move:
 
     def _flushed(self, offset: int, error: OSError | None) -> None:
         if error is not None:
-            self._failed(error)
+            self._failed(DirectoryFailure(self.target, error))
             return
         self.future.flushed(offset)
         clock = self.mover.clock
@@ -180,8 +182,8 @@ class Move:
                 self.mover.clock.call_at(self.mover.clock.now() + AGAIN_S, self.step)
             return
         try:
-            while spans := next_spans(self.future, self.present, PIECE_BYTES):
-                append_copy(self.future, b"".join([span.file.read(span.position, span.size) for span in spans]))
+            while data := self._next_data():
+                append_copy(self.future, data)
             if self.future.end_offset == self.present.end_offset:
                 self._end()
             else:  # what was compacted away at the end is waited for
@@ -189,26 +191,34 @@ class Move:
         except (OSError, KafkaError) as error:
             self._failed(error)
 
+    def _next_data(self) -> bytes:
+        with failing(self.host.home):
+            return b"".join([span.file.read(span.position, span.size) for span in next_spans(self.future, self.present, PIECE_BYTES)])
+
     def _end(self) -> None:
         mover, host = self.mover, self.host
         logs = mover.replicas.logs
-        log, doomed = logs.end_move((host.topic, host.index), self.future, self.target)
+        before = host.home
+        log, doomed, error = logs.end_move((host.topic, host.index), self.future, self.target)
         del mover.moves[host]
         self.over = True
         mover.replicas.log_moved(host, log, self.target)
+        if error is not None and not mover.replicas.directories.failed(before, error):
+            mover.replicas.fail(error)
+            return
         mover.node.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
         old = self.present
         mover.clock.call_at(mover.clock.now() + old.config.file_delete_delay_ms / 1000, lambda: _discard(mover, old, doomed))
 
     def _failed(self, error: Exception) -> None:
-        """Which directory it was is known when a file was to be written; what cannot be read is the present one's."""
+        """A copy that finds no room is none: what it was to take the place of goes on, and so does its directory."""
         self.mover.node.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
         self.give_up()
-        home = error.home if isinstance(error, DirectoryFailure) else None
-        if home is None and isinstance(error, OSError):
-            home = self.target if str(error.filename).startswith(f"{self.target.path}/") else self.host.home
-        if home is not None and isinstance(error, OSError):
-            self.mover.replicas.directories.failed(home, error)
+        if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
+            self.mover.replicas.directories.failed(error.home, error)
+        if self.present.failed is not None and self.host.log is self.present and isinstance(error, OSError):
+            self.host.home = self.target
+            self.mover.replicas.log_failed(self.host, error)
 
     def give_up(self) -> None:
         """The copy goes; what is there stays."""

@@ -14,9 +14,9 @@ from raftka.broker.openings import Openings
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.throttles import ReplicationThrottles
-from raftka.log.directory import LogDirectory
+from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
-from raftka.log.manager import DirectoryFailure, LogManager
+from raftka.log.manager import LogManager
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState

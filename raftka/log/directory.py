@@ -1,6 +1,7 @@
 """One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in it, the partitions that lie there. Opens no log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 
 from raftka.log.checkpoints import (
@@ -144,3 +145,22 @@ class LogDirectory:
         """The name under which it waits for its end; as in Kafka, a topic's name is cut where there is no room for the rest."""
         rest = f"-{key[1]}.{topic_id.hex()}{DELETED}"
         return f"{self.path}/{key[0][: NAME_BYTES - len(rest)]}{rest}"
+
+
+class DirectoryFailure(OSError):
+    """What went wrong in which of the directories."""
+
+    def __init__(self, home: LogDirectory, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
+        self.home = home
+
+
+@contextmanager
+def failing(home: LogDirectory) -> Iterator[None]:
+    """What goes wrong here goes wrong in that directory: most errors of a system do not say where."""
+    try:
+        yield
+    except DirectoryFailure:
+        raise
+    except OSError as error:
+        raise DirectoryFailure(home, error) from error

@@ -6,11 +6,12 @@ whatever moment the power goes in, the next start finds one log under the partit
 """
 
 from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 from raftka.log.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, START_OFFSETS, encode_partition_metadata
 from raftka.log.config import LogConfig
-from raftka.log.directory import NAME_BYTES, Key, LogDirectory
+from raftka.log.directory import NAME_BYTES, DirectoryFailure, Key, LogDirectory, failing
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
 from raftka.runtime.door import Files, FileSpan
@@ -90,23 +91,31 @@ def append_copy(future: Log, data: bytes) -> None:
     future.write_staged()
 
 
-def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory) -> str:
+def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory) -> tuple[str, OSError | None]:
     """What the future log has written is the partition's from now on; it was closed. Returns where what was there waits for its end.
 
-    Raises OSError; then all is as it was before, as far as the disks allow.
+    Raises DirectoryFailure; then all is as it was before, as far as the disks allow. An error that is returned came when the names had changed: what
+    was there might come back, so nothing may be appended before its directory is given up.
     """
-    moved, doomed = future_path(old, key, topic_id, MOVED), old.doomed(key, topic_id)
-    files.rename(old.place(key), moved)
+    moved = future_path(old, key, topic_id, MOVED)
+    with failing(old):
+        files.rename(old.place(key), moved)
     try:
-        files.sync_directory(old.path)
-        files.rename(future.directory, new.place(key))
-        files.sync_directory(new.path)
-    except OSError:
+        with failing(old):
+            files.sync_directory(old.path)
+        with failing(new):
+            files.rename(future.directory, new.place(key))
+            files.sync_directory(new.path)
+    except DirectoryFailure:
         files.rename(moved, old.place(key))
         raise
-    files.rename(moved, doomed)
-    files.sync_directory(old.path)
-    return doomed
+    try:
+        doomed = next(path for path in (old.doomed(key, number.to_bytes(16)) for number in count()) if not files.exists(path))
+        files.rename(moved, doomed)
+        files.sync_directory(old.path)
+    except OSError as error:
+        return moved, error
+    return doomed, None
 
 
 def note_offsets(present: Log, key: Key, old: LogDirectory, new: LogDirectory) -> None:

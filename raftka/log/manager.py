@@ -24,7 +24,7 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import Key, LogDirectory, LogDirectoryError
+from raftka.log.directory import DirectoryFailure, Key, LogDirectory, LogDirectoryError, failing
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
@@ -37,14 +37,6 @@ Done = Callable[[OSError | None], None]
 
 def _nobody(error: OSError | None) -> None:
     """Who does not ask when a checkpoint is done."""
-
-
-class DirectoryFailure(OSError):
-    """What went wrong in which of the directories."""
-
-    def __init__(self, home: LogDirectory, error: OSError) -> None:
-        super().__init__(error.errno, error.strerror, error.filename)
-        self.home = home
 
 
 class LogManager:
@@ -228,32 +220,28 @@ class LogManager:
         if home.path not in self.offline:
             self._files.remove(future_path(home, key, topic_id))
 
-    def end_move(self, key: Key, future: Log, target: LogDirectory) -> tuple[Log, str]:
-        """It has all of the present one, of which nothing is staged or under way. The new log, and where the old one waits for its end.
+    def end_move(self, key: Key, future: Log, target: LogDirectory) -> tuple[Log, str, OSError | None]:
+        """It has all of the present one, of which nothing is staged or under way. The new log, and what `change_names` tells.
 
-        Waits for the disks on the caller's own time: some flushes of little. Raises DirectoryFailure, and the present log stays.
+        Waits for the disks on the caller's own time: some flushes of little. Raises DirectoryFailure; the present log stays, or has failed.
         """
         present, old = self.logs[key], self._homes[key]
-        try:
+        with failing(target):
             future.adopt(present)
             future.close(clean=True)
             note_offsets(present, key, old, target)
-            doomed = change_names(self._files, future, key, self.topic_ids[key], old, target)
-            end = present.end_offset
-            log = Log.open(
-                self._files,
-                target.place(key),
-                present.config,
-                self._now_ms,
-                clean_shutdown=True,
-                recovery_point=end,
-                start_offset=present.start_offset,
-            )
-        except OSError as error:
-            raise DirectoryFailure(old if str(error.filename).startswith(f"{old.path}/") else target, error) from error
+        doomed, error = change_names(self._files, future, key, self.topic_ids[key], old, target)
+        self._homes[key] = target
+        end, start = present.end_offset, present.start_offset
+        place, config = target.place(key), present.config
+        try:
+            log = Log.open(self._files, place, config, self._now_ms, clean_shutdown=True, recovery_point=end, start_offset=start)
+        except OSError as failure:
+            present.give_up(failure)  # what it would write from now on nobody would find
+            raise DirectoryFailure(target, failure) from failure
         log.adopt(present)
         self._take(key, log, target)
-        return log, doomed
+        return log, doomed, error
 
     def _lowered(self, home: LogDirectory) -> None:
         """A log is about to be cut: what is written down must not claim what is not there any more."""

@@ -143,6 +143,7 @@ class SimulatedDisk:
         self.room_bytes: int | None = None  # after so many more bytes: ENOSPC
         self.failing_syncs = 0  # so many flushes to come fail with EIO
         self.failing_under = ""  # of what is below this path
+        self.syncs_before_failing = 0  # so many flushes go well first
         self.failing_writes = 0  # so many writes to come fail with EIO
         self.broken: set[str] = set()  # directories of which nothing can be read or written: EIO
         self.sync_s = SYNC_S  # between what and what a flush takes, in seconds
@@ -198,6 +199,9 @@ class SimulatedDisk:
         if any(path.startswith(f"{each}/") for each in self.broken):
             return True
         if self.failing_syncs and path.startswith(self.failing_under):
+            if self.syncs_before_failing:
+                self.syncs_before_failing -= 1
+                return False
             self.failing_syncs -= 1
             return True
         return False

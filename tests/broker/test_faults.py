@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from raftka.broker.peer import MAGIC, Kind
-from raftka.log.manager import DirectoryFailure
+from raftka.log.directory import DirectoryFailure
 from raftka.metadata.commands import COMMANDS
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request

@@ -1,11 +1,13 @@
 """DescribeLogDirs and AlterReplicaLogDirs: where replicas lie, and how they come to lie elsewhere while producers and readers go on."""
 
+import errno
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from raftka.broker.log_mover import PIECE_BYTES, Move
+from raftka.log.log import Log
 from raftka.metadata.image import BROKER
 from raftka.runtime.simulated_clock import EPOCH_MS
 from raftka.runtime.simulated_disk import NodeFiles
@@ -137,6 +139,107 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
     stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
     assert content(stage)[: len(before)] == before
     assert moved(stage, target)
+
+
+def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
+    """What it leaves behind waits a minute for its end; the next time there is more of it."""
+    filled(stage, 3)
+    before = content(stage)
+    for number in range(6):
+        assert alter(stage, SECOND if stage.host("t").home.path == FIRST else FIRST) == [Code.NONE]
+        stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+        assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
+    assert content(stage)[: len(before)] == before
+    assert not stage.events("log_directory_move_failed")
+    stage.world.run(stage.world.now + 100.0)
+    disk = stage.world.disk("n1")
+    assert [name for path in (FIRST, SECOND) for name in disk.directory(path).entries if name.startswith("t-0")] == ["t-0"]
+
+
+@pytest.mark.parametrize("syncs", range(1, 12))
+def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledged(stage: Stage, syncs: int) -> None:
+    """Each time another flush of the directory that is left or entered; with the other one the broker goes on."""
+    filled(stage, 2)
+    if stage.host("t").home.path == FIRST:
+        alter(stage, SECOND)
+        stage.wait(lambda: moved(stage, SECOND))
+    before, disk, end_move = content(stage), stage.world.disk("n1"), stage.nodes[1].logs.end_move
+
+    def failing(*given: Any) -> Any:
+        disk.failing_under, disk.failing_syncs = SECOND, 1
+        disk.syncs_before_failing = syncs - 1
+        return end_move(*given)
+
+    stage.nodes[1].logs.end_move = failing  # type: ignore[method-assign, assignment]
+    alter(stage, FIRST)
+    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    disk.failing_syncs = 0
+    assert not stage.world.failures
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: is_back(stage))
+    assert not stage.refused
+    stage.wait(lambda: stage.host("t").leader is not None)
+    assert content(stage) == before
+
+
+def test_a_copy_that_finds_no_room_harms_nobody(stage: Stage) -> None:
+    filled(stage)
+    home = stage.host("t").home.path
+    stage.world.disk("n1").room_bytes = 3 * PIECE_BYTES // 2
+    assert alter(stage, SECOND if home == FIRST else FIRST) == [Code.NONE]
+    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    stage.world.disk("n1").room_bytes = None
+    assert stage.events("log_directory_move_failed")
+    assert stage.nodes[1].logs.offline == {}
+    assert stage.host("t").home.path == home
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1")))).base_offset == 8
+
+
+@pytest.mark.parametrize("broken", [FIRST, SECOND])
+def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage: Stage, broken: str) -> None:
+    """The error of a read or a write does not say where it was."""
+    filled(stage)
+    stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
+    alter(stage, SECOND if stage.host("t").home.path == FIRST else FIRST)
+    stage.world.run(stage.world.now + 1.0)
+    stage.world.disk("n1").broken.add(broken)
+    stage.world.run(stage.world.now + 3.0)
+    assert not stage.nodes[1].replicas.mover.moves
+    assert set(stage.nodes[1].logs.offline) <= {broken}
+
+
+@pytest.mark.parametrize("target", [FIRST, SECOND])
+def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage: Stage, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old one lies where the next start removes it."""
+    filled(stage)
+    if stage.host("t").home.path == target:
+        alter(stage, SECOND if target == FIRST else FIRST)
+        stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    before = content(stage)
+    open_log, end_move = Log.open, stage.nodes[1].logs.end_move
+
+    def cannot(*_: Any, **__: Any) -> Log:
+        raise OSError(errno.EIO, "no")
+
+    def watched(*given: Any) -> Any:
+        monkeypatch.setattr(Log, "open", cannot)
+        return end_move(*given)
+
+    monkeypatch.setattr(stage.nodes[1].logs, "end_move", watched)
+    alter(stage, target)
+    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    monkeypatch.setattr(Log, "open", open_log)
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(b"lost?")))
+    answer = wire.answer(PRODUCE)
+    assert produced(answer).error_code in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER)
+    assert target == FIRST or list(stage.nodes[1].logs.offline) == [SECOND]
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(lambda: is_back(stage))
+    assert stage.host("t").home.path == target
+    assert content(stage) == before
 
 
 def test_what_batches_do_not_tell_moves_too(stage: Stage) -> None:
