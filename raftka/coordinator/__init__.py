@@ -1,0 +1,1 @@
+"""Coordinators as pure state machines: groups and their offsets. Knows no log, no socket, no clock."""

@@ -1,0 +1,74 @@
+"""What a coordinator's state machine looks like to the shell that hosts one for each partition of its log. Knows neither of them.
+
+The shell decides, stages the records, replays them at once, and holds every reply until all that was replayed before it is committed, also replies
+without records: else a new coordinator would take back what a read has shown. All records of an Outcome lie in one batch. With the loss of
+leadership the machine is dropped; a new leader replays the log into a new one.
+
+*Hard* state changes in `replay` alone. *Soft* state (who waits for an answer, sessions, timers) is what a new coordinator does without; `decide` and
+`tick` may change it, in such a way that nothing is wrong when the records of the same Outcome are refused: its replies then carry an error.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+Ticket = Hashable  # stands for whoever waits for the reply to a command
+
+
+class Record(NamedTuple):
+    """As it lies in the log: Kafka's own formats, behind their two bytes of version."""
+
+    key: bytes
+    value: bytes | None  # None: a tombstone
+
+
+class Topics(Protocol):
+    """What a coordinator may know of the cluster's metadata."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+
+    def partition_count(self, name: str) -> int:
+        """0: there is no such topic."""
+
+    def names(self) -> Iterable[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may know besides its command."""
+
+    now: float  # seconds, on the node's monotonic clock
+    wall_ms: int
+    random: Random
+    topics: Topics
+
+
+@dataclass(slots=True)
+class Outcome:
+    records: Sequence[Record] = ()  # one atomic batch
+    replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
+
+
+class Machine(Protocol):
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
+        """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError for what is refused as a whole, unchanged."""
+
+    def replay(self, record: Record) -> None:
+        """Raises ValueError for a record that cannot be read; one of a kind that is not known is passed over."""
+
+    def loaded(self, context: Context) -> Outcome:
+        """The log has been replayed, and this node leads: sessions begin."""
+
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
+        """The cluster's metadata changed; `deleted` topics are gone (id, name)."""
+
+    def deadline(self) -> float:
+        """When `tick` wants to run; inf: never."""
+
+    def tick(self, context: Context) -> Outcome: ...
+
+    def forget(self, ticket: Ticket) -> None:
+        """Who holds it has gone away and hears no reply. The machine may go on as if it was there."""
