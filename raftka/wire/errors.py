@@ -188,10 +188,14 @@ _RETRIABLE = frozenset(
 )
 
 
+TEXT_LENGTH = 8000  # characters of up to four bytes: what quotes a client's own words must still be a string that can be sent
+
+
 class KafkaError(Exception):
     """What the client should see: a code, and a text where the API has a place for one."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
+        message = message and message[:TEXT_LENGTH]
         super().__init__(code.name if message is None else f"{code.name}: {message}")
         self.code = code
         self.message = message

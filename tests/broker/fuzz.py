@@ -46,6 +46,7 @@ GUARD_S = 3600.0  # a machine that does other things meanwhile is no node that h
 QUIET_S, PAUSE_S = 2.0, 0.004
 END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)  # a coordinator of no known type: the refusal says that the frame before is done with
 NEIGHBOUR = "neighbour"
+KEPT = {"retention.ms": "-1"}  # the neighbour's records are of 2023
 AGAIN, AGAIN_S = (Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER), 5.0  # clients ask again: a broker that is unregistered comes back
 
 Came = list[bytes] | None  # a frame's answers, at most one; None: closed
@@ -93,7 +94,7 @@ class Victim:
 
     def create(self, line: Line, name: str) -> None:
         request = CREATE_TOPICS.request
-        configs = [request.topics.configs(name=key, value=value) for key, value in TOPICS.get(name, {}).items()]
+        configs = [request.topics.configs(name=key, value=value) for key, value in TOPICS.get(name, KEPT).items()]
         line.ask(CREATE_TOPICS, request(topics=[request.topics(name=name, num_partitions=2, replication_factor=1, configs=configs)]))
 
     def tidy(self, line: Line) -> dict[str, bytes]:

@@ -3,12 +3,15 @@
 `python -m tests.broker.fuzz` sends many more to live nodes and looks at memory too.
 """
 
+from collections.abc import Callable
+from itertools import islice
 from struct import pack
 
 import pytest
 
 from raftka.broker.dispatch import HANDLERS
 from raftka.limits import PARTITIONS, TOPICS
+from raftka.wire.codec import MAX_STRING
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
@@ -17,11 +20,11 @@ from raftka.wire.schema import Api
 from tests.broker import fuzz_frames
 from tests.broker.conftest import Lower
 from tests.broker.fuzz import END, NEIGHBOUR, Came, judged
-from tests.broker.fuzz_frames import Frames
+from tests.broker.fuzz_frames import Frames, harmless
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage, Wire
 
-BY_SEED, BY_HYPOTHESIS = 240, 20
+BY_SEED, BY_HYPOTHESIS, OF_ROW = 240, 20, 25
 
 
 def sent(stage: Stage, wire: Wire, frame: bytes) -> tuple[Wire, Came]:
@@ -44,7 +47,19 @@ def test_a_node_that_looks_at_every_record_takes_any_frame_too(lowered: Lower) -
     fuzzed(PRODUCE, lowered, "records")
 
 
-def fuzzed(api: Api, lowered: Lower, validation: str = "header") -> None:
+@pytest.mark.parametrize("api", [each.api for each in HANDLERS.values()], ids=lambda api: api.name)
+def test_a_node_takes_any_words_of_the_greatest_length(api: Api, lowered: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers quote them."""
+    monkeypatch.setattr(fuzz_frames, "WORDS", [*fuzz_frames.TOPICS, "y" * MAX_STRING, "ü" * (MAX_STRING // 2), "1" * MAX_STRING])
+
+    fuzzed(api, lowered, frames_of=lambda frames: [frame for frame in (frames.of_row() for _ in range(OF_ROW)) if harmless(frame)])
+
+
+def frames_of_both_kinds(frames: Frames) -> list[bytes]:
+    return [*frames.by_hypothesis(BY_HYPOTHESIS), *islice(frames, BY_SEED)]
+
+
+def fuzzed(api: Api, lowered: Lower, validation: str = "header", frames_of: Callable[[Frames], list[bytes]] = frames_of_both_kinds) -> None:
     lowered(TOPICS, 60)
     lowered(PARTITIONS, 200)
     with Stage(raftka_validation=validation) as stage:
@@ -52,9 +67,7 @@ def fuzzed(api: Api, lowered: Lower, validation: str = "header") -> None:
         ids = {name: stage.create(name, 2, configs=configs) for name, configs in fuzz_frames.TOPICS.items()}
         stage.create(NEIGHBOUR)
         neighbour, wire = stage.wire(), stage.wire()
-        frames = Frames(api, ids, 7)
-        coming = iter(frames)
-        for frame in [*frames.by_hypothesis(BY_HYPOTHESIS), *(next(coming) for _ in range(BY_SEED))]:
+        for frame in frames_of(Frames(api, ids, 7)):
             wire, came = sent(stage, wire, frame)
             assert came is None or judged(api, frame, came) is None, frame.hex()
             assert stage.counted("raftka_handler_errors_total") == 0, (frame.hex(), stage.events("handler_failed"))

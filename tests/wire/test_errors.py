@@ -3,6 +3,7 @@
 import warnings
 
 from raftka.limits import REQUEST_BYTES
+from raftka.wire.codec import MAX_STRING
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 with warnings.catch_warnings():
@@ -41,3 +42,10 @@ def test_errors_say_what_they_are() -> None:
     assert (str(error), error.code, error.message) == ("INVALID_REQUEST: no name", 42, "no name")
     assert ProtocolError("cut").limit is None
     assert ProtocolError("large", REQUEST_BYTES).limit is REQUEST_BYTES
+
+
+def test_a_text_is_one_that_can_be_sent() -> None:
+    error = KafkaError(Code.INVALID_REQUEST, "\N{GRINNING FACE}" * 32767)
+
+    assert error.message is not None
+    assert len(error.message.encode()) <= MAX_STRING
