@@ -187,6 +187,7 @@ def _simple(kind: str) -> st.SearchStrategy[Any]:
         "string": st.text(max_size=12) | st.sampled_from(["", "ä" * 63, "x" * 126, "x" * 127, "x" * 20000]),
         "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
         "records": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
+        "bytes": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
     }[kind]
 
 
