@@ -31,7 +31,7 @@ class LogDirectories:
         """Whether the node goes on without it."""
         if home in self._failed:
             return True
-        if len(self.logs.usable) == 1 or self.node.metadata_directory.startswith(f"{home.path}/"):
+        if len(self.logs.usable) == 1 or self.node.settings.metadata_directory.startswith(f"{home.path}/"):
             return False
         keys = self.logs.fail(home, error)
         self.node.events.error("log_directory_failed", path=home.path, error=str(error), partitions=len(keys), until="the node is started again")

@@ -18,6 +18,7 @@ from raftka.broker.metrics import Metrics
 from raftka.broker.pages import pages_of
 from raftka.broker.producer_ids import ProducerIds
 from raftka.broker.quorum import Quorum
+from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
@@ -30,7 +31,6 @@ from raftka.metadata.settings import NodeSettings, TopicConfigs
 from raftka.runtime.door import Listener, Runtime
 from raftka.wire.schema import Row, Struct
 
-METADATA_DIRECTORY = "__raftka_metadata"
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
 
@@ -69,13 +69,19 @@ class Node:
     # starting and stopping
 
     def start(self) -> None:
-        """Open the directories, listen, join the quorum. Raises OSError and ValueError with a sentence that says what is wrong."""
+        """Open the directories, listen, join the quorum. Raises one of REFUSALS; what `told` says of it is in the log."""
+        try:
+            self._start()
+        except REFUSALS as error:
+            self.events.error("start_failed", error=told(error, self.settings))
+            raise
+
+    def _start(self) -> None:
         for name in self.settings.unused:
             self.events.warning("setting_not_used", name=name)
         files, random = self.runtime.files, self.runtime.random("ids")
         self.logs = LogManager.open(files, self.settings.log_dirs, self.node_id, random, self.runtime.clock.wall_ms())
         self.cluster_id = self.logs.cluster_id
-        self.metadata_directory = f"{self.settings['metadata.log.dir'] or self.settings.log_dirs[0]}/{METADATA_DIRECTORY}"
         self.replicas = ReplicaManager(self, self.logs)
         for endpoint in self.settings.listeners:
             accept = self._acceptor(endpoint.listener)

@@ -75,7 +75,7 @@ class Quorum:
     def start(self) -> None:
         settings = self.node.settings
         if settings.controller_listener is not None:
-            journal = Journal.open(self.node.runtime.files, self.node.metadata_directory, self.node.node_id)
+            journal = Journal.open(self.node.runtime.files, self.node.settings.metadata_directory, self.node.node_id)
             voters = [voter.node_id for voter in settings.voters]
             check_start(journal, voters)
             config = RaftConfig(

@@ -8,18 +8,22 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import trio
 
+from raftka.broker.events import Events
 from raftka.broker.node import Node
+from raftka.broker.refusal import REFUSALS, told
 from raftka.cluster.notices import tell
 from raftka.cluster.properties import parse
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.real import NodeFailed, open_runtime
 
-USAGE, FAILED = 2, 1  # exit codes: what the user gave is wrong; the node could not start or go on
+FAILED = 1  # exit code
 
 
 def start(file: str) -> int:
@@ -27,24 +31,45 @@ def start(file: str) -> int:
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        return _complain(f"{file}: {error}", USAGE)
+        return _refuse(file, error)
     _allow_descriptors()
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
         trio.run(_serve, settings, pid_file)
-    except* (OSError, ValueError, NodeFailed) as group:
+    except* REFUSALS as group:
         failure = _first(group)
+    except* NodeFailed as group:
+        failed = _first(group)
+        failure = failed.__cause__ or failed
+        _log("node_failed", node=settings.node_id, error=told(failure, settings))
     finally:
         pid_file.remove()
-    return _complain(f"node {settings.node_id}: {failure}", FAILED) if failure else 0
+    return _complain(f"node {settings.node_id}: {told(failure, settings)}") if failure else 0
+
+
+def _refuse(file: str, error: OSError | ValueError) -> int:
+    match error:
+        case OSError():
+            text = f"{file}: {error.strerror}: give the node's properties file, and let the user that raftka runs as read it"
+        case UnicodeError():
+            text = f"{file} is not text in UTF-8: give the node's properties file"
+        case _:
+            text = f"{file}: {error}"
+    _log("start_failed", error=text)
+    return _complain(text)
+
+
+def _log(event: str, **fields: Any) -> None:
+    """There is no node, or none any more."""
+    Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
 async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
-            node = Node(runtime, settings)
+            node = Node(runtime, settings, sys.stderr)
             node.start()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_announce, node)
@@ -104,6 +129,6 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _complain(text: str, code: int) -> int:
+def _complain(text: str) -> int:
     print(f"raftka: {text}", file=sys.stderr, flush=True)
-    return code
+    return FAILED

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import SystemRandom
 
-from raftka.broker.node import METADATA_DIRECTORY
 from raftka.cluster.properties import parse
 from raftka.metadata.journal import Journal, WrongDirectory
 from raftka.metadata.journal_format import JournalDamaged
 from raftka.metadata.records import UnknownRecord
 from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, look
-from raftka.metadata.settings import NodeSettings
+from raftka.metadata.settings import METADATA_DIRECTORY, NodeSettings
 from raftka.runtime.real_files import RealFiles
 
 USAGE, FAILED = 2, 1
@@ -29,7 +28,7 @@ def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
         if not settings.is_controller:
             raise ValueError(f"node {settings.node_id} is no controller: take one whose process.roles says so")
-        directory = f"{settings['metadata.log.dir'] or settings.log_dirs[0]}/{METADATA_DIRECTORY}"
+        directory = settings.metadata_directory
         if not os.path.isdir(directory):
             raise ValueError(f"there is no {directory}")
     except (OSError, ValueError) as error:

@@ -57,6 +57,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     """The same with all nodes here. Returns the exit code."""
     import trio
 
+    from raftka.broker.refusal import REFUSALS
     from raftka.cluster.embedded import launch
     from raftka.runtime.real import NodeFailed
 
@@ -70,7 +71,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
 
     try:
         trio.run(run)
-    except (OSError, ValueError, NodeFailed, trio.TooSlowError) as error:
+    except (*REFUSALS, NodeFailed, trio.TooSlowError) as error:
         return _complain(str(error) or type(error).__name__)
     finally:
         for file in data.glob("node-*/raftka.pid"):

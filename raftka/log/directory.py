@@ -28,11 +28,16 @@ DELETED = "-delete"
 NAME_BYTES = 255  # of a file, everywhere; a topic may have 249
 QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
+MENDED = "mend it, or, when other replicas have all that lies there, empty the directory"
 Key = tuple[str, int]  # topic, partition
 
 
 class LogDirectoryError(Exception):
-    """The directory is another node's, another cluster's, or in use: the node must not start on it."""
+    """The directory is another node's, another cluster's, or in use: the node must not start on it. `remedy`: what to do."""
+
+    def __init__(self, wrong: str, remedy: str = "change `node.id` or `log.dirs`: a directory belongs to one node of one cluster") -> None:
+        super().__init__(wrong)
+        self.remedy = remedy
 
 
 class LogDirectory:
@@ -45,7 +50,7 @@ class LogDirectory:
         try:
             self.unlock = files.lock(f"{path}/{LOCK}")
         except BlockingIOError as error:
-            raise LogDirectoryError(f"{path} is in use by another node") from error
+            raise LogDirectoryError(f"{path} is in use by another node", "stop that one, or change `log.dirs`") from error
         try:
             self._take(node_id, random)
         except BaseException:
@@ -55,7 +60,10 @@ class LogDirectory:
     def _take(self, node_id: int, random: Random) -> None:
         files, path = self.files, self.path
         self.properties = self._owned_by(node_id, random)
-        self.directory_id = uuid_bytes(self.properties["directory.id"])
+        try:
+            self.directory_id = uuid_bytes(self.properties["directory.id"])
+        except CheckpointError as error:
+            raise LogDirectoryError(f"{path}/{META_PROPERTIES} is damaged: {error}", MENDED) from error
         self.offsets = {name: self._read(name) for name in CHECKPOINTS}  # as the files have them
         self._aside: dict[str, Offsets] = {}  # under temporary names
         self.was_clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
@@ -71,8 +79,10 @@ class LogDirectory:
         path = f"{self.path}/{META_PROPERTIES}"
         if self.files.exists(path):
             properties = decode_properties(self.files.read(path))
-            if properties.get("node.id") != str(node_id) or "directory.id" not in properties:
-                raise LogDirectoryError(f"{self.path} belongs to node {properties.get('node.id')}, this is node {node_id}")
+            if not {"node.id", "directory.id"} <= properties.keys():
+                raise LogDirectoryError(f"{path} does not say whose directory this is", MENDED)
+            if properties["node.id"] != str(node_id):
+                raise LogDirectoryError(f"{self.path} belongs to node {properties['node.id']}, this is node {node_id}")
             return properties
         properties = {"node.id": str(node_id), "directory.id": uuid_text(random.randbytes(16)), "version": "1"}
         self.files.replace(path, encode_properties(properties))

@@ -96,7 +96,7 @@ class LogManager:
             elif self._never_written(home, key):
                 self._files.remove(home.place(key))
             else:
-                raise LogDirectoryError(f"{key[0]}-{key[1]} lies in {other.path} and in {home.path}: take the older one away")
+                raise LogDirectoryError(f"{key[0]}-{key[1]} lies in {other.path} and in {home.path}", "take the older one away")
 
     def _never_written(self, home: LogDirectory, key: Key) -> bool:
         """It was begun, and the directory failed."""

@@ -18,6 +18,7 @@ from raftka.metadata.settings_values import Setting, SettingError
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
+METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
 
@@ -56,6 +57,11 @@ class NodeSettings:
     @property
     def is_controller(self) -> bool:
         return "controller" in self.roles
+
+    @property
+    def metadata_directory(self) -> str:
+        home = self.values["metadata.log.dir"] or self.log_dirs[0]
+        return f"{home}/{METADATA_DIRECTORY}"
 
     @property
     def rack(self) -> str | None:

@@ -63,6 +63,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
     "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "max.request.partition.size.limit": (at_least(1), "Most partitions of one answer to DescribeTopicPartitions."),
+    "metadata.log.dir": (None, "Where the quorum's own directory is made; in the first of log.dirs when it is not set."),
     "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
     "metrics.partitions": (None, "Whether /metrics has numbers for each partition: some 20 lines of text for one that is led here, 5 for another."),
     "metrics.port": (between(0, 65535), "Port of GET /metrics and GET /health, on the host of the first listener; 0 picks a free one, unset: none."),

@@ -7,10 +7,10 @@ import pytest
 import trio
 
 import raftka.cluster
-from raftka.broker.node import METADATA_DIRECTORY
 from raftka.cli.recover import recover
 from raftka.cluster.ask import ask
 from raftka.cluster.plan import PlanError
+from raftka.metadata.settings import METADATA_DIRECTORY
 from raftka.runtime.real import NodeFailed
 
 

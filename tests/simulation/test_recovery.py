@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from raftka.broker.node import METADATA_DIRECTORY
 from raftka.metadata.journal import Journal, Standing
 from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
+from raftka.metadata.settings import METADATA_DIRECTORY
 from raftka.runtime.door import Buffer
 from raftka.runtime.simulated import World
 from tests.simulation import checker
