@@ -26,17 +26,6 @@ def kafka(java_tools: Program, cluster: Processes) -> Iterator[JavaTools]:
         yield tools
 
 
-@pytest.fixture
-def log_dirs(kafka: JavaTools) -> None:
-    """What kafka-reassign-partitions asks for too."""
-    try:
-        kafka.run("kafka-log-dirs --describe")
-    except ToolFailed as failed:
-        if "does not support DESCRIBE_LOG_DIRS" in str(failed):
-            pytest.skip("DescribeLogDirs is not there yet")
-        raise
-
-
 def partitions(kafka: JavaTools, topic: str) -> list[tuple[int, str, set[str]]]:
     """Leader, replicas and in-sync replicas of each, as kafka-topics describes them."""
     rows = re.findall(r"Partition: \d+\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)", kafka.run(f"kafka-topics --describe --topic {topic}"))
@@ -149,7 +138,6 @@ def test_quorum(kafka: JavaTools) -> None:
     assert all(int(row[2]) >= int(status["HighWatermark"]) for row in rows if row[-1] == "Leader")
 
 
-@pytest.mark.usefixtures("log_dirs")
 def test_reassignment(kafka: JavaTools, tmp_path: Path) -> None:
     kafka.run("kafka-topics --create --topic moved --replica-assignment 1:2,2:3")
     of_topic = written(tmp_path, {"topics": [{"topic": "moved"}]})
@@ -178,7 +166,6 @@ def test_reassignment(kafka: JavaTools, tmp_path: Path) -> None:
         kafka.run("kafka-reassign-partitions --execute --reassignment-json-file", nowhere)
 
 
-@pytest.mark.usefixtures("log_dirs")
 def test_log_dirs(kafka: JavaTools, cluster: Processes) -> None:
     kafka.run("kafka-topics --create --topic stored --replica-assignment 1:2,2:3")
     kafka.run("kafka-console-producer --topic stored --producer-property acks=all", given="x\n" * 1000)
