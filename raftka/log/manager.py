@@ -1,4 +1,4 @@
-"""All logs of a node: opening, making and removing partitions in its log directories, and the checkpoints of all of them. Knows no records.
+"""All logs of a node: opening, making and removing partitions in its log directories. Knows no records.
 
 Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is renamed first, so a crash cannot leave half a log
 under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
@@ -10,6 +10,7 @@ in another.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
+from raftka.log.checkpointing import Checkpointing, Done, nobody
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
@@ -18,7 +19,6 @@ from raftka.log.checkpoints import (
     RECOVERY_POINTS,
     START_OFFSETS,
     CheckpointError,
-    Offsets,
     decode_partition_metadata,
     encode_clean_shutdown,
     encode_partition_metadata,
@@ -29,14 +29,6 @@ from raftka.log.future import FUTURE, change_names, finish_moves, future_path, l
 from raftka.log.log import Log
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
-
-CHECKPOINTED_AT_ONCE = 25  # logs: some 10 ms
-
-Done = Callable[[OSError | None], None]
-
-
-def _nobody(error: OSError | None) -> None:
-    """Who does not ask when a checkpoint is done."""
 
 
 class LogManager:
@@ -56,9 +48,9 @@ class LogManager:
         for home in self.usable:
             finish_moves(files, self._homes, home)
             self.leftovers.update({(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)})
-        self._checkpointing = False
         self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
         self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: False  # True: the node goes on without it
+        self._checkpoints = Checkpointing(files, self.logs, self._homes, self.offline)
         self._made: dict[tuple[Key, bytes], LogDirectory] = {}  # by `make_ahead`, and not asked for yet
 
     @classmethod
@@ -203,7 +195,7 @@ class LogManager:
         return log
 
     def _take(self, key: Key, log: Log, home: LogDirectory) -> None:
-        log.on_recovery_point_lowered = lambda: self._lowered(home)
+        log.on_recovery_point_lowered = lambda: self._checkpoints.lowered(home)
         log.on_retired = lambda file: self.on_retired(log, file)
         self.logs[key], self._homes[key] = log, home
 
@@ -242,12 +234,6 @@ class LogManager:
         log.adopt(present)
         self._take(key, log, target)
         return log, doomed, error
-
-    def _lowered(self, home: LogDirectory) -> None:
-        """A log is about to be cut: what is written down must not claim what is not there any more."""
-        home.write(RECOVERY_POINTS, self._recovery_points(home))
-        if (cleaned := self._cleaned_offsets(home)) != home.offsets[CLEANED_OFFSETS]:
-            home.write(CLEANED_OFFSETS, cleaned)
 
     def _topic_id(self, key: Key) -> bytes | None:
         if key not in self.topic_ids:
@@ -344,117 +330,9 @@ class LogManager:
         key = (topic, partition)
         return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
-    def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = _nobody) -> None:
-        """Write down how far everything is on disk: the next start reads less. Waits for the disk off the loop; after an error the node must stop."""
-        if self._checkpointing:
-            done(None)  # the next one tells it
-            return
-        self._checkpointing = True
-        self._checkpoint_each(self.usable, high_watermarks, done)
-
-    def _checkpoint_each(self, homes: Sequence[LogDirectory], high_watermarks: Mapping[Key, int], done: Done) -> None:
-        """One directory after the other: an error says which."""
-        if not homes:
-            self._checkpointing = False
-            done(None)
-            return
-
-        def ended(error: OSError | None) -> None:
-            if error is not None and homes[0].path not in self.offline and not self.on_directory_failed(homes[0], error):
-                self._checkpointing = False
-                done(error)
-            else:
-                self._checkpoint_each(homes[1:], high_watermarks, done)
-
-        due = [key for key, log in self.logs.items() if log.checkpoint_due and self._homes[key] is homes[0]]
-        self._checkpoint(homes[0], due, [], high_watermarks, ended)
-
-    def _checkpoint(self, home: LogDirectory, due: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
-        """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
-        some, rest = due[:CHECKPOINTED_AT_ONCE], due[CHECKPOINTED_AT_ONCE:]
-        files: list[File | str] = []
-        settles: list[tuple[Key, Log, Callable[[], list[str]]]] = []
-        for key in some:
-            log = self.logs.get(key)
-            if log is not None and not log.failed:
-                try:
-                    behind, settle = log.begin_checkpoint()
-                except OSError:
-                    continue  # it has failed, and says so to whoever writes next
-                files += behind
-                settles.append((key, log, settle))
-
-        def flushed(error: OSError | None) -> None:
-            settled = [name for key, log, settle in settles if error is None and self.logs.get(key) is log for name in _settled(settle)]
-            if error is not None or home.path in self.offline:
-                done(error)
-            elif rest:
-                self._checkpoint(home, rest, names + settled, high_watermarks, done)
-            else:
-                self._write_aside(home, high_watermarks, names + settled, done)
-
-        self._flush(files, flushed)
-
-    def _write_aside(self, home: LogDirectory, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
-        try:
-            opened = home.write_aside(self._offsets_of(home, high_watermarks))
-        except OSError:
-            done(None)  # a full disk: what is written down stays as it is
-            return
-
-        def flushed(error: OSError | None) -> None:
-            for file in opened:
-                file.close()
-            try:
-                home.put_in_place(error is None)
-            except OSError as failure:
-                error = failure
-            if error is None:
-                self._files.flush([home.path], in_place)
-            else:
-                in_place(error)
-
-        def in_place(error: OSError | None) -> None:
-            for key, log in self.logs.items() if error is None else ():
-                if self._homes[key] is home:
-                    log.settled_point = min(log.recovery_point, home.offsets[RECOVERY_POINTS].get(key, 0))
-            done(error)
-
-        self._flush([*opened, *names], flushed)
-
-    def _flush(self, files: Sequence[File | str], done: Done) -> None:
-        if files:
-            self._files.flush(files, done)
-        else:
-            done(None)
-
-    def _offsets_of(self, home: LogDirectory, high_watermarks: Mapping[Key, int]) -> dict[str, Offsets]:
-        """What the checkpoint files should say; of partitions that were not opened, what they say."""
-        starts: Offsets = {}
-        known: Offsets = {}
-        for key, where in self._homes.items():
-            if where is home:
-                log = self.logs.get(key)
-                start = home.offsets[START_OFFSETS].get(key, 0) if log is None else log.start_offset
-                if start > (0 if log is None else log.segments[0].base_offset):
-                    starts[key] = start
-                known[key] = high_watermarks.get(key, home.offsets[HIGH_WATERMARKS].get(key, 0))
-        return {
-            RECOVERY_POINTS: self._recovery_points(home),
-            START_OFFSETS: starts,
-            HIGH_WATERMARKS: known,
-            CLEANED_OFFSETS: self._cleaned_offsets(home),
-        }
-
-    def _cleaned_offsets(self, home: LogDirectory) -> Offsets:
-        """As in Kafka's file, only of those that were compacted."""
-        opened = {key: self.logs[key].cleaned_offset for key, where in self._homes.items() if where is home and key in self.logs}
-        known = {key: offset for key, offset in home.offsets[CLEANED_OFFSETS].items() if key in self._homes} | opened
-        return {key: offset for key, offset in known.items() if offset > 0}
-
-    def _recovery_points(self, home: LogDirectory) -> Offsets:
-        points = {key: home.offsets[RECOVERY_POINTS].get(key, 0) for key, where in self._homes.items() if where is home}
-        return points | {key: self.logs[key].recovery_point for key in points if key in self.logs}
+    def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
+        """How far everything is on disk, so that the next start reads less. After an error the node must stop."""
+        self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
         """A clean shutdown of every directory whose logs are all sound. Raises OSError."""
@@ -464,7 +342,7 @@ class LogManager:
             if home.path in self.offline:
                 home.unlock()
                 continue
-            for name, offsets in self._offsets_of(home, high_watermarks).items():
+            for name, offsets in self._checkpoints.offsets_of(home, high_watermarks).items():
                 home.write(name, offsets)
             if all(self._sound(key) for key, where in self._homes.items() if where is home):
                 self._files.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch))
@@ -473,10 +351,3 @@ class LogManager:
     def _sound(self, key: Key) -> bool:
         log = self.logs.get(key)
         return self._homes[key].was_clean if log is None else not log.failed
-
-
-def _settled(settle: Callable[[], list[str]]) -> list[str]:
-    try:
-        return settle()
-    except OSError:
-        return []  # the log has failed, and says so to whoever writes next
