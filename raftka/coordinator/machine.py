@@ -1,8 +1,9 @@
 """What a coordinator's state machine looks like to the shell that hosts one for each partition of its log. Knows neither of them.
 
 The shell decides, stages the records, replays them at once, and holds every reply until all that was replayed before it is committed, also replies
-without records: else a new coordinator would take back what a read has shown. All records of an Outcome lie in one batch. With the loss of
-leadership the machine is dropped; a new leader replays the log into a new one.
+without records: else a new coordinator would take back what a read has shown. All records of an Outcome lie in one batch, unless it says otherwise.
+With the loss of leadership the machine is dropped; a new leader replays the log into a new one. The shell may refuse an Outcome before anything of
+it is replayed, as when it is larger than a batch may be: its replies then carry an error.
 
 *Hard* state changes in `replay` alone. *Soft* state (who waits for an answer, sessions, timers) is what a new coordinator does without; `decide` and
 `tick` may change it, in such a way that nothing is wrong when the records of the same Outcome are refused: its replies then carry an error.
@@ -48,8 +49,9 @@ class Context:
 
 @dataclass(slots=True)
 class Outcome:
-    records: Sequence[Record] = ()  # one atomic batch
+    records: Sequence[Record] = ()  # one batch
     replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
+    atomic: bool = True  # False: may come in parts where it is too large for one batch, as when a group with very many offsets goes
 
 
 class Machine(Protocol):
