@@ -20,6 +20,7 @@ from raftka.broker.producer_ids import ProducerIds
 from raftka.broker.quorum import Quorum
 from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.replica_manager import ReplicaManager
+from raftka.broker.shards import Shards
 from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
@@ -58,6 +59,7 @@ class Node:
         self.web_listener: Listener | None = None
         self.stopping = False
         self.replicas: ReplicaManager
+        self.coordinators: list[Shards] = []  # told of the metadata behind the replicas
         self.logs: LogManager
         self.listeners: dict[str, Listener] = {}
         self.parked = 0
@@ -197,6 +199,8 @@ class Node:
             self._published = True
             delta = Delta(reloaded=True)
         self.replicas.on_image(self.image, delta)
+        for each in self.coordinators:
+            each.on_image(self.image, delta)
         if delta.brokers_changed or delta.reloaded:
             if self.image.alive(self.node_id):
                 self.ready.set()

@@ -293,6 +293,7 @@ class PartitionHost:
             waiter.committed(self, code)
         self.wake_all()
         self.look_at_deletions()
+        self.manager.leadership_changed(self)
 
     # deleting records
 

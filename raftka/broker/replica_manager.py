@@ -56,6 +56,7 @@ class ReplicaManager:
         self._looking: dict[Waiting, None] = {}
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
         self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
+        self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
@@ -383,6 +384,7 @@ class ReplicaManager:
             host.wake_all()
             self.high_watermark_changed(host)
             self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
+            self.leadership_changed(host)
         else:
             isr_before = leader.isr
             host.apply(leader.on_image(partition, self._live_of(partition), now, min_isr))
@@ -390,6 +392,10 @@ class ReplicaManager:
             host.wake_all()
             host.look_at_deletions()
         self._shrink_later(leader.deadline())
+
+    def leadership_changed(self, host: PartitionHost) -> None:
+        if (told := self.leaderships.get(host.topic)) is not None:
+            told(host)
 
     def _live_of(self, partition: PartitionImage) -> Mapping[int, int]:
         """Who may be in its ISR: not those whose directory failed, although they live."""
