@@ -34,7 +34,11 @@ DECOMPRESSED_BYTES = Limit("decompressed_bytes", 64 * MIB, "a batch is decompres
 HEADERS_OF_RECORD = Limit("headers_of_record", 10_000, "headers of one record, walked only when records are validated")
 
 # broker
-CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each")
+UNBOUNDED = (1 << 31) - 1  # until a setting says less
+CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each; max.connections may say less")
+CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.connections with a listener's prefix")
+CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
+CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")

@@ -123,6 +123,7 @@ class ServerConnection:
     def opened(self, transport: Transport) -> None:
         self.transport = transport
         self.session.peer = transport.peer
+        self.dispatcher.connection_opened(self)
 
     def room(self) -> memoryview | None:
         try:

@@ -248,8 +248,11 @@ class Dispatcher:
 
     # what connections report
 
+    def connection_opened(self, connection: ServerConnection) -> None:
+        self.node.admission.opened(connection)
+
     def connection_closed(self, connection: ServerConnection, reason: str) -> None:
-        self.connections.pop(connection, None)
+        self.node.admission.closed(connection)
         self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
 
     def refused(self, connection: ServerConnection, reason: str) -> None:

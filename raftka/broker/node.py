@@ -1,13 +1,13 @@
 """One node: puts the parts together, and hands each committed metadata entry to those whom it concerns. Decides nothing itself."""
 
 import sys
-from typing import IO, Any
+from typing import IO
 
 import trio
 
 import raftka.broker.handlers  # noqa: F401  # importing it registers them
+from raftka.broker.admission import Admission
 from raftka.broker.chronicle import Chronicle
-from raftka.broker.connection import ServerConnection
 from raftka.broker.controller_link import ControllerLink
 from raftka.broker.dispatch import Dispatcher
 from raftka.broker.events import Events, LimitHits
@@ -21,7 +21,6 @@ from raftka.broker.quorum import Quorum
 from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
-from raftka.limits import CONNECTIONS
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.describe import TopicRows
@@ -32,7 +31,6 @@ from raftka.metadata.settings import NodeSettings, TopicConfigs
 from raftka.runtime.door import Listener, Runtime
 from raftka.wire.schema import Row, Struct
 
-SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
 
 
@@ -49,6 +47,7 @@ class Node:
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)
+        self.admission = Admission(self)
         self.pool = FramePool(runtime.clock.at_turn_end)
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
         self.quorum = Quorum(self)
@@ -66,7 +65,6 @@ class Node:
         self.ready = trio.Event()  # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
         self._published = False  # the partitions follow the image; not before it has our own registration: what came before is history
         self._creating: set[str] = set()
-        self._sweeping = False
 
     # starting and stopping
 
@@ -86,7 +84,7 @@ class Node:
         self.cluster_id = self.logs.cluster_id
         self.replicas = ReplicaManager(self, self.logs)
         for endpoint in self.settings.listeners:
-            accept = self._acceptor(endpoint.listener)
+            accept = self.admission.acceptor(endpoint.listener)
             self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
         self._listen_for_scrapes()
         self.quorum.start()
@@ -137,36 +135,6 @@ class Node:
             for each in self.settings.advertised_listeners
         ]
 
-    # connections
-
-    def _acceptor(self, listener: str) -> Any:
-        def accept() -> ServerConnection | None:
-            connections = self.dispatcher.connections
-            if len(connections) >= CONNECTIONS.value:
-                self.metrics.refused(CONNECTIONS)
-                self.events.warning("connection_refused", reason=f"there are {len(connections)} connections")
-                return None
-            connection = ServerConnection(self.dispatcher, self.pool, listener)
-            connections[connection] = None
-            self.metrics.connections_made += 1
-            if not self._sweeping:
-                self._sweeping = True
-                self.runtime.clock.call_at(self.runtime.clock.now() + SWEEP_S, self._sweep)
-            return connection
-
-        return accept
-
-    def _sweep(self) -> None:
-        """Close who has been silent for too long; runs only while there are connections."""
-        for connection in tuple(self.dispatcher.connections):
-            if (limit := connection.overdue(SWEEP_S)) is not None:
-                self.metrics.refused(limit)
-                self.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
-                connection.abort("idle")
-        self._sweeping = bool(self.dispatcher.connections)
-        if self._sweeping:
-            self.runtime.clock.call_at(self.runtime.clock.now() + SWEEP_S, self._sweep)
-
     # the metadata
 
     def apply(self, found: list[Committed] | Snapshot) -> None:
@@ -187,6 +155,7 @@ class Node:
     def _publish(self, delta: Delta) -> None:
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.settings = self.settings.with_dynamic(self.image)
+            self.admission.keep_within()
         if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
             self._formed(self.image.cluster_id)
         if not self.settings.is_broker:

@@ -5,19 +5,22 @@ who acts on them; the tables are in settings_topic and settings_broker.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from raftka.log.config import LogConfig
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.settings_broker import BROKER_SETTINGS, DIFFERENCES, Difference
+from raftka.metadata.settings_dynamic import OF_ALL_LISTENERS, OF_LISTENER, check_addresses
 from raftka.metadata.settings_topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
 from raftka.metadata.settings_values import Setting, SettingError
 
 __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
 
+LISTENERS_OWN = "listener.name."
 METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
@@ -46,6 +49,10 @@ class NodeSettings:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
+    def of_listener(self, listener: str, name: str) -> Any:
+        """None when that listener has no such setting of its own."""
+        return self.values.get(f"listener.name.{listener.lower()}.{name}")
+
     def seconds(self, name: str) -> float:
         """A setting in ms, as the runtime clock counts."""
         return float(self.values[name]) / 1000
@@ -71,13 +78,17 @@ class NodeSettings:
     def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
         """As they hold with what was set at run time, on this broker or on all."""
         layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
-        return replace(self, values={**self.values, **{setting.name: _strongest(setting, layers) for setting in DYNAMIC}})
+        static = {name: value for name, value in self.values.items() if not name.startswith(LISTENERS_OWN)}
+        dynamic = (*DYNAMIC, *_of_listeners(chain.from_iterable(layers)))
+        return replace(self, values={**static, **{setting.name: _strongest(setting, layers) for setting in dynamic}})
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Raises SettingError, a sentence for whoever wrote the file."""
         unused = tuple(name for name in properties if not _known(name))
         values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
+        values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
+        check_addresses(properties)
         node_id = _node_id(values)
         roles = frozenset(values["process.roles"] or ())
         if not roles:
@@ -103,6 +114,14 @@ class NodeSettings:
         )
 
 
+def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
+    """The settings with a listener's prefix that something here looks at."""
+    for name in names:
+        match = OF_LISTENER.fullmatch(name)
+        if match is not None and match[1] in OF_ALL_LISTENERS and BROKER_SETTINGS[match[1]].used:
+            yield replace(BROKER_SETTINGS[match[1]], name=name, default=None)
+
+
 def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
     for layer in layers:
         if setting.name in layer:
@@ -126,8 +145,8 @@ def _known(name: str) -> bool:
     setting = BROKER_SETTINGS.get(name)
     if setting is not None:
         return setting.used
-    if name.startswith("listener.name."):  # what belongs to one listener: TLS and SASL
-        return False
+    if name.startswith(LISTENERS_OWN):
+        return any(_of_listeners([name]))
     nearest = get_close_matches(name, BROKER_SETTINGS, n=1, cutoff=0.5)
     raise SettingError(f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
 

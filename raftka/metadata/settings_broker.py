@@ -3,6 +3,7 @@
 Defaults that differ from Kafka's, and why, are in DIFFERENCES. Knows no node.
 """
 
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from raftka.metadata.settings_names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
@@ -25,6 +26,19 @@ DIFFERENCES = (
 )
 
 SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
+
+def _of_addresses(value: str) -> str | None:
+    for each in value.split(",") if value else ():
+        address, _, count = each.rpartition(":")
+        try:
+            ip_address(address.strip(" []"))
+        except ValueError:
+            return f"{each} is not address:count, and names of hosts are not looked up"
+        if not (count.isascii() and count.isdigit()):
+            return f"{each} is not address:count"
+    return None
+
 
 # Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
@@ -63,6 +77,13 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
     "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "max.request.partition.size.limit": (at_least(1), "Most partitions of one answer to DescribeTopicPartitions."),
+    "max.connection.creation.rate": (
+        at_least(0),
+        "Connections a second, on all listeners but the brokers' own; with a listener's prefix: on that one.",
+    ),
+    "max.connections": (at_least(0), "Connections at a time, never more than 10,000; with a listener's prefix: on that one."),
+    "max.connections.per.ip": (at_least(0), "Connections at a time from one address."),
+    "max.connections.per.ip.overrides": (_of_addresses, "The same for some addresses: address:count,..."),
     "metadata.log.dir": (None, "Where the quorum's own directory is made; in the first of log.dirs when it is not set."),
     "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
     "metrics.partitions": (None, "Whether /metrics has numbers for each partition: some 20 lines of text for one that is led here, 5 for another."),

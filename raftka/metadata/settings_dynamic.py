@@ -31,6 +31,13 @@ def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> No
         setting = dynamic_setting(name)
         if setting is not None:
             setting.parse(text)
+    check_addresses(configs)
+
+
+def check_addresses(configs: Mapping[str, str]) -> None:
+    """Nobody at all could connect, not even to take it back."""
+    if configs.get("max.connections.per.ip", "").strip() == "0" and not configs.get("max.connections.per.ip.overrides"):
+        raise SettingError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
 
 
 def _of_one_broker(name: str) -> bool:

@@ -61,6 +61,8 @@ class Line:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.refusals.append(reason)
 
+    def connection_opened(self, connection: ServerConnection) -> None: ...
+
     def connection_closed(self, connection: ServerConnection, reason: str) -> None: ...
 
     def end_turn(self) -> None:

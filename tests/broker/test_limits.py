@@ -75,7 +75,7 @@ def test_connections(stage: Stage, lowered: Lower) -> None:
 
     assert stage.wire().frame() is None
     assert stage.counted(CONNECTIONS.metric) == 1
-    assert stage.events("connection_refused")[0]["reason"] == "there are 3 connections"
+    assert stage.events("limit_hit")[0]["limit"] == "connections"
     wires[0].close()
     stage.wait(lambda: len(stage.nodes[1].dispatcher.connections) == 2)
     connected(stage)
@@ -288,6 +288,9 @@ HIT_HERE = {
     *(GREETING_BYTES, CONTROLLER_FRAME_BYTES, CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES, RAFT_ENTRY_BYTES, PROPOSALS_IN_FLIGHT),
 }
 ELSEWHERE = {
+    "connections_of_listener": "test_admission",
+    "connections_of_address": "test_admission",
+    "connection_rate": "test_admission",
     "parked_requests": "test_purgatory",
     "http_connections": "test_http",
     "http_request_bytes": "test_http",
