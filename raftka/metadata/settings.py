@@ -85,8 +85,10 @@ class NodeSettings:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Raises SettingError, a sentence for whoever wrote the file."""
-        unused = tuple(name for name in properties if not _known(name))
+        known = {name: _known(name) for name in properties}
         values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
+        controllers = tuple(f"{LISTENERS_OWN}{name.lower()}." for name in values["controller.listener.names"] or ())  # theirs has a limit of ours
+        unused = tuple(name for name in properties if not known[name] or name.startswith(controllers))
         values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
         check_addresses(properties)
         node_id = _node_id(values)

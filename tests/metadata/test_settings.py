@@ -92,6 +92,16 @@ def test_several_listeners_each_with_its_advertised_address() -> None:
     assert settings.inter_broker_listener == "INSIDE"
 
 
+def test_limits_of_one_listener() -> None:
+    name = "max.connections"
+    settings = node({f"listener.name.plaintext.{name}": "5", f"listener.name.controller.{name}": "6"})
+
+    assert (settings.of_listener("PLAINTEXT", name), settings.of_listener("OTHER", name)) == (5, None)
+    assert settings.unused == (f"listener.name.controller.{name}",), "controllers have a limit of their own"
+    with pytest.raises(SettingError, match="at least 0"):
+        node({f"listener.name.plaintext.{name}": "-1"})
+
+
 def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
     settings = node({"num.io.threads": "8", "ssl.key.password": "x", "listener.name.plaintext.ssl.client.auth": "none", "log.dir": "/c"})
 
