@@ -226,6 +226,11 @@ class ServerConnection:
         self.hold()
         self.dispatcher.node.runtime.clock.call_at(until, self.release)
 
+    def postpone(self, frame: memoryview, until: float) -> None:
+        """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind it."""
+        self._backlog.appendleft(bytearray(frame))
+        self.mute(until)
+
     def hurry(self) -> None:
         """A request of another kind has come, or none will: whoever waits for more to send need not wait on."""
         for slot in tuple(self.slots):

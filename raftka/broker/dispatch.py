@@ -25,6 +25,14 @@ API_VERSIONS_KEY = 18
 FETCH_KEY = 1
 
 
+class Postponed(Exception):
+    """What an interceptor raises: the request, and all behind it on its connection, is looked at again later."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class Pending:
     """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
 
@@ -80,7 +88,7 @@ class Request:
 Answer = Row | Pending | None
 Handler = Callable[[Request, "Node"], Answer] | Callable[[Request, "Node"], Awaitable[Answer]]
 Refusal = Callable[[Request, Code], Row | None]
-Interceptor = Callable[[Request], Row | None]
+Interceptor = Callable[[Request], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,9 @@ class Dispatcher:
             answer = registration.refused(request, error.code)
         except ProtocolError:
             raise
+        except Postponed as later:
+            request.connection.postpone(request.frame, self.now() + later.seconds)
+            return
         except Exception as error:
             request.connection.answer(self.broken(request, error))
             return

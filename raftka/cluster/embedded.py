@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 
+from raftka.broker.dispatch import Interceptor
 from raftka.broker.node import Node
 from raftka.cluster.plan import NodePlan, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
@@ -34,6 +35,7 @@ class EmbeddedNode:
         self.plan = plan
         self.settings = NodeSettings.from_properties(dict(plan.properties))
         self.node: Node | None = None
+        self.interceptors: dict[int, Interceptor] = {}  # of all its lives, by API key; for tests that inject faults
         self.failure: BaseException | None = None
         self._runtime: RealRuntime | None = None
         self._shutdown = trio.Event()
@@ -51,6 +53,7 @@ class EmbeddedNode:
             with self.plan.log_file.open("a", encoding="utf-8") as log:
                 async with _unwrapped(), open_runtime() as self._runtime:
                     self.node = node = Node(self._runtime, self.settings, log)
+                    node.dispatcher.interceptors = self.interceptors
                     node.start()
                     self._runtime.spawn(self._watch_ready, "ready")
                     task_status.started()
@@ -77,8 +80,18 @@ class EmbeddedNode:
             self._runtime.fail(Killed())
             await self._ended.wait()
 
+    def pause(self) -> None:
+        """As SIGSTOP does: its connections stay open, and nobody answers."""
+        if self._runtime is not None:
+            self._runtime.pause()
+
+    def resume(self) -> None:
+        if self._runtime is not None:
+            self._runtime.resume()
+
     async def stop(self) -> None:
         """A controlled shutdown; who takes too long is killed."""
+        self.resume()
         self._shutdown.set()
         with trio.move_on_after(STOP_SECONDS):
             await self._ended.wait()

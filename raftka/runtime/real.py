@@ -68,12 +68,14 @@ class RealClock:
         if not self._turn.active:
             self._turn.kick()
 
-    async def run(self, end_turn: Callable[[], None]) -> None:
+    async def run(self, end_turn: Callable[[], None], going: Callable[[], trio.Event]) -> None:
         while True:
             with trio.CancelScope(deadline=self._trio_time(self._next)) as self._scope:
                 await trio.sleep_forever()
             if not self._scope.cancelled_caught:
                 return
+            if not going().is_set():
+                await going().wait()
             self._run_due()
             end_turn()
 
@@ -141,6 +143,8 @@ class RealRuntime:
         self._posted: deque[Callable[[], None]] = deque()
         self._kicked = False
         self._stopped = False
+        self._going = trio.Event()  # not set: it stands still
+        self._going.set()
         self.failure: BaseException | None = None
         turn = Turn(self._kick)
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -173,6 +177,14 @@ class RealRuntime:
             self.failure = error
             self.stop(reset=True)
 
+    def pause(self) -> None:
+        """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit. (Its threads go on.)"""
+        if self._going.is_set():
+            self._going = trio.Event()
+
+    def resume(self) -> None:
+        self._going.set()
+
     def stop(self, *, reset: bool) -> None:
         """Everything ends: with `reset` as a killed process would, else connections are closed."""
         if not self._stopped:
@@ -200,16 +212,23 @@ class RealRuntime:
                 await trio.lowlevel.wait_readable(network.epoll.fileno())
             except trio.ClosedResourceError:
                 return
+            if not self._going.is_set():
+                await self._going.wait()
             try:
                 turns = 0
-                while turns < TURNS_IN_A_ROW and not self._stopped and network.turn(LINGER_S if self._alone and not self._tasks else 0.0):
+                while (
+                    turns < TURNS_IN_A_ROW
+                    and not self._stopped
+                    and self._going.is_set()
+                    and network.turn(LINGER_S if self._alone and not self._tasks else 0.0)
+                ):
                     turns += 1
             except Exception as error:  # handlers answer for their own errors; this is a core part
                 self.fail(error)
 
     async def tick(self) -> None:
         try:
-            await self.clock.run(self.network.end_turn)
+            await self.clock.run(self.network.end_turn, lambda: self._going)
         except Exception as error:
             self.fail(error)
 

@@ -1,0 +1,96 @@
+"""What a test may look at behind the clients' backs: the records of a log, and a group as its coordinator has it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import NamedTuple
+
+from raftka.broker.partition_host import PartitionHost
+from raftka.cluster.ask import call
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import DESCRIBE_GROUPS
+from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.records import CONTROL, iterate, records_of
+
+READ_BYTES = 1024 * 1024
+INT16, INT32 = Struct(">h"), Struct(">i")
+DESCRIBE_VERSION, OFFSETS_VERSION = 5, 7  # by name, one group in a request
+
+
+class StoredRecord(NamedTuple):
+    partition: int
+    offset: int
+    timestamp: int  # ms
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    member_id: str
+    client_id: str
+    instance_id: str | None
+    partitions: tuple[tuple[str, int], ...]  # (topic, partition) that it was given
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    group_id: str
+    state: str  # Stable, Empty, PreparingRebalance, CompletingRebalance, Dead
+    coordinator: int  # node id
+    protocol: str = ""  # the assignor
+    members: tuple[MemberView, ...] = ()
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # committed, by (topic, partition)
+
+
+def committed_records(host: PartitionHost) -> Iterator[StoredRecord]:
+    """What consumers can see of a partition."""
+    position, end = host.log.start_offset, host.high_watermark
+    while position < end:
+        spans, _ = host.log.read(position, READ_BYTES, end)
+        view = memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
+        if not view:
+            return
+        for header, batch in iterate(view):
+            position = header.last_offset + 1
+            if not header.attributes & CONTROL:
+                for record in records_of(batch):
+                    if record.offset >= host.log.start_offset:
+                        yield StoredRecord(host.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+
+
+def group_view(address: tuple[str, int], group_id: str) -> GroupView:
+    """Asked of its coordinator. Raises KafkaError while there is none, and OSError."""
+    found = call(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), version=3)
+    _check(found.error_code)
+    at = (found.host, found.port)
+    described = call(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), version=DESCRIBE_VERSION).groups[0]
+    _check(described.error_code)
+    fetched = call(at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), version=OFFSETS_VERSION)
+    _check(fetched.error_code)
+    members = [MemberView(m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))) for m in described.members]
+    offsets = {(topic.name, p.partition_index): p.committed_offset for topic in fetched.topics for p in topic.partitions}
+    return GroupView(group_id, described.group_state, found.node_id, described.protocol_data, tuple(members), offsets)
+
+
+def _check(code: int) -> None:
+    if code:
+        raise KafkaError(Code(code))
+
+
+def _assigned(assignment: bytes) -> Iterator[tuple[str, int]]:
+    """Of the consumer protocol's assignment: version, topics with their partitions."""
+    if not assignment:
+        return
+    (topics,) = INT32.unpack_from(assignment, 2)
+    position = 6
+    for _ in range(topics):
+        (size,) = INT16.unpack_from(assignment, position)
+        name = bytes(assignment[position + 2 : position + 2 + size]).decode()
+        (count,) = INT32.unpack_from(assignment, position + 2 + size)
+        position += 6 + size
+        for _ in range(count):
+            yield name, INT32.unpack_from(assignment, position)[0]
+            position += 4

@@ -1,0 +1,172 @@
+"""The cluster that other projects' tests use: its faults hit whom they should, and nothing of it stays."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from raftka.cluster.ask import call
+from raftka.testing import Cluster
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import encode_request
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import CREATE_TOPICS
+from raftka.wire.records import build_batch
+from raftka.wire.rows import Row
+
+VERSION = 9
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    yield shared
+    shared.heal()
+
+
+def address(cluster: Cluster, node: int) -> tuple[str, int]:
+    host, _, port = cluster.bootstrap_servers.split(",")[node - 1].rpartition(":")
+    return host, int(port)
+
+
+def produce(topic: str, value: bytes = b"x", acks: int = -1) -> Row:
+    rows = PRODUCE.request.topic_data
+    partition = rows.partition_data(index=0, records=bytes(build_batch([(None, value, [], 1)])))
+    return PRODUCE.request(acks=acks, timeout_ms=5000, topic_data=[rows(name=topic, partition_data=[partition])])
+
+
+def send(cluster: Cluster, topic: str, value: bytes = b"x", timeout: float = 10.0) -> Code:
+    reply = call(address(cluster, cluster.leader(topic)), PRODUCE, produce(topic, value), version=VERSION, timeout=timeout)
+    return Code(reply.responses[0].partition_responses[0].error_code)
+
+
+def values(cluster: Cluster, topic: str) -> list[bytes | None]:
+    return [record.value for record in cluster.records(topic)]
+
+
+def test_an_error_comes_as_often_as_was_asked_for(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    fault = cluster.fail_next("produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+
+    assert [send(cluster, topic) for _ in range(3)] == [Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_LEADER_OR_FOLLOWER, Code.NONE]
+    assert (fault.hits, fault.over) == (2, True)
+    assert values(cluster, topic) == [b"x"]
+
+
+def test_followers_are_not_hit(cluster: Cluster) -> None:
+    """An acks=all produce needs their fetches."""
+    topic = cluster.create_topic()
+    fault = cluster.fail_next("Fetch", "UNKNOWN_SERVER_ERROR", times=1000)
+
+    assert send(cluster, topic) == Code.NONE
+    assert fault.hits == 0
+
+
+def test_a_fault_of_one_node_is_that_nodes(cluster: Cluster) -> None:
+    request = METADATA.request(topics=[])
+    fault = cluster.lose_requests("Metadata", times=5, nodes=[2])
+
+    assert len(call(address(cluster, 1), METADATA, request).brokers) == 3
+    with pytest.raises(OSError, match=r".*"):
+        call(address(cluster, 2), METADATA, request)
+    assert fault.hits == 1
+
+
+def test_a_fault_outlives_its_node(cluster: Cluster) -> None:
+    cluster.lose_requests("Metadata", nodes=[2])
+    cluster.restart(2)
+
+    with pytest.raises(OSError, match=r".*"):
+        call(address(cluster, 2), METADATA, METADATA.request(topics=[]))
+
+
+def test_a_lost_request_does_nothing_and_a_lost_answer_is_done(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    with cluster.lose_requests("Produce"), pytest.raises(OSError, match=r".*"):
+        send(cluster, topic, b"request lost")
+    with cluster.lose_answers("Produce"), pytest.raises(OSError, match=r".*"):
+        send(cluster, topic, b"answer lost")
+    assert send(cluster, topic, b"whole") == Code.NONE
+
+    assert values(cluster, topic) == [b"answer lost", b"whole"]
+
+
+def test_what_asks_the_controller_is_done_too_when_its_answer_is_lost(cluster: Cluster) -> None:
+    new = CREATE_TOPICS.request.topics(name="nobody-heard", num_partitions=1, replication_factor=1)
+    with cluster.lose_answers("CreateTopics"), pytest.raises(OSError, match=r".*"):
+        call(address(cluster, 1), CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=5000))
+
+    cluster.wait_for(lambda: "nobody-heard" in topics(cluster))
+
+
+def topics(cluster: Cluster) -> set[str]:
+    return {topic.name for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics}
+
+
+def test_who_is_delayed_waits_and_what_is_behind_it_too(cluster: Cluster) -> None:
+    """Three requests on one connection, two of which are delayed, are answered in their order."""
+    topic = cluster.create_topic()
+    requests = [(PRODUCE, produce(topic, b"late")), (METADATA, METADATA.request(topics=[])), (FIND_COORDINATOR, FIND_COORDINATOR.request(key="g"))]
+    frames = b"".join(encode_request(api, 3, number, "t", request) for number, (api, request) in enumerate(requests, 1))
+    fault = cluster.delay("Produce", 100)
+    cluster.delay("Metadata", 10)
+    with socket.create_connection(address(cluster, cluster.leader(topic)), 10) as sock:
+        sock.sendall(frames)
+        cluster.wait_for(lambda: fault.hits)
+        assert values(cluster, topic) == []
+
+        with sock.makefile("rb") as stream:
+            answers = [stream.read(int.from_bytes(stream.read(4))) for _ in range(3)]
+
+    assert [int.from_bytes(each[:4]) for each in answers] == [1, 2, 3]
+    assert values(cluster, topic) == [b"late"]
+
+
+def test_who_is_paused_is_silent_and_goes_on_afterwards(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    leader = cluster.leader(topic)
+    cluster.pause(leader)
+    with pytest.raises(TimeoutError):
+        call(address(cluster, leader), METADATA, METADATA.request(topics=[]), timeout=0.2)
+    cluster.wait_for(lambda: cluster.leader(topic) not in {leader, -1})  # the others go on without it
+
+    cluster.resume(leader)
+
+    assert len(call(address(cluster, leader), METADATA, METADATA.request(topics=[])).brokers) >= 2
+    cluster.wait_for(lambda: send(cluster, topic) == Code.NONE)
+
+
+def test_a_killed_leader_takes_nothing_with_it(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    assert send(cluster, topic, b"kept") == Code.NONE
+    leader = cluster.leader(topic)
+    cluster.kill(leader)
+
+    assert leader not in cluster.alive
+    cluster.wait_for(lambda: cluster.leader(topic) not in {leader, -1})
+    cluster.wait_for(lambda: values(cluster, topic) == [b"kept"])
+    cluster.restart(leader)
+    assert cluster.alive == [1, 2, 3]
+
+
+def test_what_can_not_be_is_said(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match=r"no API 'Prodce'; there are .*Produce"):
+        cluster.fail_next("Prodce", "NONE")
+    with pytest.raises(ValueError, match="no error 'LEADER_GONE'"):
+        cluster.fail_next("Produce", "LEADER_GONE")
+    with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS"):
+        cluster.create_topic(cluster.create_topic())
+    with pytest.raises(TimeoutError, match=r"not so within 0.01 s; last: \[\]"):
+        cluster.wait_for(list, timeout_s=0.01)
+
+
+def test_a_cluster_that_can_not_start_says_why() -> None:
+    with pytest.raises(ValueError, match="retention"):
+        Cluster(log_retention_huors=1).start()
