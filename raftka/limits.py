@@ -73,5 +73,13 @@ CONFIGURED_RESOURCES = Limit("configured_resources", 200_000, "topics, brokers, 
 SETTINGS_OF_RESOURCE = Limit("settings_of_resource", 1_000, "a broker takes names that nobody knows, as Kafka's do, for plugins")
 BROKERS = Limit("brokers", 1_000, "registrations")
 
+# groups
+GROUPS_OF_COORDINATOR = Limit("groups_of_coordinator", 20_000, "of one partition of __consumer_offsets, of 50: a kilobyte each, in memory")
+MEMBERS_OF_GROUP = Limit("members_of_group", 10_000, "the leader hears of all of them in one answer; group.max.size may say less")
+PENDING_MEMBERS = Limit("pending_members", 10_000, "ids of one group given out that nobody has joined with; they last as long as a session")
+MEMBER_PROTOCOL_BYTES = Limit(
+    "member_protocol_bytes", 1 * MIB, "names and metadata of a member's protocols: more does not fit into the group's record"
+)
+
 # log
 PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")

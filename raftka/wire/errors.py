@@ -202,10 +202,10 @@ class KafkaError(Exception):
 
 
 class LimitRefused(KafkaError):
-    """POLICY_VIOLATION, because of a limit of ours; whoever makes an answer of it counts the limit."""
+    """POLICY_VIOLATION, unless Kafka has a code for it, because of a limit of ours; whoever makes an answer of it counts the limit."""
 
-    def __init__(self, limit: Limit, asked: int, message: str | None = None) -> None:
-        super().__init__(Code.POLICY_VIOLATION, message or str(LimitExceeded(limit, asked)))
+    def __init__(self, limit: Limit, asked: int, message: str | None = None, code: Code = Code.POLICY_VIOLATION) -> None:
+        super().__init__(code, message or str(LimitExceeded(limit, asked)))
         self.limit = limit
 
 

@@ -1,0 +1,305 @@
+"""The group coordinator of one partition of __consumer_offsets: finds the group that a command names, keeps time, and gives up what has expired.
+
+The rules are in classic_*.py and offsets.py. Knows no log, no message, and no partition but its own.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from raftka.coordinator.alarms import Alarms
+from raftka.coordinator.classic_group import ClassicGroup, State
+from raftka.coordinator.classic_join import check_session, join
+from raftka.coordinator.classic_rebalance import begin_session, new_group, prepare_rebalance, watch
+from raftka.coordinator.classic_sync import heartbeat, leave, sync
+from raftka.coordinator.commands import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroup,
+    FetchOffsets,
+    GroupSettings,
+    GroupsListed,
+    Heartbeat,
+    Join,
+    Leave,
+    ListedGroup,
+    ListGroups,
+    Sync,
+)
+from raftka.coordinator.machine import Context, Outcome, Record, Ticket
+from raftka.coordinator.offsets import all_tombstones, commit, delete, expired, fetch, of_deleted_topic, tombstone
+from raftka.coordinator.records import (
+    GROUP_METADATA_KEY,
+    OFFSET_COMMIT_KEYS,
+    group_tombstone,
+    kind,
+    read_group_key,
+    read_group_value,
+    read_offset_key,
+    read_offset_value,
+)
+from raftka.coordinator.turn import Turn
+from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
+from raftka.wire.errors import Code, KafkaError, check_limit
+
+CLASSIC = "classic"
+SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
+
+Decide = Callable[[Any, Ticket, Context], Outcome]
+
+
+class GroupCoordinator:
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.groups: dict[str, ClassicGroup] = {}
+        self._alarms = Alarms()
+        self._sweep_at = inf
+        self._sweep: list[str] = []  # the groups that this sweep has not looked through
+        self._decide: dict[type, Decide] = {
+            Join: self._join,
+            Sync: self._sync,
+            Heartbeat: self._heartbeat,
+            Leave: self._leave,
+            CommitOffsets: self._commit,
+            FetchOffsets: self._fetch,
+            DeleteOffsets: self._delete_offsets,
+            DescribeGroup: self._describe,
+            ListGroups: self._list,
+            DeleteGroup: self._delete_group,
+        }
+
+    def configure(self, settings: GroupSettings) -> None:
+        self.settings = settings
+
+    # the machine
+
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
+        return self._decide[type(command)](command, ticket, context)
+
+    def replay(self, record: Record) -> None:
+        key, value = record
+        what = kind(key)
+        if what in OFFSET_COMMIT_KEYS:
+            self._replay_offset(key, value)
+        elif what == GROUP_METADATA_KEY:
+            self._replay_group(read_group_key(key), value)
+
+    def loaded(self, context: Context) -> Outcome:
+        """Members have had no answer from this coordinator: each gets a whole session."""
+        turn = self._turn(context)
+        self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
+        for group in self.groups.values():
+            for member in group.members.values():
+                begin_session(group, member, turn)
+            if len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value):
+                prepare_rebalance(group, turn)  # those who come back first stay
+        return turn.outcome()
+
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
+        records = [
+            record
+            for topic_id, name in deleted
+            for group in self.groups.values()
+            if name in group.offsets
+            for record in of_deleted_topic(group, topic_id, name)
+        ]
+        return Outcome(records, atomic=False)
+
+    def deadline(self) -> float:
+        return min(self._alarms.next(), self._sweep_at)
+
+    def tick(self, context: Context) -> Outcome:
+        """One group is not decided about twice: what was decided first is not replayed yet."""
+        turn = self._turn(context)
+        decided = set()
+        while (alarm := self._alarms.due(context.now)) is not None:
+            group: ClassicGroup = alarm.owner
+            if group in decided:
+                self._alarms.set(alarm, context.now)
+                break
+            before = len(turn.records)
+            alarm.ring(turn)
+            if len(turn.records) > before:
+                decided.add(group)
+            self._forget_nothing(group)
+        if turn.records or self._sweep_at > context.now:
+            return turn.outcome()
+        turn.records += self._expire(context)
+        return turn.outcome(atomic=not turn.records)
+
+    def forget(self, ticket: Ticket) -> None:
+        """A member goes on until its session ends: its client may ask again, on another connection, and is to find its place."""
+
+    # members
+
+    def _join(self, command: Join, ticket: Ticket, context: Context) -> Outcome:
+        turn = self._turn(context)
+        check_session(command, turn)
+        group = self.groups.get(command.group_id)
+        if group is None:
+            if command.member_id:
+                raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+            check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
+            group = self.groups[command.group_id] = new_group(command.group_id)
+        try:
+            join(group, command, ticket, turn)
+        finally:
+            self._forget_nothing(group)
+        return turn.outcome()
+
+    def _sync(self, command: Sync, ticket: Ticket, context: Context) -> Outcome:
+        if command.needs_protocol and (command.protocol_type is None or command.protocol_name is None):
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+        if not command.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        group = self.groups.get(command.group_id)
+        if group is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        turn = self._turn(context)
+        sync(group, command, ticket, turn)
+        return turn.outcome()
+
+    def _heartbeat(self, command: Heartbeat, ticket: Ticket, context: Context) -> Outcome:
+        heartbeat(self.groups.get(command.group_id), command, self._alarms, context.now)
+        return Outcome((), ((ticket, None),))
+
+    def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Outcome:
+        turn = self._turn(context)
+        group = self.groups.get(command.group_id)
+        turn.reply(ticket, leave(group, command, turn))
+        if group is not None:
+            self._forget_nothing(group)
+        return turn.outcome()
+
+    # offsets
+
+    def _commit(self, command: CommitOffsets, ticket: Ticket, context: Context) -> Outcome:
+        group = self.groups.get(command.group_id)
+        if group is None:
+            check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
+        return commit(group, command, ticket, self.settings, context, self._alarms)
+
+    def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
+        return Outcome((), ((ticket, fetch(self.groups.get(command.group_id), command, context.topics)),))
+
+    def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, context: Context) -> Outcome:
+        records, answer = delete(self.groups.get(command.group_id), command, context.topics)
+        return Outcome(records, ((ticket, answer),), atomic=False)
+
+    # groups
+
+    def _describe(self, command: DescribeGroup, ticket: Ticket, context: Context) -> Outcome:
+        """What members say and get belongs to a generation that all have: it is shown in Stable alone."""
+        group = self._existing(command.group_id)
+        stable = group.state is State.STABLE
+        name = group.protocol_name if stable else None
+        members = [
+            DescribedMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.metadata(name) if stable else b"",
+                each.assignment if stable else b"",
+            )
+            for each in group.members.values()
+        ]
+        answer = DescribedGroup(group.group_id, str(group.state), group.protocol_type or "", name or "", tuple(members))
+        return Outcome((), ((ticket, answer),))
+
+    def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
+        """Filters ignore case; what nobody has heard of filters all away."""
+        states, types = ({each.lower() for each in names} for names in command)
+        found = [
+            ListedGroup(group.group_id, group.protocol_type or "", str(group.state), CLASSIC)
+            for group in self.groups.values()
+            if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
+        ]
+        return Outcome((), ((ticket, GroupsListed(tuple(found))),))
+
+    def _delete_group(self, command: DeleteGroup, ticket: Ticket, context: Context) -> Outcome:
+        group = self._existing(command.group_id)
+        if group.state is not State.EMPTY:
+            raise KafkaError(Code.NON_EMPTY_GROUP)
+        return Outcome([*all_tombstones(group), group_tombstone(group.group_id)], ((ticket, None),), atomic=False)
+
+    def _existing(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    # expiry
+
+    def _expire(self, context: Context) -> list[Record]:
+        """A part of the sweep: the log takes what it finds in portions, and others are served in between."""
+        self._sweep = self._sweep or list(self.groups)
+        records: list[Record] = []
+        looked_at = 0
+        while self._sweep and looked_at < SWEPT_IN_A_TICK:
+            group = self.groups.get(self._sweep.pop())
+            if group is not None:
+                looked_at += 1 + sum(map(len, group.offsets.values()))
+                records += self._expired(group, context.wall_ms)
+        if not self._sweep:
+            self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
+        return records
+
+    def _expired(self, group: ClassicGroup, wall_ms: int) -> list[Record]:
+        """An empty group goes with the last of its offsets."""
+        gone = expired(group, self.settings, wall_ms)
+        records = [tombstone(group, name, partition) for name, partition in gone]
+        if len(gone) == sum(map(len, group.offsets.values())) and group.state is State.EMPTY and not group.pending:
+            records.append(group_tombstone(group.group_id))
+        return records
+
+    # replaying
+
+    def _replay_offset(self, key: bytes, value: bytes | None) -> None:
+        group_id, topic, partition = read_offset_key(key)
+        group = self.groups.get(group_id)
+        if value is not None:
+            committed = read_offset_value(value)
+            if group is None:
+                group = self.groups[group_id] = new_group(group_id)
+            group.in_log = True
+            group.offsets.setdefault(topic, {})[partition] = committed
+        elif group is not None and topic in group.offsets:
+            partitions = group.offsets[topic]
+            partitions.pop(partition, None)
+            if not partitions:
+                del group.offsets[topic]
+
+    def _replay_group(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            self._remove(group_id)
+            return
+        record = read_group_value(value)
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = new_group(group_id)
+        for member in group.restore(record):
+            watch(group, member)
+        self._alarms.off(group.join_phase)
+
+    def _remove(self, group_id: str) -> None:
+        """Offsets that are there still, from a log that was compacted in between, are of a simple group."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
+        for alarm in (group.join_phase, group.sync_phase, *group.pending.values(), *(member.session for member in group.members.values())):
+            self._alarms.off(alarm)
+        if group.offsets:
+            simple = self.groups[group_id] = new_group(group_id)
+            simple.offsets, simple.in_log = group.offsets, True
+
+    def _forget_nothing(self, group: ClassicGroup) -> None:
+        if group.is_nothing and self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+            self._alarms.off(group.join_phase)
+
+    def _turn(self, context: Context) -> Turn:
+        return Turn(context, self.settings, self._alarms)

@@ -1,0 +1,231 @@
+"""Offsets of groups: committed, fetched, deleted, expired. A commit to a group that nobody has joined makes a *simple* group, of offsets alone.
+
+Knows no log; what changes offsets is records that are replayed.
+"""
+
+from collections.abc import Iterator
+
+from raftka.coordinator.alarms import Alarms
+from raftka.coordinator.classic_group import CONSUMER, ClassicGroup, State
+from raftka.coordinator.commands import (
+    NO_RETENTION_MS,
+    CommitOffsets,
+    CommitPartition,
+    CommitTopic,
+    DeleteOffsets,
+    FetchedPartition,
+    FetchedTopic,
+    FetchOffsets,
+    FetchTopic,
+    GroupSettings,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
+from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
+from raftka.coordinator.members import check_member
+from raftka.coordinator.records import (
+    LONGEST_STRING,
+    NO_TIME,
+    CommittedOffset,
+    offset_key,
+    offset_prefix,
+    offset_value,
+)
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.rows import ZERO_UUID
+
+# committing
+
+
+class Commit:
+    """One command on its way: it is hot, so what all its partitions have in common is looked up once."""
+
+    __slots__ = ("_command", "_context", "_expire_ms", "_most", "_prefix", "records")
+
+    def __init__(self, group: ClassicGroup | None, command: CommitOffsets, settings: GroupSettings, context: Context) -> None:
+        self.records: list[Record] = []
+        self._command = command
+        self._context = context
+        self._prefix = offset_prefix(command.group_id) if group is None else group.offset_prefix
+        self._expire_ms = NO_TIME if command.retention_ms == NO_RETENTION_MS else context.wall_ms + command.retention_ms
+        self._most = settings.offset_metadata_max_bytes
+
+    def topic(self, topic: CommitTopic) -> tuple[Code, ...]:
+        name, partitions = topic
+        if name is None:
+            return (Code.UNKNOWN_TOPIC_ID,) * len(partitions)
+        topics = self._context.topics
+        count, topic_id = topics.partition_count(name), topics.topic_id(name) or ZERO_UUID
+        return tuple([self._partition(name, topic_id, count, each) for each in partitions])
+
+    def _partition(self, name: str, topic_id: bytes, count: int, asked: CommitPartition) -> Code:
+        partition, offset, leader_epoch, metadata = asked
+        if not 0 <= partition < count:
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
+        if metadata and (len(metadata) > self._most or len(metadata.encode()) > LONGEST_STRING):
+            return Code.OFFSET_METADATA_TOO_LARGE
+        committed = CommittedOffset(offset, leader_epoch, metadata or "", self._context.wall_ms, self._expire_ms, topic_id)
+        self.records.append(Record(offset_key(self._prefix, name, partition), offset_value(committed)))
+        return Code.NONE
+
+
+def commit(group: ClassicGroup | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, alarms: Alarms) -> Outcome:
+    try:
+        check_commit(group, command, alarms, context.now)
+    except KafkaError as error:
+        return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
+    work = Commit(group, command, settings, context)
+    errors = tuple([work.topic(topic) for topic in command.topics])
+    return Outcome(work.records, ((ticket, OffsetsCommitted(errors)),))
+
+
+def check_commit(group: ClassicGroup | None, command: CommitOffsets, alarms: Alarms, now: float) -> None:
+    """Raises KafkaError. A member's commit says that it is alive."""
+    if group is None:
+        if command.generation_id >= 0:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND if command.may_say_not_found else Code.ILLEGAL_GENERATION)
+        return
+    if command.generation_id < 0 and group.state is State.EMPTY:
+        return
+    if command.generation_id < 0 and not command.member_id and command.instance_id is None:
+        raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+    member = check_member(group, command.member_id, command.instance_id)
+    if command.generation_id != group.generation_id:
+        raise KafkaError(Code.ILLEGAL_GENERATION)
+    if group.state is State.COMPLETING:
+        raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+    alarms.set(member.session, now + member.session_timeout_ms / 1000)
+
+
+def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
+    """What no group could commit says so of itself."""
+    return OffsetsCommitted(
+        tuple([tuple([_of_no_topic(topic, each.partition, topics) or code for each in topic.partitions]) for topic in command.topics])
+    )
+
+
+def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
+    if topic.name is None:
+        return Code.UNKNOWN_TOPIC_ID
+    return Code.NONE if 0 <= partition < topics.partition_count(topic.name) else Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# fetching
+
+
+def fetch(group: ClassicGroup | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
+    """Never an error of the group's; who has not committed reads -1."""
+    if command.topics is None:
+        return OffsetsFetched(tuple(_all_of(group, topics)) if group is not None else ())
+    return OffsetsFetched(tuple([_fetched(group, topic, topics) for topic in command.topics]))
+
+
+def _all_of(group: ClassicGroup, topics: Topics) -> Iterator[FetchedTopic]:
+    for name, partitions in group.offsets.items():
+        found = [_shown(partition, committed) for partition, committed in partitions.items() if _is_current(committed, topics.topic_id(name))]
+        if found:
+            yield FetchedTopic(name, tuple(found))
+
+
+def _fetched(group: ClassicGroup | None, topic: FetchTopic, topics: Topics) -> FetchedTopic:
+    name, partitions = topic
+    if name is None:
+        return FetchedTopic(None, tuple([FetchedPartition(each, error=Code.UNKNOWN_TOPIC_ID) for each in partitions]))
+    known = group.offsets.get(name) if group is not None else None
+    if known is None:
+        return FetchedTopic(name, tuple([FetchedPartition(each) for each in partitions]))
+    topic_id = topics.topic_id(name)
+    found = [(each, known.get(each)) for each in partitions]
+    return FetchedTopic(
+        name,
+        tuple(
+            [
+                FetchedPartition(each) if committed is None or not _is_current(committed, topic_id) else _shown(each, committed)
+                for each, committed in found
+            ]
+        ),
+    )
+
+
+def _is_current(committed: CommittedOffset, topic_id: bytes | None) -> bool:
+    """Not of an earlier topic of that name, whose deletion is about to take the offset away."""
+    return topic_id is None or committed.topic_id in (topic_id, ZERO_UUID)
+
+
+def _shown(partition: int, committed: CommittedOffset) -> FetchedPartition:
+    return FetchedPartition(partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+# deleting
+
+
+def delete(group: ClassicGroup | None, command: DeleteOffsets, topics: Topics) -> tuple[list[Record], OffsetsDeleted]:
+    """Raises KafkaError."""
+    if not command.group_id:
+        raise KafkaError(Code.INVALID_GROUP_ID)
+    if group is None:
+        raise KafkaError(Code.GROUP_ID_NOT_FOUND)
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        raise KafkaError(Code.NON_EMPTY_GROUP)  # what its members read cannot be told
+    records: list[Record] = []
+    errors = [tuple([_delete(group, name, each, topics, records) for each in partitions]) for name, partitions in command.topics]
+    return records, OffsetsDeleted(tuple(errors))
+
+
+def _delete(group: ClassicGroup, name: str, partition: int, topics: Topics, records: list[Record]) -> Code:
+    if not 0 <= partition < topics.partition_count(name):
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    if group.subscribes(name):
+        return Code.GROUP_SUBSCRIBED_TO_TOPIC
+    if partition in group.offsets.get(name, ()):
+        records.append(tombstone(group, name, partition))
+    return Code.NONE
+
+
+def tombstone(group: ClassicGroup, name: str, partition: int) -> Record:
+    return Record(offset_key(group.offset_prefix, name, partition), None)
+
+
+def all_tombstones(group: ClassicGroup) -> list[Record]:
+    return [tombstone(group, name, partition) for name, partitions in group.offsets.items() for partition in partitions]
+
+
+def of_deleted_topic(group: ClassicGroup, topic_id: bytes, name: str) -> Iterator[Record]:
+    """A topic of the same name may be there again, with offsets of its own."""
+    for partition, committed in group.offsets.get(name, {}).items():
+        if committed.topic_id in (topic_id, ZERO_UUID):
+            yield tombstone(group, name, partition)
+
+
+# expiring
+
+
+def expired(group: ClassicGroup, settings: GroupSettings, wall_ms: int) -> list[tuple[str, int]]:
+    """An empty group keeps its offsets from the time when it became empty, a simple one each from its commit; a stable group of consumers keeps
+    those of the topics it subscribes to. A version 1 commit has brought its own time.
+    """
+    gone = []
+    for name, partitions in group.offsets.items():
+        if not _may_expire(group, name):
+            continue
+        for partition, committed in partitions.items():
+            if committed.expire_timestamp_ms != NO_TIME:
+                over = wall_ms >= committed.expire_timestamp_ms
+            else:
+                over = wall_ms - _since(group, committed) >= settings.offsets_retention_ms
+            if over:
+                gone.append((name, partition))
+    return gone
+
+
+def _may_expire(group: ClassicGroup, topic: str) -> bool:
+    if group.protocol_type is None or group.state is State.EMPTY:
+        return True
+    return group.state is State.STABLE and group.subscribed is not None and topic not in group.subscribed
+
+
+def _since(group: ClassicGroup, committed: CommittedOffset) -> int:
+    if group.state is State.EMPTY and group.protocol_type is not None and group.state_timestamp_ms != NO_TIME:
+        return group.state_timestamp_ms
+    return committed.commit_timestamp_ms

@@ -1,0 +1,217 @@
+"""The records of __consumer_offsets, as Kafka writes and reads them. The first two bytes of a key say what it is, those of a value its version.
+
+Kafka 4.3 writes a committed offset in version 4 (version 1 when it carries a time to expire) and a classic group in version 3; older ones are read.
+Knows no group and no rule. Offsets are packed by hand: thousands a second are written, and read back at once.
+"""
+
+from struct import Struct as Layout
+from struct import error as StructError  # an exception that the library has named so
+from typing import Any, NamedTuple
+
+from raftka.coordinator.machine import Record
+from raftka.wire.decoder import compile_decoder
+from raftka.wire.encoder import compile_encoder
+from raftka.wire.errors import ProtocolError
+from raftka.wire.notation import parse_struct
+from raftka.wire.rows import ZERO_UUID
+
+OFFSET_COMMIT_KEYS = (0, 1)
+GROUP_METADATA_KEY = 2
+NO_TIME = -1
+LONGEST_STRING = 32767  # bytes of UTF-8, where a length has two bytes
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIME
+    topic_id: bytes = ZERO_UUID  # zero: not known, as in what older versions have written
+
+
+class GroupMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GroupMetadata(NamedTuple):
+    protocol_type: str
+    generation_id: int
+    protocol_name: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[GroupMember, ...] = ()
+
+
+def kind(key: bytes) -> int:
+    """Raises ValueError."""
+    if len(key) < 2:
+        raise ValueError(f"a key of {len(key)} bytes")
+    return key[0] << 8 | key[1]
+
+
+# committed offsets
+
+_HEAD = Layout(">hh")  # version, length of the group's id
+_LENGTH = Layout(">h")
+_PARTITION = Layout(">i")
+_PLAIN = Layout(">hqiBqBBB16s")  # version 4 without metadata and with a topic id, whole
+_START = Layout(">hqi")
+_TIME = Layout(">q")
+_TOPIC_ID = Layout(">BBB16s")
+_V1 = Layout(">qq")
+
+
+def offset_prefix(group_id: str) -> bytes:
+    """What the keys of all offsets of a group begin with."""
+    name = group_id.encode()
+    return _HEAD.pack(1, len(name)) + name
+
+
+def offset_key(prefix: bytes, topic: str, partition: int) -> bytes:
+    name = topic.encode()
+    return prefix + _LENGTH.pack(len(name)) + name + _PARTITION.pack(partition)
+
+
+def read_offset_key(key: bytes) -> tuple[str, str, int]:
+    """Group, topic, partition. Raises ValueError."""
+    group_end = 4 + (key[2] << 8 | key[3]) if len(key) > 3 else 0
+    topic = group_end + 2
+    try:
+        topic_end = topic + (key[group_end] << 8 | key[group_end + 1])
+    except IndexError:
+        topic_end = 0
+    if not group_end or topic_end + 4 != len(key):
+        raise ValueError(f"the key of an offset is cut: {key[:40]!r}")
+    return key[4:group_end].decode(), key[topic:topic_end].decode(), int.from_bytes(key[topic_end:], "big", signed=True)
+
+
+def offset_value(committed: CommittedOffset) -> bytes:
+    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = committed
+    if expire_ms != NO_TIME:
+        text = metadata.encode()
+        return Layout(">hqh").pack(1, offset, len(text)) + text + _V1.pack(commit_ms, expire_ms)
+    if not metadata and topic_id != ZERO_UUID:
+        return _PLAIN.pack(4, offset, leader_epoch, 1, commit_ms, 1, 0, 16, topic_id)
+    text = metadata.encode()
+    tags = b"\0" if topic_id == ZERO_UUID else _TOPIC_ID.pack(1, 0, 16, topic_id)
+    return _START.pack(4, offset, leader_epoch) + _varint(len(text) + 1) + text + _TIME.pack(commit_ms) + tags
+
+
+def read_offset_value(value: bytes) -> CommittedOffset:
+    """Raises ValueError."""
+    if len(value) == _PLAIN.size and value[1] == 4 and value[14] == 1:
+        version, offset, leader_epoch, _, commit_ms, tags, tag, size, topic_id = _PLAIN.unpack(value)
+        if (version, tags, tag, size) == (4, 1, 0, 16):
+            return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_TIME, topic_id)
+    row = _read(_OFFSET_VALUE, value, "offset")
+    return CommittedOffset(row.offset, row.leader_epoch, row.metadata, row.commit_timestamp, row.expire_timestamp, row.topic_id)
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+# classic groups
+
+
+def group_key(group_id: str) -> bytes:
+    name = group_id.encode()
+    return _HEAD.pack(GROUP_METADATA_KEY, len(name)) + name
+
+
+def read_group_key(key: bytes) -> str:
+    """Raises ValueError."""
+    if len(key) < 4 or 4 + (key[2] << 8 | key[3]) != len(key):
+        raise ValueError(f"the key of a group is cut: {key[:40]!r}")
+    return key[4:].decode()
+
+
+def group_record(group_id: str, group: GroupMetadata) -> Record:
+    members = [_MEMBER(**dict(zip(_MEMBER_FIELDS, member, strict=True))) for member in group.members]
+    row = _GROUP_VALUE(**dict(zip(_GROUP_FIELDS, (*group[:-1], members), strict=True)))
+    parts: list[Any] = [_LENGTH.pack(3)]
+    _encode_group(row, parts)
+    return Record(group_key(group_id), b"".join(parts))
+
+
+def group_tombstone(group_id: str) -> Record:
+    return Record(group_key(group_id), None)
+
+
+def read_group_value(value: bytes) -> GroupMetadata:
+    """Raises ValueError."""
+    row = _read(_GROUP_READER, value, "group")
+    members = [GroupMember(*[getattr(member, name) for name in _MEMBER_FIELDS]) for member in row.members]
+    members = [m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms) for m in members]
+    return GroupMetadata(row.protocol_type, row.generation, row.protocol, row.leader, row.current_state_timestamp, tuple(members))
+
+
+_OFFSET_STRUCT = parse_struct(
+    "OffsetCommitValue",
+    """
+    offset                  int64
+    leader_epoch            int32=-1    3+
+    metadata                string
+    commit_timestamp        int64
+    expire_timestamp        int64=-1    1
+    topic_id                uuid        4+ @0
+    """,
+)
+_GROUP_VALUE = parse_struct(
+    "GroupMetadataValue",
+    """
+    protocol_type           string
+    generation              int32
+    protocol                string?0+
+    leader                  string?0+
+    current_state_timestamp int64=-1    2+
+    members []
+        member_id           string
+        group_instance_id   string?     3+
+        client_id           string
+        client_host         string
+        rebalance_timeout   int32=-1    1+
+        session_timeout     int32
+        subscription        bytes
+        assignment          bytes
+    """,
+)
+_MEMBER = _GROUP_VALUE.members
+_GROUP_FIELDS = tuple(field.name for field in _GROUP_VALUE.fields)
+_MEMBER_FIELDS = tuple(field.name for field in _MEMBER.fields)
+_encode_group = compile_encoder(_GROUP_VALUE, 3, flexible=False)
+
+
+class _Reader:
+    """All versions of a value; the fifth is the first flexible one."""
+
+    def __init__(self, struct: Any) -> None:
+        self.versions = [compile_decoder(struct, version, flexible=version >= 4, bounded=False) for version in range(5)]
+
+
+_OFFSET_VALUE = _Reader(_OFFSET_STRUCT)
+_GROUP_READER = _Reader(_GROUP_VALUE)
+
+
+def _read(reader: _Reader, value: bytes, what: str) -> Any:
+    version = kind(value)
+    if version >= len(reader.versions):
+        raise ValueError(f"version {version} of the value of {what}")
+    try:
+        row, _ = reader.versions[version](memoryview(value), 2)
+    except (ProtocolError, StructError) as error:
+        raise ValueError(f"the value of {what} cannot be read: {error}") from error
+    return row
