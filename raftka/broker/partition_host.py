@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftka.broker.fetch_session import Wanted
+from raftka.log.config import FOREVER
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
 from raftka.metadata.image import PartitionImage, TopicImage
@@ -211,6 +212,8 @@ class PartitionHost:
         files, offset = self.log.begin_flush()
         if not files:
             self._durable(offset)
+            if self.log.config.flush_ms != FOREVER:
+                self.manager.late_flushes.written(self)
             return
         self.flushing = True
         self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))

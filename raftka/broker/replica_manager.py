@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
+from raftka.broker.late_flushes import LateFlushes
 from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.log_mover import LogMover
@@ -42,6 +43,7 @@ class ReplicaManager:
         self.by_id: dict[tuple[bytes, int], PartitionHost] = {}
         self.fetchers = ReplicaFetchers(node)
         self.keeper = LogKeeper(self)
+        self.late_flushes = LateFlushes(self)
         self.directories = LogDirectories(self)
         self.mover = LogMover(self)
         self.throttles = ReplicationThrottles(node)

@@ -36,6 +36,8 @@ class LogConfig:
     max_compaction_lag_ms: int = FOREVER
     segment_jitter_ms: int = 0
     flush_messages: int = FOREVER  # 1: as flush="fsync"
+    flush_ms: int = FOREVER  # with flush="os": how long what is written may be in memory alone
+    preallocate: bool = False  # a segment's blocks are reserved when it begins
     file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
 

@@ -372,6 +372,7 @@ class Log(Storage):
         """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
         if clean and not self.failed:
             self._finish_swap()
+            self.trim()
         if clean and not self.failed and self._changed:
             with self._failing():
                 self.active.seal()

@@ -102,6 +102,7 @@ class Storage:
         self.write_staged()
         with self._failing():
             self._behind.extend(self.active.seal()[1:])
+            self.trim()
             self.active.index_files = None  # closed when they are flushed
             self._sealed_bytes += self.active.size
             self._sealed()
@@ -150,6 +151,13 @@ class Storage:
         self._written_size = segment.size
         self._positions = {self.written_offset: segment.size}
         self._set_roll_bounds()
+        if self.config.preallocate and not segment.size:
+            segment.file.reserve(self.config.segment_bytes)
+
+    def trim(self) -> None:
+        """What was reserved and is not used is given back. Everything staged is written. Raises OSError."""
+        if self.config.preallocate:
+            self.active.file.truncate(self.active.file.size())
 
     def _set_roll_bounds(self) -> None:
         segment, config = self.active, self.config
@@ -237,6 +245,25 @@ class Storage:
         if not self._sync or self.failed or not self._flushes.dirty:
             return [], self.flushed_offset
         return [*self._flushes.begin(self.written_offset), *self._take_names()], self.written_offset
+
+    @property
+    def unflushed(self) -> bool:
+        """There is more written than the disk has been told of, and nobody waits for it (flush=os)."""
+        return not self._sync and self.failed is None and bool(self._flushes.dirty)
+
+    def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
+        """What the disk is to be told of, and what to call when it has it. Until then a checkpoint does not count on it."""
+        dirty, names, active = self._flushes.dirty.copy(), self._names.copy(), self.active
+        offset, truncations = self.written_offset, self._truncations
+
+        def settle() -> None:
+            if self._truncations == truncations:
+                again = active.file if self.written_offset > offset else None
+                self._flushes.dirty = [file for file in self._flushes.dirty if file not in dirty or file is again]
+                if self.active is active:
+                    self._names = [name for name in self._names if name not in names]
+
+        return [*dirty, *names], settle
 
     def _take_names(self) -> list[str]:
         names, self._names = self._names, []

@@ -302,6 +302,8 @@ class TopicConfigs:
             max_compaction_lag_ms=values["max.compaction.lag.ms"],
             segment_jitter_ms=values["segment.jitter.ms"],
             flush_messages=values["flush.messages"],
+            flush_ms=values["flush.ms"],
+            preallocate=values["preallocate"],
             file_delete_delay_ms=values["file.delete.delay.ms"],
             validation=self.settings["raftka.validation"],
             flush=self.settings["raftka.log.flush"],

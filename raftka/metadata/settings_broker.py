@@ -71,10 +71,12 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.cleaner.threads": (at_least(1), "Compactions at once."),
     "log.dir": (None, "Data directory when log.dirs is not set."),
     "log.dirs": (None, "Data directories."),
+    "log.flush.scheduler.interval.ms": (None, "log.flush.interval.ms where that is not set."),
     "log.retention.check.interval.ms": (at_least(1), "Time between two looks for segments to delete."),
     "log.retention.hours": (None, "log.retention.ms in hours."),
     "log.retention.minutes": (None, "log.retention.ms in minutes."),
     "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
+    "log.roll.jitter.hours": (at_least(0), "log.roll.jitter.ms in hours."),
     "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
     "max.request.partition.size.limit": (at_least(1), "Most partitions of one answer to DescribeTopicPartitions."),
     "max.connection.creation.rate": (

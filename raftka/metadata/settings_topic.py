@@ -12,7 +12,7 @@ FOREVER = (1 << 63) - 1
 
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
 _UNUSED = """
-flush.ms local.retention.bytes local.retention.ms preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
+local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
 """
 UNUSED = frozenset(_UNUSED.split())
 
@@ -62,7 +62,14 @@ _TABLE = (
         "log.flush.interval.messages",
         "1: flushed before the answer, also with raftka.log.flush=os.",
     ),
-    _topic("flush.ms", LONG, FOREVER, at_least(0), "log.flush.interval.ms log.flush.scheduler.interval.ms", "Time between two flushes."),
+    _topic(
+        "flush.ms",
+        LONG,
+        FOREVER,
+        at_least(0),
+        "log.flush.interval.ms log.flush.scheduler.interval.ms",
+        "With raftka.log.flush=os: from a write to its flush.",
+    ),
     _topic("follower.replication.throttled.replicas", LIST, "", _throttled, "", "Followers whose replication is throttled."),
     _topic("index.interval.bytes", INT, 4096, at_least(0), "log.index.interval.bytes", "Bytes of log for one entry of the offset index."),
     _topic("leader.replication.throttled.replicas", LIST, "", _throttled, "", "Leaders whose replication is throttled."),
@@ -92,7 +99,7 @@ _TABLE = (
         "min.compaction.lag.ms", LONG, 0, at_least(0), "log.cleaner.min.compaction.lag.ms", "Age below which a record is left alone by the cleaner."
     ),
     _topic("min.insync.replicas", INT, 1, at_least(1), "min.insync.replicas", "Replicas that must have a record before acks=all is answered."),
-    _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve the file of a new segment."),
+    _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve room on the disk for the whole of a new segment."),
     _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage."),
     _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete what is tiered when tiering ends."),
     _topic(

@@ -99,6 +99,9 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def reserve(self, size: int) -> None:
+        """Room on the disk for a file of that size; it grows as before. `truncate` gives back what is not used. Where that cannot be: nothing."""
+
     def size(self) -> int: ...
 
     def sync(self) -> None:

@@ -1,5 +1,6 @@
 """Files of the real world. Writes and reads happen on the loop (the page cache answers in microseconds); fdatasync and unlink have threads."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -14,6 +15,10 @@ from raftka.runtime.real_flushes import Flusher, sync_path
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
+
+FALLOCATE = ctypes.CDLL(None).fallocate  # os.posix_fallocate makes the file longer, and a log's end is its file's
+FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+KEEP_SIZE = 1
 
 F = TypeVar("F", bound="RealFile")
 
@@ -69,6 +74,9 @@ class RealFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self.fd, size)
         self._size = size
+
+    def reserve(self, size: int) -> None:
+        FALLOCATE(self.fd, KEEP_SIZE, 0, size)  # an error is no one's: who writes there will be told
 
     def size(self) -> int:
         return self._size

@@ -276,6 +276,9 @@ class SimulatedFile:
         self._files.disk.check(self.path)
         self.inode.truncate(size)
 
+    def reserve(self, size: int) -> None:
+        """Its disks have no blocks."""
+
     def size(self) -> int:
         return len(self.inode.content)
 

@@ -22,6 +22,7 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
+        self.reserved = 0  # bytes, until it is truncated
 
 
 class MemoryFile:
@@ -56,6 +57,11 @@ class MemoryFile:
         self.files.call()
         del self.inode.data[size:]
         self.inode.data += bytes(size - len(self.inode.data))
+
+        self.inode.reserved = 0
+
+    def reserve(self, size: int) -> None:
+        self.inode.reserved = size
 
     def size(self) -> int:
         return len(self.inode.data)

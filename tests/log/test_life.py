@@ -223,3 +223,82 @@ def test_a_sealed_segments_index_is_made_anew_and_written(how: str) -> None:
 
     assert log.read(7, 1, 30)[0][0].position == 7 * SIZE
     assert {name: bytes(files.names[name].data) for name in before} == before
+
+
+def test_what_is_written_while_a_late_flush_is_under_way_is_still_to_be_flushed() -> None:
+    log = open_log(flush="os")
+    append(log, batch(5))
+    files, settle = log.begin_late_flush()
+    assert [log.active.file, DIRECTORY] == files
+    assert log.active.file in log.begin_checkpoint()[0], "what is under way is not on disk, and a recovery point must not say so"
+
+    append(log, batch(5))
+    files, settle = log.begin_late_flush()
+    append(log, batch(5))
+    settle()
+    assert log.unflushed
+    files, settle = log.begin_late_flush()
+    assert files == [log.active.file]
+    settle()
+    assert not log.unflushed
+
+
+def test_a_segment_that_begins_while_a_late_flush_is_under_way_needs_its_name_flushed() -> None:
+    log = open_log(flush="os")
+    append(log, batch(5))
+    _, settle = log.begin_late_flush()
+    log.roll(NOW)
+    append(log, batch(5))
+    settle()
+
+    files, _ = log.begin_late_flush()
+    assert log.active.file in files
+    assert DIRECTORY in files
+
+
+def test_a_late_flush_says_nothing_of_a_log_that_was_cut_meanwhile() -> None:
+    log = open_log(flush="os")
+    append(log, batch(5), batch(5))
+    _, settle = log.begin_late_flush()
+    log.truncate_to(5)
+    settle()
+
+    assert log.unflushed
+
+
+def test_room_is_reserved_for_a_segment_and_what_is_not_used_is_given_back() -> None:
+    files = disk()
+    log = open_log(files, preallocate=True, segment_bytes=5000)
+    first = files.names[log.active.file.path]
+    assert first.reserved == 5000
+    append(log, batch(5))
+    size = len(first.data)
+
+    log.roll(NOW)
+    assert (first.reserved, len(first.data)) == (0, size)
+    second = files.names[log.active.file.path]
+    assert second.reserved == 5000
+    log.append_as_leader(batch(5), 0, NOW)
+    log.close(clean=True)
+    assert second.reserved == 0
+    log = open_log(files, clean=True, preallocate=True, recovery_point=10)
+    assert (log.end_offset, second.reserved) == (10, 0), "the last segment goes on as it is"
+
+
+def test_an_empty_log_gives_back_what_it_reserved() -> None:
+    files = disk()
+    log = open_log(files, preallocate=True)
+    inode = files.names[log.active.file.path]
+    assert inode.reserved
+
+    log.close(clean=True)
+
+    assert not inode.reserved
+
+
+def test_nothing_is_reserved_unless_it_is_asked_for() -> None:
+    files = disk()
+    log = open_log(files)
+    log.roll(NOW)
+
+    assert not any(inode.reserved for inode in files.names.values())

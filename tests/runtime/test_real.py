@@ -284,6 +284,22 @@ async def test_work_ends_early(how: str) -> None:
         os.kill(pids[0], 0)
 
 
+async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_back(tmp_path: Path) -> None:
+    async with open_runtime() as runtime:
+        path = tmp_path / "log"
+        file = runtime.files.open(str(path), create=True)
+        file.append([b"abc"])
+
+        file.reserve(1 << 20)
+        assert path.stat().st_blocks * 512 >= 1 << 20
+        file.append([b"def"])
+        assert (file.size(), path.read_bytes()) == (6, b"abcdef")
+
+        file.truncate(6)
+        assert path.stat().st_blocks * 512 < 1 << 20
+        assert path.read_bytes() == b"abcdef"
+
+
 async def test_a_discarded_file_is_closed_by_another_thread(tmp_path: Path) -> None:
     async with open_runtime() as runtime:
         file = runtime.files.open(str(tmp_path / "f"), create=True)

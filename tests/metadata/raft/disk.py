@@ -28,6 +28,8 @@ class MemoryFile:
         del self.data[size:]
         self.durable = min(self.durable, size)
 
+    def reserve(self, size: int) -> None: ...
+
     def size(self) -> int:
         return len(self.data)
 
