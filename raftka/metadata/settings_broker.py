@@ -112,7 +112,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(0),
         "Bytes a second that replicas named in follower.replication.throttled.replicas take as they catch up.",
     ),
-    "replica.alter.log.dirs.io.max.bytes.per.second": (None, "Rate at which replicas move between log directories."),
+    "replica.alter.log.dirs.io.max.bytes.per.second": (at_least(0), "Rate at which replicas move between log directories."),
     "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
     "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
     "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),
@@ -123,12 +123,13 @@ USED: dict[str, tuple[Check | None, str]] = {
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
 }
 
-# Valid values of names that can be set at run time before something reads them.
+# Valid values of names that can be set at run time and that nothing will read: there are no pools of threads. One loop serves
+# all connections, and a session to each leader carries all partitions that follow it.
 CHECKS: dict[str, Check] = {
     "num.io.threads": at_least(1),
     "num.network.threads": at_least(1),
+    "num.recovery.threads.per.data.dir": at_least(1),
     "num.replica.fetchers": at_least(1),
-    "replica.alter.log.dirs.io.max.bytes.per.second": at_least(0),
 }
 
 _DEFAULTS = {difference.name: difference.raftka for difference in DIFFERENCES}

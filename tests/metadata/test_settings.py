@@ -20,6 +20,7 @@ from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint
 from raftka.metadata.records import ConfigSet, Record
 from raftka.metadata.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
 from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS, USED
+from raftka.metadata.settings_dynamic import check_dynamic_configs
 from raftka.metadata.settings_names import OURS
 from raftka.metadata.settings_topic import TOPIC_SETTINGS
 
@@ -235,6 +236,18 @@ def test_hours_and_minutes_stand_in_for_milliseconds_which_stand_before_them() -
     assert retention(log_retention_hours="2", log_retention_minutes="3") == 180_000
     assert retention(log_retention_hours="2", log_retention_minutes="3", log_retention_ms="4") == 4
     assert retention(log_retention_hours="-1") == -1
+
+
+@pytest.mark.parametrize("name", ["num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"])
+def test_what_nothing_reads_is_looked_at_all_the_same(name: str) -> None:
+    with pytest.raises(SettingError, match="Value must be at least 1"):
+        check_dynamic_configs({name: "0"}, one_broker=True)
+    check_dynamic_configs({name: "2"}, one_broker=True)
+
+
+def test_a_rate_is_no_less_than_nothing() -> None:
+    with pytest.raises(SettingError, match="Value must be at least 0"):
+        check_dynamic_configs({"replica.alter.log.dirs.io.max.bytes.per.second": "-1"}, one_broker=True)
 
 
 def test_what_holds_for_a_topic_follows_every_change() -> None:
