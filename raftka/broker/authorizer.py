@@ -10,6 +10,7 @@ THE_CLUSTER: Resource = (CLUSTER, "kafka-cluster")
 
 # Kafka's numbers of operations: the bits of `authorized_operations`.
 TOPIC_OPERATIONS = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
+GROUP_OPERATIONS = {"READ": 3, "DELETE": 6, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
 CLUSTER_OPERATIONS = {
     "CREATE": 5,
     "ALTER": 7,
@@ -19,6 +20,7 @@ CLUSTER_OPERATIONS = {
     "ALTER_CONFIGS": 11,
     "IDEMPOTENT_WRITE": 12,
 }
+OPERATIONS = {CLUSTER: CLUSTER_OPERATIONS, TOPIC: TOPIC_OPERATIONS, GROUP: GROUP_OPERATIONS}
 
 
 class Authorizer(Protocol):
@@ -33,6 +35,5 @@ class AllowAll:
 
 
 def authorized_operations(authorizer: Authorizer, session: Session, resource: Resource) -> int:
-    """Of a topic or the cluster, as bits (KIP-430)."""
-    operations = CLUSTER_OPERATIONS if resource[0] == CLUSTER else TOPIC_OPERATIONS
-    return sum(1 << bit for operation, bit in operations.items() if authorizer.allowed(session, operation, resource))
+    """Of a topic, a group or the cluster, as bits (KIP-430)."""
+    return sum(1 << bit for operation, bit in OPERATIONS[resource[0]].items() if authorizer.allowed(session, operation, resource))

@@ -13,6 +13,7 @@ from raftka.broker.dispatch import Dispatcher
 from raftka.broker.events import Events, LimitHits
 from raftka.broker.fetch_session import FetchSessions
 from raftka.broker.frame_pool import FramePool
+from raftka.broker.group_host import Groups
 from raftka.broker.http import HttpServer
 from raftka.broker.metrics import Metrics
 from raftka.broker.pages import pages_of
@@ -58,6 +59,7 @@ class Node:
         self.web_listener: Listener | None = None
         self.stopping = False
         self.replicas: ReplicaManager
+        self.groups: Groups
         self.coordinators: list[Shards] = []  # told of the metadata behind the replicas
         self.logs: LogManager
         self.listeners: dict[str, Listener] = {}
@@ -83,6 +85,7 @@ class Node:
         self.logs = LogManager.open(files, self.settings.log_dirs, self.node_id, random, self.runtime.clock.wall_ms())
         self.cluster_id = self.logs.cluster_id
         self.replicas = ReplicaManager(self, self.logs)
+        self.groups = Groups(self)
         for endpoint in self.settings.listeners:
             accept = self.admission.acceptor(endpoint.listener)
             self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
@@ -155,6 +158,7 @@ class Node:
     def _publish(self, delta: Delta) -> None:
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.settings = self.settings.with_dynamic(self.image)
+            self.groups.on_settings(self.settings)
             self.admission.keep_within()
         if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
             self._formed(self.image.cluster_id)

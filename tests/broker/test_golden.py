@@ -18,6 +18,7 @@ from raftka.metadata.image import BROKER, BROKER_LOGGER
 from raftka.metadata.settings_names import OURS
 from raftka.runtime.simulated_clock import EPOCH_MS
 from raftka.wire.frame import decode_request_header
+from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
 from raftka.wire.rows import ZERO_UUID, Row
@@ -25,8 +26,8 @@ from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
 NOT_YET = {  # what is sent and gets an answer, no more
-    "coordinators": (16, 17, 18, 19, 20, 22, 23),
-    "transactions": (239, 240, *range(242, 247), 248, *range(258, 263), 268, 284, *range(287, 298)),
+    "groups of the new protocol": (398, 413, 414),
+    "transactions": (19, 239, 240, *range(242, 247), 248, *range(258, 263), 268, 278, 284, *range(287, 298)),
     "internal topics": (526,),
 }
 DIFFERENT = [  # (exchanges, field, reason)
@@ -56,11 +57,12 @@ GIVEN = {  # the recorded broker's file, beside where it is and who it is
 }
 CLOCK_MS = 1_795_249_727_000
 CLOCKS_MS = {142: 1_795_249_739_226, 156: 1_795_249_742_800, 482: 1_795_249_752_238}
-SAME = {"127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
+SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
 OWN = re.compile(  # of that run: lengths of the metadata log, its disk
     r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
 )
-IDENTITY = ("name", "topic", "api_key", "partition_index", "index", "partition", "topic_id")
+MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", "partition", "topic_id")
 
 
 class Exchange(NamedTuple):
@@ -128,7 +130,7 @@ class Replay:
 
     def request(self, exchange: Exchange) -> bytes:
         data = bytes.fromhex(exchange.request) if exchange.request is not None else _large(exchange)
-        for recorded, ours in self.ids.items():  # of topics and of fetch sessions
+        for recorded, ours in self.ids.items():  # of topics, of fetch sessions and of members
             data = data.replace(recorded, ours) if recorded != ZERO_UUID else data
         return data
 
@@ -160,6 +162,8 @@ class Replay:
     def _same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
         if name == "topic_id":
             return bool((recorded == ZERO_UUID) == (ours == ZERO_UUID) and self.ids.setdefault(recorded, ours) == ours)
+        if name in ("member_id", "leader") and MEMBER.fullmatch(recorded) and MEMBER.fullmatch(ours):
+            return bool(self.ids.setdefault(recorded.encode(), ours.encode()) == ours.encode())
         if name == "session_id" and recorded and ours:
             return bool(self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4))
         if name == "records" and recorded and ours:
@@ -175,7 +179,7 @@ def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
         return row.resource_type, row.resource_name
     if isinstance(row, Row):
         names = [name for name in IDENTITY if name in row.__slots__]
-        found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), position)
+        found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), "" if "group_id" in names else position)
         return ids.get(found, found) if isinstance(found, bytes) else found
     return position
 
@@ -213,9 +217,18 @@ def _fresh_cluster(replay: Replay, wire: Wire) -> None:
     replay.stage.set(BROKER_LOGGER, "1", root="WARN")
 
 
-def _internal_topics(replay: Replay, wire: Wire) -> None:
-    replay.create("__consumer_offsets", 50)
-    replay.create("__transaction_state", 50)
+def _offsets_topic(replay: Replay, wire: Wire) -> None:
+    """It was asked for by 15."""
+    stage = replay.stage
+    shards = stage.nodes[1].groups.shards.shards
+    stage.wait(lambda: len(shards) == 50 and all(shard.loaded for shard in shards.values()))
+    replay.ids[replay.recorded_ids["__consumer_offsets"]] = stage.nodes[1].image.topic_ids["__consumer_offsets"]
+
+
+def _offset_of_a_transaction(replay: Replay, wire: Wire) -> None:
+    request = OFFSET_COMMIT.request
+    partition = request.topics.partitions(partition_index=0, committed_offset=5, committed_metadata="m")
+    wire.ask(OFFSET_COMMIT, request(group_id="tg", topics=[request.topics(name="tx", partitions=[partition])]), 9)
 
 
 def _auto_created(replay: Replay, wire: Wire) -> None:
@@ -270,7 +283,8 @@ def _request_records(n: int) -> bytes:
 PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
     25: _auto_created,
     34: _fresh_cluster,
-    115: _internal_topics,
+    16: _offsets_topic,
+    115: lambda replay, wire: replay.create("__transaction_state", 50),
     117: _topics_to_produce_to,
     160: _unanswered("p"),
     161: _unanswered("nope"),
@@ -278,6 +292,7 @@ PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
     183: _one_more,
     228: lambda replay, wire: replay.create("i"),
     239: lambda replay, wire: replay.create("tx", 2),
+    285: _offset_of_a_transaction,
 }
 
 

@@ -1,22 +1,24 @@
-"""FindCoordinator: v0-6. There are no groups and no transactions yet, so every key is answered with COORDINATOR_NOT_AVAILABLE."""
+"""FindCoordinator: v0-6; the broker that looks after a group, whose topic the first question creates. There are no transactions yet."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.dispatch import Request, handles
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.schema import Row
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+OF_GROUP, OF_SHARE_PARTITION = 0, 2
 KEY_TYPES = {  # what is asked of the authorizer, and its refusal
-    0: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
+    OF_GROUP: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
     1: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-    2: ("CLUSTER_ACTION", CLUSTER, Code.CLUSTER_AUTHORIZATION_FAILED),  # a share partition
+    OF_SHARE_PARTITION: ("CLUSTER_ACTION", CLUSTER, Code.CLUSTER_AUTHORIZATION_FAILED),
 }
 response = FIND_COORDINATOR.response
+NOT_AVAILABLE = "The coordinator is not available."  # what versions 1 to 3 say, and with an answer: NONE
 
 
 def _refused(request: Request, code: Code) -> Row:
@@ -27,21 +29,36 @@ def _refused(request: Request, code: Code) -> Row:
 @handles(FIND_COORDINATOR, refused=_refused)
 def find_coordinator(request: Request, node: "Node") -> Row:
     body = request.body
-    if request.version < 4:
-        code, message = _found(request, body.key)
-        return response(error_code=int(code), error_message=message, node_id=-1, port=-1)
-    rows = []
-    for key in body.coordinator_keys:
-        code, message = _found(request, key)
-        rows.append(response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=message))
-    return response(coordinators=rows)
+    if request.version >= 4:
+        return response(coordinators=[_found(request, node, key, response.coordinators, key=key, error_message="") for key in body.coordinator_keys])
+    return _found(request, node, body.key, response, error_message="NONE")
 
 
-def _found(request: Request, key: str) -> tuple[Code, str | None]:
+def _found(request: Request, node: "Node", wanted: str, row: Any, **fields: str) -> Row:
+    try:
+        found: Row = row(**_endpoint(request, node, wanted), **fields)
+    except KafkaError as error:
+        text = error.message
+        if error.code is Code.COORDINATOR_NOT_AVAILABLE:
+            text = "" if request.version >= 4 else NOT_AVAILABLE
+        found = row(**{**fields, "node_id": -1, "host": "", "port": -1, "error_code": int(error.code), "error_message": text})
+    return found
+
+
+def _endpoint(request: Request, node: "Node", key: str) -> dict[str, Any]:
+    """Raises KafkaError."""
     kind = request.body.key_type
     if kind not in KEY_TYPES:
-        return Code.INVALID_REQUEST, f"no coordinator of type {kind}"
+        raise KafkaError(Code.INVALID_REQUEST, f"no coordinator of type {kind}")
     operation, resource, refusal = KEY_TYPES[kind]
     if not request.may(operation, (resource, key) if resource != CLUSTER else THE_CLUSTER):
-        return refusal, None
-    return Code.COORDINATOR_NOT_AVAILABLE, ""
+        raise KafkaError(refusal)
+    if kind == OF_SHARE_PARTITION:
+        raise KafkaError(Code.INVALID_REQUEST, "")
+    if kind != OF_GROUP:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+    broker = node.image.brokers.get(node.groups.coordinator_of(key))
+    endpoint = broker.endpoint(request.session.listener) if broker is not None else None
+    if broker is None or endpoint is None:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+    return {"node_id": broker.broker_id, "host": endpoint.host, "port": endpoint.port}

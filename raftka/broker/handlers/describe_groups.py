@@ -1,0 +1,70 @@
+"""DescribeGroups: v0-6; classic groups with their members. A group that is not there is Dead; from version 6 on that is an error too."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.authorizer import GROUP
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import Asking
+from raftka.broker.shards import Gathered
+from raftka.coordinator.commands import DescribedGroup, DescribeGroup
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.groups import DESCRIBE_GROUPS
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = DESCRIBE_GROUPS.response
+
+
+def _refused(request: Request, code: Code) -> Row:
+    return response(groups=[response.groups(group_id=group_id, error_code=int(code)) for group_id in request.body.groups])
+
+
+@handles(DESCRIBE_GROUPS, refused=_refused)
+def describe_groups(request: Request, node: "Node") -> Row | Pending:
+    asking = Asking(request, _answer)
+    gathered = Gathered(len(request.body.groups), asking)
+    for place, group_id in enumerate(request.body.groups):
+        ticket = gathered.place(place)
+        try:
+            if not request.may("DESCRIBE", (GROUP, group_id)):
+                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
+            node.groups.shards.submit(group_id, DescribeGroup(group_id), ticket)
+        except KafkaError as error:
+            ticket(error)
+    return asking.result()
+
+
+def _answer(request: Request, answers: list[Any]) -> Row:
+    return response(groups=[_group(request, group_id, answer) for group_id, answer in zip(request.body.groups, answers, strict=True)])
+
+
+def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError) -> Row:
+    if isinstance(answer, KafkaError):
+        if answer.code is not Code.GROUP_ID_NOT_FOUND:
+            return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
+        code = int(answer.code) if request.version >= 6 else 0
+        row = response.groups(group_id=group_id, error_code=code, error_message=answer.message if code else None, group_state="Dead")
+    else:
+        row = response.groups(
+            group_id=group_id,
+            group_state=answer.state,
+            protocol_type=answer.protocol_type,
+            protocol_data=answer.protocol_name,
+            members=[_member(each) for each in answer.members],
+        )
+    if request.body.include_authorized_operations and not row.error_code:
+        row.authorized_operations = request.authorized_operations((GROUP, group_id))
+    return row
+
+
+def _member(member: Any) -> Row:
+    return response.groups.members(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata,
+        member_assignment=member.assignment,
+    )

@@ -1,0 +1,30 @@
+"""Heartbeat: v0-4; a member of a classic group is there."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import ask, check_group
+from raftka.coordinator.commands import Heartbeat
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.groups import HEARTBEAT
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = HEARTBEAT.response
+
+
+@handles(HEARTBEAT)
+def heartbeat(request: Request, node: "Node") -> Row | Pending:
+    body = request.body
+    check_group(request, "READ", body.group_id)
+    return ask(request, node, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
+
+
+def _answer(request: Request, answer: Any) -> Row:
+    if (
+        isinstance(answer, KafkaError) and answer.code is not Code.COORDINATOR_LOAD_IN_PROGRESS
+    ):  # then all sessions begin anew, as if it had been heard
+        return response(error_code=int(answer.code))
+    return response()

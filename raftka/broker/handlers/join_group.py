@@ -1,0 +1,55 @@
+"""JoinGroup: v0-9; waits for the rebalance. From version 4 on a new member learns its id first (KIP-394), 5 static members, 9 skip_assignment."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import ask, check_group
+from raftka.coordinator.commands import Join, MemberIdRequired, Protocol
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.groups import JOIN_GROUP
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = JOIN_GROUP.response
+
+
+def _refused(request: Request, code: Code, member_id: str = "") -> Row:
+    return response(error_code=int(code), generation_id=-1, protocol_name=None if request.version >= 7 else "", member_id=member_id)
+
+
+@handles(JOIN_GROUP, refused=_refused)
+def join_group(request: Request, node: "Node") -> Row | Pending:
+    body, version, session = request.body, request.version, request.session
+    check_group(request, "READ", body.group_id)
+    command = Join(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        client_id=session.client_id or "",
+        client_host="/" + session.peer.rpartition(":")[0].strip("[]"),  # as Java writes an address
+        session_timeout_ms=body.session_timeout_ms,
+        rebalance_timeout_ms=body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms,
+        protocol_type=body.protocol_type,
+        protocols=tuple([Protocol(each.name, bytes(each.metadata)) for each in body.protocols]),
+        needs_member_id=version >= 4,
+        may_skip=version >= 9,
+    )
+    return ask(request, node, body.group_id, command, _answer, may_wait=True)
+
+
+def _answer(request: Request, answer: Any) -> Row:
+    if isinstance(answer, KafkaError):
+        return _refused(request, answer.code, request.body.member_id)
+    if isinstance(answer, MemberIdRequired):
+        return _refused(request, Code.MEMBER_ID_REQUIRED, answer.member_id)
+    return response(
+        generation_id=answer.generation_id,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name if answer.protocol_name is not None or request.version >= 7 else "",
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[response.members(member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata) for each in answer.members],
+    )

@@ -1,0 +1,38 @@
+"""SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import ask, check_group
+from raftka.coordinator.commands import Sync
+from raftka.wire.errors import KafkaError
+from raftka.wire.messages.groups import SYNC_GROUP
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = SYNC_GROUP.response
+
+
+@handles(SYNC_GROUP)
+def sync_group(request: Request, node: "Node") -> Row | Pending:
+    body = request.body
+    check_group(request, "READ", body.group_id)
+    command = Sync(
+        group_id=body.group_id,
+        generation_id=body.generation_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        protocol_type=body.protocol_type,
+        protocol_name=body.protocol_name,
+        assignments=tuple([(each.member_id, bytes(each.assignment)) for each in body.assignments]),
+        needs_protocol=request.version >= 5,
+    )
+    return ask(request, node, body.group_id, command, _answer, may_wait=True)
+
+
+def _answer(request: Request, answer: Any) -> Row:
+    if isinstance(answer, KafkaError):
+        return response(error_code=int(answer.code))
+    return response(protocol_type=answer.protocol_type, protocol_name=answer.protocol_name, assignment=answer.assignment)
