@@ -273,9 +273,9 @@ class ServerConnection:
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch
         dispatcher.began = dispatcher.now()
-        if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
-            frames = frames[dispatcher.dispatch_many(self, frames) :]
         try:
+            if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
+                frames = frames[dispatcher.dispatch_many(self, frames) :]
             for frame in frames:
                 if self._over:
                     return
@@ -285,6 +285,8 @@ class ServerConnection:
                     dispatch(self, frame)
         except ProtocolError as error:
             self._refuse(error)
+        except Exception as error:
+            dispatcher.failed(self, error)
 
     # flow
 
@@ -330,6 +332,9 @@ class ServerConnection:
                 dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
         except ProtocolError as error:
             self._refuse(error)
+            return
+        except Exception as error:
+            dispatcher.failed(self, error)
             return
         if self._over:
             return

@@ -247,6 +247,12 @@ class Dispatcher:
             request.connection.end("there are no words for what went wrong")
             return ()
 
+    def failed(self, connection: ServerConnection, error: Exception) -> None:
+        """A bug of ours in a plan: how much was done of what it answers nobody knows, so the connection ends; nobody else hears of it."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
+        connection.end("a request failed")
+
     def _unsupported(self, connection: ServerConnection, frame: memoryview, key: int, version: int, correlation_id: int) -> None:
         """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""
         if key != API_VERSIONS_KEY:

@@ -18,7 +18,7 @@ from raftka.log.retention import outlived
 from raftka.log.search import Found, first_at_or_after, first_of_largest
 from raftka.log.snapshots import rebuild
 from raftka.log.storage import Storage
-from raftka.log.validation import one_batch, repair
+from raftka.log.validation import one_batch, repair, restamp
 from raftka.runtime.door import File, Files
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME
@@ -83,11 +83,11 @@ class Log(Storage):
 
     # appending
 
+    # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`
     def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
         """Stage one batch of a client: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError.
 
-        The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed. One function, because it is
-        the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`.
+        The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed, in the batch too.
         """
         size = len(batch)
         if size < 61:
@@ -100,10 +100,11 @@ class Log(Storage):
             self._refuse_size()
         if crc32c(batch[21:]) != crc:
             raise KafkaError(Code.CORRUPT_MESSAGE)
+        again = None
         if (
             self._special
             or base
-            or count < 1
+            or not 0 < count < size >> 2
             or delta != count - 1
             or attributes & ATTENTION
             or attributes & 7 > 4
@@ -112,8 +113,7 @@ class Log(Storage):
             or size > self._segment_bytes
             or (producer_id >= 0 and (epoch < 0 or sequence < 0))
         ):
-            batch, length, timestamp = self._repair(batch, now_ms)
-            size = length + 12
+            batch, size, timestamp, again = self._repair(batch, now_ms)
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
             if producer is not None and (producer.next_sequence != sequence or producer.epoch != epoch):
@@ -125,9 +125,10 @@ class Log(Storage):
         next_offset = offset + count
         segment = self.active
         if segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
-            self._make_room(size, timestamp, next_offset, now_ms)
-            segment = self.active
-        _pack(batch, 0, offset, length, leader_epoch)
+            segment = self._make_room(size, timestamp, next_offset, now_ms)
+        if again is not None:
+            restamp(batch, again, timestamp)
+        _pack(batch, 0, offset, size - 12, leader_epoch)
         if leader_epoch != self._epoch:
             self._note_epoch(leader_epoch, offset)
         self._staged.append(batch)
@@ -195,9 +196,10 @@ class Log(Storage):
             raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         raise KafkaError(Code.MESSAGE_TOO_LARGE)
 
-    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int]:
-        """The batch as the topic stores it, its length field and largest timestamp; raises RefusedRecords."""
-        return repair(batch, now_ms, self.config, self.directory.rpartition("/")[2])
+    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None]:
+        """As `repair`, with the size."""
+        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2])
+        return batch, len(batch), timestamp, again
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:
         assert leader_epoch >= self._epoch, "a leader of the past writes"

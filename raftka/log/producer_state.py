@@ -67,7 +67,7 @@ class ProducerState:
             for batch in producer.batches:
                 if batch[0] == sequence and batch[1] == last:
                     return batch
-            if sequence != producer.next_sequence:
+            if sequence != producer.next_sequence and epoch >= 0:  # a producer without an epoch has no order: Kafka's own hole
                 raise KafkaError(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
         elif epoch < producer.epoch:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)

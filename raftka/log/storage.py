@@ -121,8 +121,8 @@ class Storage:
         self.roll(now_ms)
         return True
 
-    def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> None:
-        """Some bound of the active segment is met, or it has no record yet and so no bound in time. Raises KAFKA_STORAGE_ERROR."""
+    def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> Segment:
+        """The active segment; some bound of it was met, or it has no record yet and so no bound in time. Raises KAFKA_STORAGE_ERROR."""
         segment = self.active
         if segment.size and (segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset):
             try:
@@ -133,6 +133,7 @@ class Storage:
         if segment.size == 0:
             segment.first_timestamp = timestamp
             self._roll_timestamp = timestamp + self._roll_ms(segment) if timestamp >= 0 else FOREVER
+        return segment
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes)

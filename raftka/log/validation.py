@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.rows import all_rows, body_of
+from raftka.wire.compression import LZ4, ZSTD, has_independent_blocks
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.records import (
     ATTRIBUTES_POSITION,
@@ -18,6 +19,7 @@ from raftka.wire.records import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
     TRANSACTIONAL,
+    EndlessSize,
     Record,
     build_batch,
     opened,
@@ -27,7 +29,10 @@ from raftka.wire.records import (
 )
 
 CODECS = 5
-SMALLEST_SIZE = LOG_OVERHEAD_BYTES + 14  # of a record of any version there ever was
+KNOWN_ATTRIBUTES = 0x7F
+SMALLEST_OVERHEAD = 14  # of a record of any version there ever was, behind its offset and size
+SMALLEST_SIZE = LOG_OVERHEAD_BYTES + SMALLEST_OVERHEAD
+SMALLEST_RECORD_BYTES = 7  # of this version
 MAGIC_POSITION = 16
 MAX_TIMESTAMP_POSITION = 35
 CODEC_OF_TOPIC = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}  # "producer" is not among them: as it comes
@@ -46,9 +51,13 @@ def one_batch(records: memoryview) -> memoryview:
     size = _size_at(records, 0)
     if size is None or size > len(records) or len(records) <= MAGIC_POSITION:
         raise KafkaError(Code.INVALID_RECORD)
-    magic = records[MAGIC_POSITION]
-    if size < SMALLEST_SIZE or magic > MAGIC:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}" if magic > MAGIC else None)
+    magic = int.from_bytes(records[MAGIC_POSITION : MAGIC_POSITION + 1], signed=True)
+    if size < SMALLEST_SIZE:
+        raise KafkaError(
+            Code.CORRUPT_MESSAGE, f"Record size {size - LOG_OVERHEAD_BYTES} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
+        )
+    if not 0 <= magic <= MAGIC:
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     if magic < MAGIC:
         raise KafkaError(Code.INVALID_RECORD)
     if size < BATCH_HEADER_BYTES:
@@ -68,110 +77,142 @@ def _size_at(records: memoryview, position: int) -> int | None:
     return int.from_bytes(records[position + 8 : position + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
 
 
-def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> tuple[memoryview, int, int]:
-    """The batch as the topic stores it, its length field and largest timestamp; raises RefusedRecords. `partition`: as texts name it.
+def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> tuple[memoryview, int, int | None]:
+    """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it with when it is appended, None: leave them.
 
-    Repaired as in Kafka: the timestamp type, the largest timestamp, the codec. Records are walked only where something needs it.
+    Raises RefusedRecords. `partition`: as texts name it. Repaired as in Kafka: the timestamp type, the largest timestamp, the codec. Records are
+    walked only where something needs it.
     """
     _check_header(batch)
-    _, _, _, _, _, attributes, _, base_timestamp, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
-    keys_in = partition if config.compacted else None
-    thorough = config.validation == "records"
-    if config.message_timestamp_type == "LogAppendTime":
-        if keys_in is not None or thorough:
-            check_records(batch, now_ms, FOREVER, FOREVER, keys_in, thorough)
-        restamp(batch, attributes | LOG_APPEND_TIME, now_ms)
-        timestamp = now_ms
-    else:
-        before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-        suspect = attributes & LOG_APPEND_TIME or timestamp - now_ms > after_ms or now_ms - base_timestamp > before_ms
-        if attributes & LOG_APPEND_TIME:
-            attributes &= ~LOG_APPEND_TIME
-            restamp(batch, attributes, timestamp)
-        if suspect or keys_in is not None or thorough:
-            largest = check_records(batch, now_ms, before_ms, after_ms, keys_in, thorough)
-            if largest != timestamp:
-                restamp(batch, attributes, largest)
-                timestamp = largest
-    codec = CODEC_OF_TOPIC.get(config.compression_type)
-    if codec is not None and codec != attributes & COMPRESSION_MASK:
+    _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, _ = BATCH_HEADER.unpack_from(batch)
+    stamped = config.message_timestamp_type == "LogAppendTime"
+    late = timestamp - now_ms > config.message_timestamp_after_max_ms or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+    codec = CODEC_OF_TOPIC.get(config.compression_type, attributes & COMPRESSION_MASK)
+    recoded = codec != attributes & COMPRESSION_MASK
+    largest = timestamp
+    if attributes & LOG_APPEND_TIME or (late and not stamped) or recoded or config.compacted or config.validation == "records":
+        largest = check_records(batch, now_ms, config, partition)
+    if recoded:
         batch = recompress(batch, codec, {1: config.gzip_level, 3: config.lz4_level, 4: config.zstd_level}.get(codec))
+        _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
+        largest = timestamp
         if len(batch) > config.max_message_bytes:
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
+    again = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
+    if stamped:
+        largest = now_ms
     if len(batch) > config.segment_bytes:
         raise RefusedRecords(Code.RECORD_LIST_TOO_LARGE)
-    return batch, len(batch) - LOG_OVERHEAD_BYTES, timestamp
+    if producer_id >= 0 and epoch < -1:  # -1 is taken: Kafka's own hole
+        raise RefusedRecords(Code.INVALID_PRODUCER_EPOCH)
+    return batch, largest, again if (again, largest) != (attributes, timestamp) else None
 
 
 def _check_header(batch: memoryview) -> None:
     """What must be so in every batch of a client, behind the CRC."""
-    base, _, _, _, _, attributes, delta, _, _, producer_id, epoch, sequence, count = BATCH_HEADER.unpack_from(batch)
+    base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = BATCH_HEADER.unpack_from(batch)
     if attributes & COMPRESSION_MASK >= CODECS:
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)
     if base != 0 or count < 1 or delta != count - 1 or attributes & CONTROL:
         raise RefusedRecords(Code.INVALID_RECORD)
-    if producer_id >= 0 and (epoch < 0 or sequence < 0):
+    if not attributes & COMPRESSION_MASK and count * SMALLEST_RECORD_BYTES > len(batch) - BATCH_HEADER_BYTES:
+        raise RefusedRecords(Code.INVALID_RECORD)
+    if producer_id >= 0 and sequence < 0:
         raise RefusedRecords(Code.INVALID_RECORD)
 
 
-def check_records(batch: memoryview, now_ms: int, before_ms: int, after_ms: int, keys_in: str | None, thorough: bool) -> int:
-    """Walk the records; returns their largest timestamp. `keys_in` names the compacted partition whose records must have keys."""
-    lowest, highest = now_ms - before_ms, now_ms + after_ms
-    if not thorough and (found := _largest_of_sound(batch, lowest, highest, keys_in is not None)) is not None:
+def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> int:
+    """Walk the records; returns their largest timestamp. Raises RefusedRecords."""
+    rule = _Rule(batch, now_ms, config, partition)
+    if config.validation != "records" and (found := _largest_of_sound(batch, rule)) is not None:
         return found
-    late: list[tuple[int, str]] = []
-    keyless: list[tuple[int, str]] = []
+    errors: list[tuple[int, str]] = []
+    late = False
     largest = -1
     in_order = True
-    compressed = batch[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
     for index, record in enumerate(_walk(batch)):
         largest = max(largest, record.timestamp)
         in_order = in_order and record.offset == index
-        if keys_in is not None and record.key is None:
-            keyless.append((index, f"Compacted topic cannot accept message without key in topic partition {keys_in}"))
-        elif record.timestamp != -1 and not lowest <= record.timestamp <= highest:
-            text = f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-            late.append((index, f"{text}The timestamp should be within [{lowest}, {highest}]"))
+        if config.compacted and record.key is None:
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
+        elif (text := rule.wrong_time(record)) is not None:
+            errors.append((index, text))
+            late = True
     if late:
-        raise RefusedRecords(Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", tuple(late))
-    if keyless:
-        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in keyless[:3])
-        start = f"One or more records have been rejected due to {len(keyless)} record errors in total"
-        raise RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(keyless))
-    if compressed and not in_order:
+        raise RefusedRecords(Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", tuple(errors))
+    if errors:
+        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
+        start = f"One or more records have been rejected due to {len(errors)} record errors in total"
+        raise RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(errors))
+    if rule.compressed and not in_order:
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer, and its own difference
     return largest
 
 
-def _largest_of_sound(batch: memoryview, lowest: int, highest: int, keyed: bool) -> int | None:
+class _Rule:
+    """What the records of one batch must keep to."""
+
+    def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> None:
+        attributes = read_header(batch).attributes
+        self.keyed = config.compacted
+        self.compressed = bool(attributes & COMPRESSION_MASK)
+        self.lowest = now_ms - config.message_timestamp_before_max_ms
+        self.highest = now_ms + config.message_timestamp_after_max_ms
+        self.stamped = config.message_timestamp_type == "LogAppendTime"
+        self.mistyped = self.stamped and bool(attributes & LOG_APPEND_TIME)
+
+    def wrong_time(self, record: Record) -> str | None:
+        if self.mistyped:
+            text = f"{'Partial' * self.compressed}DefaultRecord(offset={record.offset}, timestamp={record.timestamp}, "
+            none = -1 if self.compressed else 0
+            key, value = (none if part is None else len(part) for part in (record.key, record.value))
+            text += f"key={key} bytes, value={value} bytes)"
+            return f"Invalid timestamp type in message {text}. Producer should not set timestamp type to LogAppendTime."
+        if self.stamped or record.timestamp == -1 or self.lowest <= record.timestamp <= self.highest:
+            return None
+        text = f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+        return f"{text}The timestamp should be within [{self.lowest}, {self.highest}]"
+
+
+def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
     """Their largest timestamp when nothing is wrong with times and keys: six times as fast. None: look again, and say what is wrong."""
     header = BATCH_HEADER.unpack_from(batch)
+    if header[5] & LOG_APPEND_TIME:
+        return None
     try:
         rows = all_rows(*body_of(bytes(batch), 0, header), header)
     except ProtocolError:
         return None
     base = header[7]
     times = [base + (row[2] >> 1 ^ -(row[2] & 1)) for row in rows]
-    sound = lowest <= min(times) and max(times) <= highest and not (keyed and any(row[4] is None for row in rows))
-    return max(times) if sound else None
+    first, last = min(times), max(times)
+    in_time = (rule.stamped and first >= -FOREVER and last <= FOREVER) or (rule.lowest <= first and last <= rule.highest)
+    return last if in_time and not (rule.keyed and any(row[4] is None for row in rows)) else None
 
 
 def _walk(batch: memoryview) -> Iterator[Record]:
+    header = read_header(batch)
+    if header.compression == ZSTD and len(batch) == BATCH_HEADER_BYTES:
+        raise RefusedRecords(Code.INVALID_RECORD)  # for the other codecs nothing is garbage, in Kafka
     try:
+        if header.compression == LZ4 and not has_independent_blocks(batch[BATCH_HEADER_BYTES:]):
+            raise ProtocolError("lz4 blocks that refer to each other, which Java's clients do not read")
         body = opened(batch)
     except ProtocolError as error:
         if error.limit is not None:  # producers split such a batch, and the parts may be taken
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE, str(error)) from error
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own answer to a payload that its codec does not take
     try:
-        yield from records_in(body, read_header(batch))
+        yield from records_in(body, header)
+    except EndlessSize as error:
+        raise RefusedRecords(Code.INVALID_RECORD if header.compression else Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own difference
     except ProtocolError as error:
         raise RefusedRecords(Code.INVALID_RECORD) from error
 
 
 def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
-    """The stored header says what the topic says; these fields are under the CRC."""
-    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = attributes.to_bytes(2, "big", signed=True)
+    """The stored header says what the topic says; these fields are under the CRC. Attributes that mean nothing are gone then, as in Kafka."""
+    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = (attributes & KNOWN_ATTRIBUTES).to_bytes(2, "big", signed=True)
     batch[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = max_timestamp.to_bytes(8, "big", signed=True)
     seal(batch)
 
@@ -180,13 +221,12 @@ def recompress(batch: memoryview, codec: int, level: int | None = None) -> memor
     """The same records under the topic's own codec, with the same producer fields."""
     _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = BATCH_HEADER.unpack_from(batch)
     records = [(record.key, record.value, record.headers, record.timestamp) for record in _walk(batch)]
-    if any(record[3] < -1 for record in records):
+    if any(record[3] < -1 for record in records) or (producer_id >= 0 and epoch == -1):
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
     again = build_batch(
         records,
         compression=codec,
         level=level,
-        timestamp_type=1 if attributes & LOG_APPEND_TIME else 0,
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,

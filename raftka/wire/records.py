@@ -21,11 +21,18 @@ CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21  # the CRC begins here
 MAGIC = 2
 
+SIGN = 1 << 63  # timestamps are numbers of Java's: what is too large begins again below
+
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40  # KIP-534: the base timestamp is when the tombstones of the batch may go
+
+
+class EndlessSize(ProtocolError):
+    """The size of a record does not end where one must."""
+
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 NewRecord = tuple[bytes | None, bytes | None, RecordHeaders, int]  # key, value, headers, timestamp (ms)
@@ -203,7 +210,7 @@ def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
     position = 0
     try:
         for _ in range(header.count):
-            size, position = signed(body, position, 32)
+            size, position = _size(body, position)
             stop = position + size
             yield _read_record(body, position, stop, header)
             position = stop
@@ -211,6 +218,13 @@ def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
         raise ProtocolError("a record ends behind its batch") from error
     if position != len(body):
         raise ProtocolError(f"{len(body) - position} bytes behind the last record")
+
+
+def _size(body: Buffer, position: int) -> tuple[int, int]:
+    try:
+        return signed(body, position, 32)
+    except ProtocolError as error:
+        raise EndlessSize(str(error)) from error
 
 
 def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) -> Record:
@@ -233,6 +247,8 @@ def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) ->
     if position != stop:
         raise ProtocolError(f"a record ends at byte {position} of {stop}")
     timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
+    if not -SIGN <= timestamp < SIGN:
+        timestamp = ((timestamp + SIGN) & (2 * SIGN - 1)) - SIGN
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers)
 
 

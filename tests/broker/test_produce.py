@@ -36,7 +36,7 @@ CONTROL = changed(GOOD, 21, ">h", 0x20)
 CODEC_5 = changed(GOOD, 21, ">h", 5)
 BASE_7 = changed(GOOD, 0, ">q", 7, sealed=False)
 TOO_LARGE = batch(bytes(2000))
-NO_PRODUCER_EPOCH = batch(b"1", producer_id=5, producer_epoch=-1, base_sequence=0)
+NO_PRODUCER_SEQUENCE = batch(b"1", producer_id=5, producer_epoch=0, base_sequence=-1)
 
 # The first that is wrong is told: each row is (what is sent, acks, topic, code, whether the answer has come to the log).
 ORDER: dict[str, tuple[bytes | None, int, str, Code, bool]] = {
@@ -58,7 +58,7 @@ ORDER: dict[str, tuple[bytes | None, int, str, Code, bool]] = {
     "last offset delta": (changed(GOOD, 23, ">i", 5), -1, "t", Code.INVALID_RECORD, True),
     "no records": (changed(GOOD, 57, ">i", 0), -1, "t", Code.INVALID_RECORD, True),
     "control batch": (CONTROL, -1, "t", Code.INVALID_RECORD, True),
-    "producer without epoch": (NO_PRODUCER_EPOCH, -1, "t", Code.INVALID_RECORD, True),
+    "producer without sequence": (NO_PRODUCER_SEQUENCE, -1, "t", Code.INVALID_RECORD, True),
 }
 
 

@@ -21,6 +21,14 @@ def with_field(format: str, position: int, value: int, *, sealed: bool = True) -
     return changed
 
 
+def claiming(count: int) -> memoryview:
+    """So many records, which are three."""
+    changed = with_field(">i", 57, count)
+    pack_into(">i", changed, 23, count - 1)
+    seal(changed)
+    return changed
+
+
 def longer(extra: bytes) -> memoryview:
     return memoryview(bytearray(bytes(batch(3)) + extra))
 
@@ -69,7 +77,8 @@ REFUSED: dict[str, tuple[Callable[[], memoryview], Code, bool]] = {
     "codec 5": (lambda: with_field(">h", 21, 5), Code.UNKNOWN_SERVER_ERROR, True),
     "codec 7": (lambda: with_field(">h", 21, 7), Code.UNKNOWN_SERVER_ERROR, True),
     "negative sequence": (lambda: batch(1, producer=4, epoch=0, sequence=-1), Code.INVALID_RECORD, True),
-    "negative epoch": (lambda: batch(1, producer=4, epoch=-1, sequence=0), Code.INVALID_RECORD, True),
+    "an epoch below none": (lambda: batch(1, producer=4, epoch=-2, sequence=0), Code.INVALID_PRODUCER_EPOCH, True),
+    "more records than there is room for": (lambda: claiming(1 << 30), Code.INVALID_RECORD, True),
     "an hour ahead": (lambda: batch(3, timestamp=NOW + HOUR + 1), Code.INVALID_TIMESTAMP, True),
     "larger than a segment": (lambda: batch(1, size=900), Code.RECORD_LIST_TOO_LARGE, True),
 }
@@ -252,3 +261,28 @@ def test_a_refused_batch_is_not_changed() -> None:
         log.append_as_leader(sent, 0, NOW)
 
     assert bytes(sent) == before
+
+
+def test_a_producer_without_an_epoch_has_no_order() -> None:
+    """As in Kafka: it is taken whatever its sequence, only what repeats one of the last five is known again."""
+    log = open_log()
+
+    ends = [log.append_as_leader(batch(1, producer=4, epoch=-1, sequence=sequence), 0, NOW)[1] for sequence in (7, 3, 9, 3)]
+
+    assert ends == [1, 2, 3, 2]
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(1, producer=4, epoch=-2, sequence=0), 0, NOW)
+
+
+def test_what_is_refused_by_its_sequence_is_as_it_came() -> None:
+    """Whoever asks again with the same bytes hears the same: nothing of them has been stamped."""
+    log = open_log(message_timestamp_type="LogAppendTime")
+    log.append_as_leader(batch(1, producer=4, sequence=0), 0, NOW)
+    later = batch(1, producer=4, sequence=5)
+    before = bytes(later)
+
+    with pytest.raises(KafkaError) as refusal:
+        log.append_as_leader(later, 0, NOW)
+
+    assert refusal.value.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert bytes(later) == before
