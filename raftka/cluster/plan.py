@@ -99,6 +99,7 @@ def _plan_node(
         "controller.quorum.voters": voters,
         "log.dirs": str(directory / "data"),
         "default.replication.factor": str(min(3, nodes)),
+        "offsets.topic.replication.factor": str(min(3, nodes)),
     }
     if nodes >= 3:
         defaults["min.insync.replicas"] = "2"

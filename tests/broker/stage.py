@@ -135,6 +135,7 @@ class Stage:
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
             "default.replication.factor": str(min(3, self.size)),
+            "offsets.topic.replication.factor": str(min(3, self.size)),
             **{name.replace("_", "."): value for name, value in self.settings.items()},
         }
 

@@ -169,7 +169,7 @@ def filled(key: int) -> tuple[Row, int]:
     """A request that names something, and a version, so that there is a place for an error."""
     api, row = HANDLERS[key].api, REQUESTS[key]
     request = api.request
-    for name in ("topics", "coordinator_keys", "resources", "dirs"):
+    for name in ("topics", "groups", "groups_names", "coordinator_keys", "resources", "dirs"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.fields if f.name == name), None)
             row = request(**{name: [_filled(struct) if struct is not None else "key"]})
