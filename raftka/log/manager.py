@@ -76,6 +76,8 @@ class LogManager:
         """What lies there. Of two logs of one partition, one is of earlier times; which, nobody here can say."""
         try:
             found = home.partitions()
+            if found and not home.was_clean:  # an earlier process may have made them, and not have come to flush that
+                self._files.sync_directory(home.path)
         except OSError as error:
             self.offline[home.path] = error
             return
@@ -185,14 +187,26 @@ class LogManager:
         log = Log.open(
             self._files, home.place(key), config, self._now_ms, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
         )
-        if is_new:  # the first flush of its records makes the names durable too: thousands of partitions may come at once
-            for path in (home.path, log.directory, f"{log.directory}/{PARTITION_METADATA}"):
-                log.flush_too(path)
+        if not (clean or recovery_point):
+            self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
         log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
         self.topic_ids[key] = topic_id
         self._take(key, log, home)
         return log
+
+    def _make_durable(self, log: Log, home: LogDirectory, is_new: bool) -> None:
+        """The first flush of its records makes the names durable too: thousands of partitions may come at once.
+
+        So it is with one that an earlier process has begun and perhaps never flushed; what is in it already is claimed from now on.
+        """
+        metadata = f"{log.directory}/{PARTITION_METADATA}"
+        for path in (home.path, log.directory, metadata):
+            log.flush_too(path)
+        if not is_new and log.end_offset:
+            file = self._files.open(metadata)
+            file.sync()
+            file.close()
 
     def _take(self, key: Key, log: Log, home: LogDirectory) -> None:
         log.on_recovery_point_lowered = lambda: self._checkpoints.lowered(home)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.log_mover import PIECE_BYTES, Move
+from raftka.broker.partition_host import PartitionHost
 from raftka.log.log import Log
 from raftka.metadata.image import BROKER
 from raftka.runtime.simulated_clock import EPOCH_MS
@@ -394,3 +395,27 @@ def test_the_power_goes_at_every_file_call_of_the_change(keeps_nothing: bool) ->
     while change_with_power_cut(at, keeps_nothing):
         at += 1
     assert at > 15
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_log_whose_names_an_earlier_process_did_not_flush(written: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had made the log, written to it perhaps, and ended before it came to flush; the next claims what it finds, and only then the power goes."""
+    with Stage() as stage:
+        stage.world.disk("n1").keeps_nothing = True
+        stage.create("t")
+        if written:
+            monkeypatch.setattr(PartitionHost, "flush", lambda _host: None)
+            stage.wire().request(PRODUCE, produce("t", batch(b"0")), 12)
+            stage.wait(lambda: bool(stage.host("t").log.written_offset))
+            monkeypatch.undo()
+        stage.kill(1)
+        stage.start(1)
+        stage.wait(lambda: is_back(stage) and stage.leader("t") == 1)
+        if not written:
+            assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"0")))).error_code == 0
+
+        stage.kill(1, power_loss=True)
+        stage.start(1)
+        stage.wait(lambda: is_back(stage) and stage.leader("t") == 1)
+
+        assert stage.host("t").log.end_offset == 1
