@@ -7,7 +7,7 @@ from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed, moved
 from raftka.metadata.records import Record
-from raftka.wire.errors import Code, KafkaError, check_limit
+from raftka.wire.errors import Code, KafkaError, check_limit, quoted
 
 PREFERRED, UNCLEAN = 0, 1  # election types
 
@@ -51,7 +51,7 @@ class _Elections:
     def _elect(self, name: str, index: int) -> None:
         topic = self.image.topic_named(name)
         if topic is None:
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
         before = self.image.partition(topic.topic_id, index)
         if before is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")

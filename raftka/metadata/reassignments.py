@@ -22,7 +22,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed, moved
 from raftka.metadata.records import Record, Replicas
-from raftka.wire.errors import Code, KafkaError, check_limit
+from raftka.wire.errors import Code, KafkaError, check_limit, quoted
 
 UncleanAllowed = Callable[[str], bool]  # by topic name
 
@@ -56,7 +56,7 @@ class _Alteration:
     def _move(self, name: str, move: Move) -> None:
         topic = self.image.topic_named(name)
         if topic is None:
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {quoted(name)}.")
         before = self.done.get((topic.topic_id, move.partition)) or self.image.partition(topic.topic_id, move.partition)
         if before is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{move.partition}.")

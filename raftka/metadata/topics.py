@@ -23,7 +23,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.image import TOPIC, MetadataImage, TopicImage
 from raftka.metadata.records import ConfigSet, PartitionsAdded, Record, TopicCreated, TopicDeleted
 from raftka.metadata.settings import NodeSettings, SettingError, check_topic_configs
-from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of, quoted
 
 NO_ID = bytes(16)
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -192,7 +192,7 @@ def check_topic_name(name: str) -> None:
     elif name in (".", ".."):
         wrong = f"'{name}' is not allowed"
     elif len(name) > NAME_LENGTH:
-        wrong = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH}"
+        wrong = f"the length of '{quoted(name)}' is longer than the max allowed length {NAME_LENGTH}"
     elif not LEGAL_NAME.fullmatch(name):
         wrong = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:

@@ -188,7 +188,13 @@ _RETRIABLE = frozenset(
 )
 
 
+QUOTED_LENGTH = 255  # characters
 TEXT_LENGTH = 8000  # characters of up to four bytes: what quotes a client's own words must still be a string that can be sent
+
+
+def quoted(name: str) -> str:
+    """As errors of one partition tell it: no name that is one is longer, and a request may ask for many partitions of one that is none."""
+    return name if len(name) <= QUOTED_LENGTH else name[:QUOTED_LENGTH] + "..."
 
 
 class KafkaError(Exception):

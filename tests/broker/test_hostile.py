@@ -19,7 +19,9 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.partitions import ELECT_LEADERS
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import seal
 from tests.broker.requests import batch, fetch, produce, produced
@@ -445,3 +447,18 @@ def test_what_came_before_is_all_still_there(node: Target) -> None:
                 position += 12 + length
 
     assert offset == wanted + 1
+
+
+def test_many_partitions_of_a_topic_whose_name_is_none(node: Target) -> None:
+    """Each is told what is wrong, and none in 32 KB of its name."""
+    name, many = "y" * 32767, list(range(8000))
+    election = ELECT_LEADERS.request(topic_partitions=[ELECT_LEADERS.request.topic_partitions(topic=name, partitions=many)])
+    producers = DESCRIBE_PRODUCERS.request(topics=[DESCRIBE_PRODUCERS.request.topics(name=name, partition_indexes=many)])
+    for api, row in ((ELECT_LEADERS, election), (DESCRIBE_PRODUCERS, producers)):
+        with node.line() as line:
+            line.request(api, row)
+            answer = line.frame()
+
+        assert answer is not None
+        assert 8000 * 256 < len(answer) < 8000 * 512
+    node.serves()
