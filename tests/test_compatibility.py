@@ -7,6 +7,7 @@ from pathlib import Path
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.dispatch import HANDLERS
 from raftka.metadata.settings_broker import BROKER_SETTINGS
+from tests.broker import test_odd_batches as odd_batches
 from tests.broker.test_golden import BY_NUMBER, DIFFERENT, NOT_YET
 from tests.test_docs import rows
 
@@ -45,6 +46,12 @@ def test_every_difference_stands_there_with_its_reason() -> None:
 
     assert [(tuple(numbers(row[0])), row[1]) for row in different if row[0][:1].isdigit()] == [(n, why) for n, _, why in DIFFERENT]
     assert {row[1]: tuple(numbers(row[0])) for row in not_yet[1:]} == NOT_YET
+
+
+def test_every_kind_of_batch_that_is_answered_otherwise_stands_there() -> None:
+    told = [row[0] for row in rows("## Batches are judged", TEXT)]
+
+    assert told[told.index("batch", 1) + 1 :] == list(odd_batches.DIFFERENT)
 
 
 def test_few_exchanges_differ() -> None:
