@@ -202,9 +202,10 @@ class ClassicGroup:
             member = known.get(each.member_id)
             if member is None:
                 member = Member(each.member_id, each.instance_id, each.client_id, each.client_host)
-                protocols = (Protocol(record.protocol_name or "", each.subscription),)
-                self.tell(member, protocols, each.rebalance_timeout_ms, each.session_timeout_ms)
                 unknown.append(member)
+            times = each.rebalance_timeout_ms, each.session_timeout_ms
+            if (member.rebalance_timeout_ms, member.session_timeout_ms, member.metadata(record.protocol_name)) != (*times, each.subscription):
+                self.tell(member, (Protocol(record.protocol_name or "", each.subscription),), *times)
             member.assignment = each.assignment
             self.add(member)
         self.state = State.STABLE if self.members else State.EMPTY

@@ -10,7 +10,6 @@ from raftka.coordinator.classic_group import CONSUMER, ClassicGroup, State
 from raftka.coordinator.commands import (
     NO_RETENTION_MS,
     CommitOffsets,
-    CommitPartition,
     CommitTopic,
     DeleteOffsets,
     FetchedPartition,
@@ -30,6 +29,7 @@ from raftka.coordinator.records import (
     CommittedOffset,
     offset_key,
     offset_prefix,
+    offset_topic_prefix,
     offset_value,
 )
 from raftka.wire.errors import Code, KafkaError
@@ -38,46 +38,37 @@ from raftka.wire.rows import ZERO_UUID
 # committing
 
 
-class Commit:
-    """One command on its way: it is hot, so what all its partitions have in common is looked up once."""
-
-    __slots__ = ("_command", "_context", "_expire_ms", "_most", "_prefix", "records")
-
-    def __init__(self, group: ClassicGroup | None, command: CommitOffsets, settings: GroupSettings, context: Context) -> None:
-        self.records: list[Record] = []
-        self._command = command
-        self._context = context
-        self._prefix = offset_prefix(command.group_id) if group is None else group.offset_prefix
-        self._expire_ms = NO_TIME if command.retention_ms == NO_RETENTION_MS else context.wall_ms + command.retention_ms
-        self._most = settings.offset_metadata_max_bytes
-
-    def topic(self, topic: CommitTopic) -> tuple[Code, ...]:
-        name, partitions = topic
-        if name is None:
-            return (Code.UNKNOWN_TOPIC_ID,) * len(partitions)
-        topics = self._context.topics
-        count, topic_id = topics.partition_count(name), topics.topic_id(name) or ZERO_UUID
-        return tuple([self._partition(name, topic_id, count, each) for each in partitions])
-
-    def _partition(self, name: str, topic_id: bytes, count: int, asked: CommitPartition) -> Code:
-        partition, offset, leader_epoch, metadata = asked
-        if not 0 <= partition < count:
-            return Code.UNKNOWN_TOPIC_OR_PARTITION
-        if metadata and (len(metadata) > self._most or len(metadata.encode()) > LONGEST_STRING):
-            return Code.OFFSET_METADATA_TOO_LARGE
-        committed = CommittedOffset(offset, leader_epoch, metadata or "", self._context.wall_ms, self._expire_ms, topic_id)
-        self.records.append(Record(offset_key(self._prefix, name, partition), offset_value(committed)))
-        return Code.NONE
-
-
 def commit(group: ClassicGroup | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, alarms: Alarms) -> Outcome:
     try:
         check_commit(group, command, alarms, context.now)
     except KafkaError as error:
         return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
-    work = Commit(group, command, settings, context)
-    errors = tuple([work.topic(topic) for topic in command.topics])
-    return Outcome(work.records, ((ticket, OffsetsCommitted(errors)),))
+    records: list[Record] = []
+    prefix = offset_prefix(command.group_id) if group is None else group.offset_prefix
+    expire_ms = NO_TIME if command.retention_ms == NO_RETENTION_MS else context.wall_ms + command.retention_ms
+    most = settings.offset_metadata_max_bytes
+    errors = tuple([_commit_topic(prefix, topic, expire_ms, most, context, records) for topic in command.topics])
+    return Outcome(records, ((ticket, OffsetsCommitted(errors)),))
+
+
+def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, context: Context, records: list[Record]) -> tuple[Code, ...]:
+    """Hot: what all its partitions have in common is made once."""
+    name, partitions = topic
+    if name is None:
+        return (Code.UNKNOWN_TOPIC_ID,) * len(partitions)
+    count, topic_id = context.topics.partition_count(name), context.topics.topic_id(name) or ZERO_UUID
+    prefix = offset_topic_prefix(prefix, name)
+    codes = []
+    for partition, offset, leader_epoch, metadata in partitions:
+        if not 0 <= partition < count:
+            codes.append(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        elif metadata and (len(metadata) > most or len(metadata.encode()) > LONGEST_STRING):
+            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
+        else:
+            value = offset_value(offset, leader_epoch, metadata or "", context.wall_ms, expire_ms, topic_id)
+            records.append(Record(offset_key(prefix, partition), value))
+            codes.append(Code.NONE)
+    return tuple(codes)
 
 
 def check_commit(group: ClassicGroup | None, command: CommitOffsets, alarms: Alarms, now: float) -> None:
@@ -184,7 +175,7 @@ def _delete(group: ClassicGroup, name: str, partition: int, topics: Topics, reco
 
 
 def tombstone(group: ClassicGroup, name: str, partition: int) -> Record:
-    return Record(offset_key(group.offset_prefix, name, partition), None)
+    return Record(offset_key(offset_topic_prefix(group.offset_prefix, name), partition), None)
 
 
 def all_tombstones(group: ClassicGroup) -> list[Record]:

@@ -5,7 +5,6 @@ Knows no group and no rule. Offsets are packed by hand: thousands a second are w
 """
 
 from struct import Struct as Layout
-from struct import error as StructError  # an exception that the library has named so
 from typing import Any, NamedTuple
 
 from raftka.coordinator.machine import Record
@@ -66,7 +65,8 @@ _PLAIN = Layout(">hqiBqBBB16s")  # version 4 without metadata and with a topic i
 _START = Layout(">hqi")
 _TIME = Layout(">q")
 _TOPIC_ID = Layout(">BBB16s")
-_V1 = Layout(">qq")
+_V1_START = Layout(">hqh")
+_V1_TIMES = Layout(">qq")
 
 
 def offset_prefix(group_id: str) -> bytes:
@@ -75,9 +75,13 @@ def offset_prefix(group_id: str) -> bytes:
     return _HEAD.pack(1, len(name)) + name
 
 
-def offset_key(prefix: bytes, topic: str, partition: int) -> bytes:
+def offset_topic_prefix(prefix: bytes, topic: str) -> bytes:
     name = topic.encode()
-    return prefix + _LENGTH.pack(len(name)) + name + _PARTITION.pack(partition)
+    return prefix + _LENGTH.pack(len(name)) + name
+
+
+def offset_key(topic_prefix: bytes, partition: int) -> bytes:
+    return topic_prefix + _PARTITION.pack(partition)
 
 
 def read_offset_key(key: bytes) -> tuple[str, str, int]:
@@ -93,14 +97,13 @@ def read_offset_key(key: bytes) -> tuple[str, str, int]:
     return key[4:group_end].decode(), key[topic:topic_end].decode(), int.from_bytes(key[topic_end:], "big", signed=True)
 
 
-def offset_value(committed: CommittedOffset) -> bytes:
-    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = committed
-    if expire_ms != NO_TIME:
-        text = metadata.encode()
-        return Layout(">hqh").pack(1, offset, len(text)) + text + _V1.pack(commit_ms, expire_ms)
-    if not metadata and topic_id != ZERO_UUID:
+def offset_value(offset: int, leader_epoch: int, metadata: str, commit_ms: int, expire_ms: int = NO_TIME, topic_id: bytes = ZERO_UUID) -> bytes:
+    """Fields as those of CommittedOffset."""
+    if not metadata and expire_ms == NO_TIME and topic_id != ZERO_UUID:
         return _PLAIN.pack(4, offset, leader_epoch, 1, commit_ms, 1, 0, 16, topic_id)
     text = metadata.encode()
+    if expire_ms != NO_TIME:
+        return _V1_START.pack(1, offset, len(text)) + text + _V1_TIMES.pack(commit_ms, expire_ms)
     tags = b"\0" if topic_id == ZERO_UUID else _TOPIC_ID.pack(1, 0, 16, topic_id)
     return _START.pack(4, offset, leader_epoch) + _varint(len(text) + 1) + text + _TIME.pack(commit_ms) + tags
 
@@ -212,6 +215,6 @@ def _read(reader: _Reader, value: bytes, what: str) -> Any:
         raise ValueError(f"version {version} of the value of {what}")
     try:
         row, _ = reader.versions[version](memoryview(value), 2)
-    except (ProtocolError, StructError) as error:
+    except ProtocolError as error:
         raise ValueError(f"the value of {what} cannot be read: {error}") from error
     return row

@@ -1,0 +1,74 @@
+"""What tests of coordinators have around them: topics, what consumers say, and what can be seen of a group."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from raftka.coordinator.classic_group import State
+from raftka.coordinator.groups import GroupCoordinator
+
+
+class FakeTopics:
+    """Ids are counted: a topic that is made again has another."""
+
+    def __init__(self, partitions: dict[str, int]) -> None:
+        self._made = 0
+        self._topics: dict[str, tuple[bytes, int]] = {}
+        for name, count in partitions.items():
+            self.create(name, count)
+
+    def create(self, name: str, partitions: int) -> None:
+        self._made += 1
+        self._topics[name] = self._made.to_bytes(16, "big"), partitions
+
+    def delete(self, name: str) -> None:
+        del self._topics[name]
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self._topics[name][0] if name in self._topics else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, (known, _) in self._topics.items() if known == topic_id), None)
+
+    def partition_count(self, name: str) -> int:
+        return self._topics[name][1] if name in self._topics else 0
+
+    def names(self) -> Iterable[str]:
+        return self._topics
+
+
+def subscription(topics: Iterable[str], version: int = 0) -> bytes:
+    """As a consumer says it, with nothing behind what all versions have."""
+    names = [name.encode() for name in topics]
+    listed = b"".join(len(name).to_bytes(2, "big") + name for name in names)
+    return version.to_bytes(2, "big") + len(names).to_bytes(4, "big") + listed + b"\xff" * 4
+
+
+def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:
+    """What a group's records say: to be seen once it is Stable or Empty, whoever coordinates it."""
+    group = machine.groups.get(group_id)
+    if group is None:
+        return None
+    name = group.protocol_name
+    members = {
+        each.member_id: (
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            each.session_timeout_ms,
+            each.rebalance_timeout_ms,
+            each.metadata(name),
+            each.assignment,
+        )
+        for each in group.members.values()
+    }
+    return {
+        "state": group.state if group.members else State.EMPTY,
+        "generation": group.generation_id,
+        "protocol": (group.protocol_type, name),
+        "leader": group.leader,
+        "since": group.state_timestamp_ms,
+        "members": members,
+        "static": dict(group.static),
+        "topics": group.subscribed,
+        "offsets": {topic: dict(partitions) for topic, partitions in group.offsets.items()},
+    }
