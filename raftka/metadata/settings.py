@@ -87,8 +87,8 @@ class NodeSettings:
         """Raises SettingError, a sentence for whoever wrote the file."""
         known = {name: _known(name) for name in properties}
         values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
-        controllers = tuple(f"{LISTENERS_OWN}{name.lower()}." for name in values["controller.listener.names"] or ())  # theirs has a limit of ours
-        unused = tuple(name for name in properties if not known[name] or name.startswith(controllers))
+        theirs = tuple(f"{LISTENERS_OWN}{name.lower()}." for name in values["controller.listener.names"] or ())  # with limits of ours
+        unused = tuple(name for name in properties if not known[name] or name.startswith(theirs))
         values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
         check_addresses(properties)
         node_id = _node_id(values)
