@@ -52,7 +52,7 @@ class GroupMetadata(NamedTuple):
 def kind(key: bytes) -> int:
     """Raises ValueError."""
     if len(key) < 2:
-        raise ValueError(f"a key of {len(key)} bytes")
+        raise ValueError(f"a key or value of {len(key)} bytes")
     return key[0] << 8 | key[1]
 
 
@@ -91,7 +91,7 @@ def read_offset_key(key: bytes) -> tuple[str, str, int]:
     try:
         topic_end = topic + (key[group_end] << 8 | key[group_end + 1])
     except IndexError:
-        topic_end = 0
+        topic_end = len(key)
     if not group_end or topic_end + 4 != len(key):
         raise ValueError(f"the key of an offset is cut: {key[:40]!r}")
     return key[4:group_end].decode(), key[topic:topic_end].decode(), int.from_bytes(key[topic_end:], "big", signed=True)
