@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from raftka.broker.dispatch import Dispatcher
 
 REPLANS = 32  # of one connection
+TURN_S = 0.005  # of one connection's requests in a row, before others have theirs
 HEAD = Struct(">hhi")  # api key, api version, correlation id
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
@@ -222,7 +223,7 @@ class ServerConnection:
         self._resume()
 
     def mute(self, until: float) -> None:
-        """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219)."""
+        """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
         self.hold()
         self.dispatcher.node.runtime.clock.call_at(until, self.release)
 
@@ -276,9 +277,11 @@ class ServerConnection:
         try:
             if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
                 frames = frames[dispatcher.dispatch_many(self, frames) :]
-            for frame in frames:
+            for at, frame in enumerate(frames):
                 if self._over:
                     return
+                if at and not self._stopped and dispatcher.now() - dispatcher.began > TURN_S:
+                    self.mute(dispatcher.now())
                 if self._stopped:
                     self._backlog.append(bytearray(frame))
                 else:
@@ -326,10 +329,16 @@ class ServerConnection:
             return
         self._stopped = False
         dispatcher = self.dispatcher
+        now = dispatcher.now()
+        until = now + TURN_S
         try:
             while self._backlog and not self._stopped:
-                dispatcher.began = dispatcher.now()
+                if now > until:
+                    self.mute(now)
+                    return
+                dispatcher.began = now
                 dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
+                now = dispatcher.now()
         except ProtocolError as error:
             self._refuse(error)
             return
@@ -338,8 +347,11 @@ class ServerConnection:
             return
         if self._over:
             return
-        if not self._stopped and self.transport is not None and not self._ended:
-            self.transport.hold_reading(False)
+        if not self._stopped and self.transport is not None:
+            if self._ended:
+                self.settle()
+            else:
+                self.transport.hold_reading(False)
 
     def worth_a_plan(self, api_key: int) -> bool:
         """Who asks for another partition each time gains nothing by plans, and making one costs more than a request."""

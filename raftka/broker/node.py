@@ -24,7 +24,7 @@ from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
-from raftka.metadata.describe import TopicRows
+from raftka.metadata.describe import BrokerRows, TopicRows
 from raftka.metadata.image import BROKER, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.recovery import NotRecoverable, recoveries
@@ -44,7 +44,7 @@ class Node:
         self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
-        self.topic_rows = TopicRows()
+        self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)

@@ -1,7 +1,7 @@
 """Settings as DescribeConfigs and CreateTopics show them: value, source, synonyms. Knows no message and no version of one."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.settings import OF_TOPIC, NodeSettings, topic_default
@@ -58,6 +58,21 @@ class TopicRows:
         own = {name: _topic_row(OF_TOPIC[name], overrides, self._layers) for name in overrides if name in OF_TOPIC}
         hidden = [own[INTERNAL_SEGMENT_BYTES.name]] if INTERNAL_SEGMENT_BYTES.name in own else []
         return [*hidden, *(own.get(name, row) for name, row in self._common.items())]
+
+
+class BrokerRows:
+    """All settings of this node, worked out once, until something of it changes."""
+
+    def __init__(self) -> None:
+        self._known: tuple[object, ...] = ()
+        self._rows: list[ConfigRow] = []
+        self.shown: dict[Any, Any] = {}  # whatever somebody has made of these rows, as long as they hold
+
+    def of(self, settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
+        now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
+        if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
+            self._known, self._rows, self.shown = now, describe_broker(settings, image), {}
+        return self._rows
 
 
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:

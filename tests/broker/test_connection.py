@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.connection import DRIP_BYTES, ServerConnection, Slot
+from raftka.broker.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.metrics import Metrics
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
@@ -324,3 +324,48 @@ def test_answers_that_were_waited_for_count_as_output() -> None:
 
     assert not line.reading
     assert line.metrics.counters == {OUTPUT_BYTES.metric: 1}
+
+
+def busy(count: int) -> Line:
+    """So many requests have come at once, and each takes longer than a connection has in a turn."""
+    line = Line()
+    clock = iter(range(1000))
+    line.now = lambda: next(clock) * TURN_S * 2
+    line.act = lambda frame: line.connection.answer((frame,))
+    line.feed(b"".join(frame(b"%08d" % number) for number in range(count)), 1 << 20)
+    return line
+
+
+def later(line: Line) -> None:
+    timers, line.timers = line.timers, []
+    for _, action in timers:
+        action()
+
+
+def test_who_asks_for_much_has_a_turn_and_then_others_have_theirs() -> None:
+    line = busy(4)
+    assert line.frames == [b"00000000"]
+    assert not line.reading
+
+    turns = 0
+    while line.timers:
+        later(line)
+        turns += 1
+
+    assert turns >= 2
+    assert line.frames == [b"%08d" % number for number in range(4)]
+    assert line.connection.take_output() == line.frames
+    assert line.reading
+
+
+def test_who_ends_before_all_is_answered_is_closed_when_it_is() -> None:
+    line = busy(3)
+
+    line.connection.receive(memoryview(b""))
+    assert line.close_reason is None
+    while line.timers:
+        later(line)
+
+    assert line.connection.take_output() == line.frames
+    assert len(line.frames) == 3
+    assert line.close_reason == "closed by the other side"

@@ -325,7 +325,7 @@ class Faults:
         self._when(60, self._all_are_in_sync, self._lose)
 
     def _lose(self) -> None:
-        """Only while all others have everything: else the cluster could not help it."""
+        """Only while all others have everything, and nothing new happens to them before it is known: else the cluster could not help it."""
         node_id = self._someone()
         everywhere = all(len(self.cluster.hosts(self._topic, p)) == len(self.cluster.nodes) for p in range(self._partitions))
         if node_id is None or not everywhere or not self._all_are_in_sync():  # who has just begun anew may still be in an ISR
@@ -333,7 +333,15 @@ class Faults:
         self._note(f"lost directory n{node_id}")
         self.cluster.kill(node_id, power_loss=self._random.random() < 0.5)
         self.cluster.disk(node_id).replace_directory(SECOND_DIRECTORY)
+        self._preparing = True
         self._later(self._random.choice((0.0, 0.01, 2.0)), lambda: self._start(node_id))
+        self._when(400, lambda: self._registered(node_id), self._go_on)
+
+    def _registered(self, node_id: int) -> bool:
+        return self.cluster.alive(node_id) and self.cluster.nodes[node_id].link.broker_epoch >= 0
+
+    def _go_on(self) -> None:
+        self._preparing = False
 
     def _move_directory(self) -> None:
         node_id = self._someone()

@@ -10,7 +10,6 @@ from raftka.metadata.describe import (
     LOGGER_SOURCE,
     ConfigRow,
     describe_all_brokers,
-    describe_broker,
     describe_client_metrics,
     describe_group,
 )
@@ -23,6 +22,7 @@ from raftka.wire.schema import Row
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documentation
 response = DESCRIBE_CONFIGS.response
 MALFORMED = (  # Kafka's words, which clients show
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
@@ -42,13 +42,13 @@ def describe_configs(request: Request, node: "Node") -> Row:
 
 
 class _Description:
-    """One request. Thousands of topics have most of their settings in common: these are one row each."""
+    """One request. Thousands of topics have most of their settings in common: these are one row each; a broker's are kept for the next request."""
 
     def __init__(self, request: Request, node: "Node") -> None:
         self.request = request
         self.node = node
         self.described = 0
-        self.rows: dict[int, tuple[ConfigRow, Row]] = {}
+        self.rows: dict[Shown, tuple[ConfigRow, Row]] = {}
 
     def result(self, resource: Row) -> Row:
         row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -69,12 +69,15 @@ class _Description:
         entries = [each for each in describe(self.node, resource.resource_name) if not wanted or each.name in wanted]
         check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
         self.described += len(entries)
-        return [self._row(entry) for entry in entries]
+        kept = self.node.broker_rows.shown if resource.resource_type == BROKER and resource.resource_name else self.rows
+        return [self._row(entry, kept) for entry in entries]
 
-    def _row(self, entry: ConfigRow) -> Row:
-        known = self.rows.get(id(entry))
+    def _row(self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, Row]]) -> Row:
+        body = self.request.body
+        key = id(entry), body.include_synonyms, body.include_documentation
+        known = kept.get(key)
         if known is None:
-            known = self.rows[id(entry)] = (entry, _config(self.request, entry))
+            known = kept[key] = (entry, _config(self.request, entry))
         return known[1]
 
 
@@ -92,7 +95,7 @@ def _broker(node: "Node", name: str) -> list[ConfigRow]:
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != node.node_id:
         raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}")
-    return describe_broker(node.settings, node.image)
+    return node.broker_rows.of(node.settings, node.image)
 
 
 def _group(node: "Node", name: str) -> list[ConfigRow]:
