@@ -44,6 +44,7 @@ OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")
 PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
+BESIDE_BYTES = Limit("beside_bytes", 64 * MIB, "requests whose batches wait to be compressed anew beside the loop; further ones are done on it")
 PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with what there is")
 SESSION_PARTITIONS = Limit(
     "session_partitions", 1_000_000, "partitions in all fetch sessions of a node, about 400 bytes each; further readers get none"

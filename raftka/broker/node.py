@@ -7,6 +7,7 @@ import trio
 
 import raftka.broker.handlers  # noqa: F401  # importing it registers them
 from raftka.broker.admission import Admission
+from raftka.broker.beside import Beside
 from raftka.broker.chronicle import Chronicle
 from raftka.broker.controller_link import ControllerLink
 from raftka.broker.dispatch import Dispatcher
@@ -49,6 +50,7 @@ class Node:
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)
         self.admission = Admission(self)
+        self.beside = Beside(runtime.offload, self.metrics)
         self.pool = FramePool(runtime.clock.at_turn_end)
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
         self.quorum = Quorum(self)

@@ -11,6 +11,7 @@ from raftka.broker.fetch_session import Wanted
 from raftka.log.config import FOREVER
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
+from raftka.log.validation import TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
@@ -147,13 +148,24 @@ class PartitionHost:
 
     # writing
 
-    def append(self, batch: memoryview, acks: int, now_ms: int, connection: Any) -> tuple[int, int, int, bool]:
-        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code."""
+    def append(
+        self, batch: memoryview, acks: int, now_ms: int, connection: Any, *, later: bool = False, prepared: bool = False
+    ) -> tuple[int, int, int, bool]:
+        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
+
+        With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is `prepared`.
+        """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        log = self.log
         try:
-            result = self.log.append_as_leader(batch, leader.leader_epoch, now_ms)
+            try:
+                result = (log.append_prepared if prepared else log.append_as_leader)(batch, leader.leader_epoch, now_ms)
+            except TakesLong as much:
+                if later:
+                    raise
+                result = log.append_prepared(much.prepared(), leader.leader_epoch, now_ms)
         except KafkaError:
             if self.log.failed is not None:  # it had to begin a segment
                 self.manager.log_failed(self, self.log.failed)

@@ -39,6 +39,7 @@ class Log(Storage):
         "_index_interval",
         "_log_append_time",
         "_max_batch_bytes",
+        "_prepared",
         "_segment_bytes",
         "_snapshots",
         "_special",
@@ -54,6 +55,7 @@ class Log(Storage):
         self.cut: Cut | None = found.cut  # what recovery took away
         self._snapshots = found.snapshots
         self._epoch = found.epochs.latest
+        self._prepared: memoryview | None = None
 
     @classmethod
     def open(
@@ -85,7 +87,7 @@ class Log(Storage):
 
     # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`
     def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
-        """Stage one batch of a client: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError.
+        """Stage one batch of a client: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError, also TakesLong.
 
         The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed, in the batch too.
         """
@@ -145,6 +147,14 @@ class Log(Storage):
             self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
 
+    def append_prepared(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
+        """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at again."""
+        self._prepared = batch
+        try:
+            return self.append_as_leader(batch, leader_epoch, now_ms)
+        finally:
+            self._prepared = None
+
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> int:
         """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the end is left out.
 
@@ -198,7 +208,7 @@ class Log(Storage):
 
     def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None]:
         """As `repair`, with the size."""
-        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2])
+        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], prepared=batch is self._prepared)
         return batch, len(batch), timestamp, again
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:

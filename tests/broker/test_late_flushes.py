@@ -1,5 +1,7 @@
 """flush.ms, where answers do not wait for the disk (raftka.log.flush=os): so long after it was written a record is there, as a power cut shows."""
 
+from typing import Any
+
 import pytest
 
 from raftka.metadata.image import BROKER, TOPIC
@@ -9,7 +11,7 @@ from tests.broker.requests import batch, list_offsets, produce, produced
 from tests.broker.stage import Stage
 
 
-def stage(**settings: str) -> Stage:
+def stage(**settings: Any) -> Stage:
     """Whatever was not flushed is gone with the power."""
     stage = Stage(raftka_log_flush="os", **settings)
     stage.world.disk("n1").keeps_nothing = True

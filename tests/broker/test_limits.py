@@ -291,6 +291,7 @@ ELSEWHERE = {
     "connections_of_listener": "test_admission",
     "connections_of_address": "test_admission",
     "connection_rate": "test_admission",
+    "beside_bytes": "test_recompress",
     "parked_requests": "test_purgatory",
     "http_connections": "test_http",
     "http_request_bytes": "test_http",

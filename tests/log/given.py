@@ -6,6 +6,7 @@ from typing import Any
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.log.validation import TakesLong
 from raftka.runtime.door import File, FileSpan
 from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
 from tests.log.files import MemoryFiles
@@ -40,7 +41,10 @@ def batch(
 def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> int:
     """As leader, written and flushed; returns the end offset."""
     for each in batches:
-        log.append_as_leader(each, epoch, now)
+        try:
+            log.append_as_leader(each, epoch, now)
+        except TakesLong as much:
+            log.append_prepared(much.prepared(), epoch, now)
     log.write_staged()
     flush(log)
     return log.end_offset

@@ -5,7 +5,8 @@ from struct import pack_into
 
 import pytest
 
-from raftka.log.validation import RefusedRecords
+from raftka.log import validation
+from raftka.log.validation import RefusedRecords, TakesLong
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import LOG_APPEND_TIME, NewRecord, build_batch, crc_matches, read_header, records_of, seal
 from tests.log.given import NOW, append, batch, content, offsets, open_log, read_all
@@ -222,6 +223,16 @@ def test_it_is_recompressed_only_into_another_codec(topic: str, sent: int, store
     assert read_header(found).compression == stored
     assert (bytes(found[61:]) == body) is (sent == stored)
     assert len(list(records_of(found))) == 5
+
+
+def test_what_was_prepared_beside_the_loop_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(compression_type="lz4", cleanup_policy="compact", validation="records")
+    with pytest.raises(TakesLong) as much:
+        log.append_as_leader(batch(5, size=5000), 0, NOW)
+    prepared = much.value.prepared()
+
+    monkeypatch.setattr(validation, "check_records", None)
+    assert log.append_prepared(prepared, 0, NOW)[1] == 5
 
 
 @pytest.mark.parametrize(

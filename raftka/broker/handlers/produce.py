@@ -3,6 +3,8 @@
 The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (produce_plan.py).
 """
 
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TRANSACTIONAL_ID
@@ -11,7 +13,7 @@ from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.validation import MAGIC_POSITION, RefusedRecords, one_batch
+from raftka.log.validation import MAGIC_POSITION, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
@@ -46,16 +48,23 @@ def produce(request: Request, node: "Node") -> Row | Pending | None:
         return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if body.transactional_id is None and any(_transactional(p.records) for t in body.topic_data for p in t.partition_data):
         return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for topic in body.topic_data:
-        for partition in topic.partition_data:
-            run.partition(topic, partition)
-    return run.answer()
+    return run.go_on()
 
 
 def _transactional(records: memoryview | None) -> bool:
     if records is None or len(records) < BATCH_HEADER_BYTES or records[MAGIC_POSITION] != MAGIC:
         return False
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
+
+
+Prepared = memoryview | BaseException
+
+
+def _outcome(much: TakesLong) -> Prepared:
+    try:
+        return much.prepared()
+    except Exception as error:
+        return error
 
 
 class _Produce:
@@ -67,14 +76,70 @@ class _Produce:
         self.rows: dict[int, list[Row]] = {}  # by the topic's place in the request
         self.failed = False
         self.pending: Pending | None = None
-        self.waiting = 0  # partitions
+        self.waiting = 1  # partitions, and ourselves until all are appended
+        self.holding = False
         self.now_ms = node.runtime.clock.wall_ms()
         self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
+        self.left = deque((topic, partition) for topic in request.body.topic_data for partition in topic.partition_data)
 
-    def partition(self, topic: Row, partition: Row) -> None:
+    # appending
+
+    def go_on(self, prepared: Prepared | None = None) -> Row | Pending | None:
+        """Append one after the other, until one takes long; with `prepared` that has come back, and is the first of those that are left."""
+        while self.left:
+            topic, partition = self.left[0]
+            try:
+                self._partition(topic, partition, prepared)
+            except TakesLong as much:
+                if self.node.beside.has_room(self._size()):
+                    return self._later(partition, much)
+                self._partition(topic, partition, _outcome(much))
+            prepared = None
+            self.left.popleft()
+        return self._answer()
+
+    def _later(self, partition: Row, much: TakesLong) -> Pending | None:
+        """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
+        request = self.request
+        if not self.holding:
+            self.holding = True
+            request.connection.hold()
+            if request.body.acks != 0:
+                self.pending = Pending(request)
+            for _, other in self.left:  # the frame goes with the turn
+                other.records = memoryview(bytearray(other.records)) if other.records is not None and other is not partition else None
+            request.frame = request.frame[:0]
+        much.keep()
+        partition.records = much.batch
+        self.node.beside.run(self._size(), partial(_outcome, much), self._come_back)
+        return self.pending
+
+    def _come_back(self, prepared: Prepared) -> None:
+        request = self.request
+        self.now_ms = self.node.runtime.clock.wall_ms()
+        try:
+            answer = self.go_on(prepared)
+        except Exception as error:
+            self.left.clear()
+            answer = None
+            if self.pending is not None:
+                self.pending.broken(error)
+            else:
+                request.connection.dispatcher.broken(request, error)
+        if isinstance(answer, Row) and self.pending is not None:
+            self.pending.complete(answer)
+        if not self.left:
+            request.connection.release()
+
+    def _size(self) -> int:
+        return sum(len(partition.records) for _, partition in self.left if partition.records is not None)
+
+    def _partition(self, topic: Row, partition: Row, prepared: Prepared | None) -> None:
         place = self.topics[id(topic)]
         try:
-            row, host, offset = self._append(topic, partition)
+            row, host, offset = self._append(topic, partition, prepared)
+        except TakesLong:
+            raise
         except KafkaError as error:
             self.failed = True
             row = self._error(topic, partition, error)
@@ -84,14 +149,17 @@ class _Produce:
                 host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
-    def _append(self, topic: Row, partition: Row) -> tuple[Row, PartitionHost, int]:
+    def _append(self, topic: Row, partition: Row, prepared: Prepared | None) -> tuple[Row, PartitionHost, int]:
         request, records = self.request, partition.records
         host = find(request, self.node, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
         if records is None:
             raise KafkaError(Code.INVALID_RECORD)
         try:
             self._check(host, records)
-            base, following, time_ms, _ = host.append(records, request.body.acks, self.now_ms, request.connection)
+            if isinstance(prepared, BaseException):
+                raise prepared
+            batch, is_prepared = (records, False) if prepared is None else (prepared, True)
+            base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection, later=True, prepared=is_prepared)
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
@@ -134,13 +202,14 @@ class _Produce:
         if not self.waiting and self.pending is not None:
             self.pending.complete(self._row())
 
-    def answer(self) -> Row | Pending | None:
+    def _answer(self) -> Row | Pending | None:
+        self.waiting -= 1
         if self.request.body.acks == 0:
             if self.failed:  # there is no answer to put an error in
                 self.request.connection.end("a produce without acknowledgement failed")
             return None
         if self.waiting:
-            self.pending = Pending(self.request)
+            self.pending = self.pending or Pending(self.request)
             return self.pending
         return self._row()
 

@@ -126,7 +126,7 @@ class ProducePlan:
         if batch is None or host.leader is not self.leader:
             return False
         try:
-            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection)
+            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection, later=True)
         except KafkaError:
             return False  # nothing was done: the long way finds the same error, and words for it
         if self.acks == -1:

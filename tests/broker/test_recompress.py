@@ -1,0 +1,221 @@
+"""Batches that a topic stores under another codec: large ones are compressed anew beside the loop. What a connection sends stays in its order, and
+nobody else waits."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from raftka.limits import BESIDE_BYTES
+from raftka.metadata.image import TOPIC
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch, iterate, read_header, records_of
+from raftka.wire.rows import Row
+from tests.broker.conftest import Lower
+from tests.broker.requests import batch, fetch, fetched, produce, produced
+from tests.broker.stage import Stage, Wire
+
+LARGE = Random(1).randbytes(20_000)
+
+
+class Held:
+    """Threads that do nothing until they are let go."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+        stage.nodes[1].beside._offload = self  # type: ignore[assignment]
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.jobs.append((work, done))
+
+    def wait(self) -> None:
+        self.stage.wait(lambda: bool(self.jobs))
+
+    def let_go(self, result: BaseException | None = None) -> None:
+        """One of them."""
+        self.wait()
+        work, done = self.jobs.pop(0)
+        self.stage.nodes[1].runtime.take(lambda _: done(result or work()), None)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as stage:
+        stage.create("t", 3, configs={"compression_type": "zstd"})
+        yield stage
+        assert not stage.world.failures
+
+
+@pytest.fixture
+def held(stage: Stage) -> Held:
+    return Held(stage)
+
+
+def stored(stage: Stage, partition: int = 0) -> list[bytes | None]:
+    """All values, each batch under the topic's codec."""
+    records = fetched(stage.wire().ask(FETCH, fetch("t", 0, partition, max_bytes=1 << 20))).records
+    batches = list(iterate(memoryview(records or b"")))
+    assert all(header.compression == 4 for header, _ in batches)
+    return [record.value for _, each in batches for record in records_of(each)]
+
+
+def served(stage: Stage) -> bool:
+    """Somebody else gets an answer."""
+    return len(stage.wire().ask(METADATA, METADATA.request(topics=None)).topics) == 1
+
+
+def three(*batches: tuple[int, bytes], acks: int = -1) -> Row:
+    """Batches for several partitions."""
+    request = PRODUCE.request
+    data = [request.topic_data.partition_data(index=index, records=records) for index, records in batches]
+    return request(acks=acks, timeout_ms=5000, topic_data=[request.topic_data(name="t", partition_data=data)])
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize("first", [b"", b"small"], ids=["the long way", "by a plan"])
+def test_what_one_connection_sends_is_stored_in_its_order(stage: Stage, held: Held, acks: int, first: bytes) -> None:
+    wire = stage.wire()
+    sent = [first] * bool(first) + [LARGE, b"a", LARGE[::-1], b"b", b"c"]
+    for value in sent:
+        wire.request(PRODUCE, produce("t", batch(value), acks=acks))
+
+    held.wait()
+    assert served(stage)
+    assert len(held.jobs) == 1
+    assert stored(stage) == [first] * bool(first)
+    held.let_go()
+    held.let_go()
+    if acks:
+        assert [produced(wire.answer(PRODUCE)).base_offset for _ in sent] == list(range(len(sent)))
+    stage.wait(lambda: stage.host("t").high_watermark == len(sent))
+    assert stored(stage) == sent
+
+
+def test_others_write_meanwhile_to_the_same_partition(stage: Stage, held: Held) -> None:
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"other")))).base_offset == 0
+    held.let_go()
+    assert produced(wire.answer(PRODUCE)).base_offset == 1
+    assert stored(stage) == [b"other", LARGE]
+
+
+def test_one_is_worked_on_at_a_time_first_come_first_served(stage: Stage, held: Held) -> None:
+    wires = [stage.wire() for _ in range(3)]
+    for at, wire in enumerate(wires):
+        wire.request(PRODUCE, produce("t", batch(LARGE + b"%d" % at)))
+        stage.wait(lambda: len(stage.nodes[1].beside._waiting) == at + 1)  # noqa: B023  # done before the next one comes
+
+    assert len(held.jobs) == 1
+    for wire in wires:
+        held.let_go()
+        assert produced(wire.answer(PRODUCE)).error_code == 0
+    assert stored(stage) == [LARGE + b"%d" % at for at in range(3)]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_request_with_several_partitions_is_answered_once_and_whole(stage: Stage, held: Held, acks: int) -> None:
+    wire = stage.wire()
+    damaged = bytearray(build_batch([(None, LARGE, (), -5)]))
+    wire.request(PRODUCE, three((0, batch(b"a")), (1, bytes(damaged)), (2, batch(LARGE)), acks=acks))
+    held.wait()
+    stage.wait(lambda: stage.host("t").log.flushed_offset == 1)
+    assert served(stage)
+    assert not wire.frames, "two partitions are not through"
+
+    held.let_go()
+    held.let_go()
+
+    (topic,) = wire.answer(PRODUCE).responses
+    stage.wait(lambda: stage.host("t", 2).high_watermark == 1)
+    assert [each.index for each in topic.partition_responses] == [0, 1, 2]
+    codes = [each.error_code for each in topic.partition_responses]
+    assert codes[0] == codes[2] == 0
+    assert codes[1] in (Code.UNKNOWN_SERVER_ERROR, Code.INVALID_TIMESTAMP)
+    assert (stored(stage), stored(stage, 1), stored(stage, 2)) == ([b"a"], [], [LARGE])
+
+
+def test_whatever_happens_to_the_topic_meanwhile(stage: Stage, held: Held) -> None:
+    wire, other = stage.wire(), stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+    stage.set(TOPIC, "t", compression_type="lz4")
+    held.let_go()
+    held.let_go()  # once more
+    assert produced(wire.answer(PRODUCE)).error_code == 0
+    assert read_header(memoryview(fetched(stage.wire().ask(FETCH, fetch("t"))).records)).compression == 3
+
+    other.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+    stage.delete("t")
+    held.let_go()
+    assert produced(other.answer(PRODUCE)).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_time_of_append_is_that_of_the_append(stage: Stage, held: Held) -> None:
+    stage.set(TOPIC, "t", message_timestamp_type="LogAppendTime")
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+    stage.world.run(stage.world.now + 5.0)
+    before = produced(stage.wire().ask(PRODUCE, produce("t", batch(b"other")))).log_append_time_ms
+    held.let_go()
+
+    assert produced(wire.answer(PRODUCE)).log_append_time_ms >= before
+
+
+def test_who_has_gone_is_stored_all_the_same(stage: Stage, held: Held) -> None:
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+    stage.server_side().abort("the test says so")
+    stage.wait(lambda: wire.close_reason is not None)
+    held.let_go()
+
+    stage.wait(lambda: stage.host("t").log.end_offset == 1)
+
+
+def test_a_mistake_of_ours_ends_one_request(stage: Stage, held: Held) -> None:
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.let_go(ZeroDivisionError())
+
+    assert produced(wire.answer(PRODUCE)).error_code == Code.UNKNOWN_SERVER_ERROR
+    assert produced(wire.ask(PRODUCE, produce("t", batch(b"a")))).error_code == 0
+    assert stage.events("handler_failed")
+
+
+def test_so_much_waits_and_no_more(stage: Stage, held: Held, lowered: Lower) -> None:
+    lowered(BESIDE_BYTES, 30_000)
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.wait()
+
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(LARGE[::-1])))).base_offset == 0
+    assert stage.counted(BESIDE_BYTES.metric) == 1
+    held.let_go()
+    assert produced(wire.answer(PRODUCE)).base_offset == 1
+    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    held.let_go()
+    assert produced(wire.answer(PRODUCE)).base_offset == 2
+
+
+def test_a_small_one_takes_no_thread(stage: Stage, held: Held) -> None:
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"a")))).error_code == 0
+    assert not held.jobs
+
+
+def test_a_compressed_one_may_become_large(stage: Stage, held: Held) -> None:
+    wire: Wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(bytes(1_000_000), compression=1)))
+    held.let_go()
+
+    assert produced(wire.answer(PRODUCE)).error_code == 0
+    assert stored(stage) == [bytes(1_000_000)]
