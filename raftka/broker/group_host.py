@@ -94,4 +94,5 @@ def settings_of(settings: NodeSettings) -> GroupSettings:
         offsets_retention_ms=settings["offsets.retention.minutes"] * MINUTE_MS,
         offsets_retention_check_interval_ms=settings["offsets.retention.check.interval.ms"],
         offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
+        settle_ms=settings["raftka.group.settle.ms"],
     )

@@ -5,6 +5,7 @@ begins anew with another coordinator. So in PreparingRebalance and CompletingReb
 """
 
 from enum import StrEnum
+from math import inf
 
 from raftka.coordinator.alarms import Alarm
 from raftka.coordinator.commands import JoinedMember, Protocol
@@ -81,6 +82,9 @@ class ClassicGroup:
         self.delay_ms = self.delay_left_ms = 0
         self.join_phase: Alarm
         self.sync_phase: Alarm
+        self.settles_at = -inf  # until then a generation with new members is not given its assignments: more may come
+        self.assignments: dict[str, bytes] = {}  # what its leader has sent meanwhile
+        self.settling: Alarm
         self._supported: dict[str, int] = {}  # by protocol, how many members
 
     # members

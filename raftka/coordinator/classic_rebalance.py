@@ -9,7 +9,7 @@ from functools import partial
 
 from raftka.coordinator.alarms import Alarm
 from raftka.coordinator.classic_group import ClassicGroup, Member, State
-from raftka.coordinator.commands import Joined
+from raftka.coordinator.commands import Joined, Synced
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.records import group_record
 from raftka.coordinator.turn import Turn
@@ -22,6 +22,7 @@ def new_group(group_id: str) -> ClassicGroup:
     group = ClassicGroup(group_id)
     group.join_phase = Alarm(group, partial(_join_phase_over, group))
     group.sync_phase = Alarm(group, partial(_sync_phase_over, group))
+    group.settling = Alarm(group, partial(_settled, group))
     return group
 
 
@@ -91,6 +92,7 @@ def prepare_rebalance(group: ClassicGroup, turn: Turn) -> None:
         _cancel_syncs(group, turn)
     group.syncing.clear()
     turn.alarms.off(group.sync_phase)
+    turn.alarms.off(group.settling)
     group.initial = group.state is State.EMPTY
     group.state = State.PREPARING
     if group.initial:
@@ -157,6 +159,8 @@ def _next_generation(group: ClassicGroup, turn: Turn) -> None:
     group.know_topics()
     group.state = State.COMPLETING
     group.initial = False
+    if any(member.is_new for member in group.members.values()):
+        group.settles_at = turn.now + turn.settings.settle_ms / 1000
     for member in group.members.values():
         if member.join_ticket is not None:
             turn.reply(member.join_ticket, joined(group, member))
@@ -169,6 +173,27 @@ def _next_generation(group: ClassicGroup, turn: Turn) -> None:
 
 
 # the sync phase
+
+
+def assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> None:
+    """As the leader says. Stable comes with the record. A member the leader forgot gets nothing; one it made up is not there.
+
+    Members come in swarms. Who waits for its assignment hears of the next one at once; who has it, seconds later, with its heartbeat.
+    """
+    if turn.now < group.settles_at:
+        group.assignments = assignments
+        turn.alarms.set(group.settling, group.settles_at)
+        return
+    turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            turn.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
+            member.sync_ticket = None
+            begin_session(group, member, turn)
+
+
+def _settled(group: ClassicGroup, turn: Turn) -> None:
+    assign(group, group.assignments, turn)
 
 
 def _cancel_syncs(group: ClassicGroup, turn: Turn) -> None:

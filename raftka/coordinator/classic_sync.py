@@ -2,11 +2,10 @@
 
 from raftka.coordinator.alarms import Alarms
 from raftka.coordinator.classic_group import ClassicGroup, Member, State
-from raftka.coordinator.classic_rebalance import begin_session, complete_if_all_joined, rebalance_or_complete, take_out, wait_to_sync
+from raftka.coordinator.classic_rebalance import assign, complete_if_all_joined, rebalance_or_complete, take_out, wait_to_sync
 from raftka.coordinator.commands import Heartbeat, Leave, LeavingMember, Left, Sync, Synced
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.members import check_member
-from raftka.coordinator.records import group_record
 from raftka.coordinator.turn import Turn
 from raftka.wire.errors import Code, KafkaError
 
@@ -22,7 +21,7 @@ def sync(group: ClassicGroup, command: Sync, ticket: Ticket, turn: Turn) -> None
         return
     wait_to_sync(member, ticket, turn)
     if group.leader == member.member_id:
-        _assign(group, dict(command.assignments), turn)
+        assign(group, dict(command.assignments), turn)
 
 
 def _check_sync(group: ClassicGroup, command: Sync) -> Member:
@@ -37,16 +36,6 @@ def _check_sync(group: ClassicGroup, command: Sync) -> Member:
     if group.state is State.PREPARING:
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
     return member
-
-
-def _assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> None:
-    """Stable comes with the record. A member the leader forgot gets nothing; one it made up is not there."""
-    turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
-    for member in group.members.values():
-        if member.sync_ticket is not None:
-            turn.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
-            member.sync_ticket = None
-            begin_session(group, member, turn)
 
 
 def heartbeat(group: ClassicGroup | None, command: Heartbeat, alarms: Alarms, now: float) -> None:

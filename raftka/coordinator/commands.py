@@ -27,6 +27,7 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4096  # offset.metadata.max.bytes
+    settle_ms: int = 0  # raftka.group.settle.ms
 
 
 class Protocol(NamedTuple):

@@ -290,7 +290,13 @@ class GroupCoordinator:
         group = self.groups.pop(group_id, None)
         if group is None:
             return
-        for alarm in (group.join_phase, group.sync_phase, *group.pending.values(), *(member.session for member in group.members.values())):
+        for alarm in (
+            group.join_phase,
+            group.sync_phase,
+            group.settling,
+            *group.pending.values(),
+            *(member.session for member in group.members.values()),
+        ):
             self._alarms.off(alarm)
         if group.offsets:
             simple = self.groups[group_id] = new_group(group_id)

@@ -106,6 +106,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "offsets.topic.segment.bytes": (at_least(1), "Its segments' size."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
     "producer.id.expiration.ms": (at_least(1), "How long an idempotent producer that is silent is remembered."),
+    "raftka.group.settle.ms": (at_least(0), "How long a group's assignments are held back after new members have come: they come in swarms."),
     "raftka.log.flush": (
         one_of("fsync", "os"),
         "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
