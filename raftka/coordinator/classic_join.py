@@ -160,7 +160,7 @@ def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) 
 def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: Join, ticket: Ticket, turn: Turn) -> None:
     """A static member has started anew: it gets its place under another id, and who has the old one is fenced."""
     led = group.leader
-    refuse_waiting(group, old, Code.FENCED_INSTANCE_ID, turn)
+    refuse_waiting(old, Code.FENCED_INSTANCE_ID, turn)
     turn.alarms.off(old.session)
     member = Member(member_id, old.instance_id, old.client_id, old.client_host)
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)

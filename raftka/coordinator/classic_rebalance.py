@@ -53,18 +53,17 @@ def wait_to_sync(member: Member, ticket: Ticket, turn: Turn) -> None:
     member.sync_ticket = ticket
 
 
-def refuse_waiting(group: ClassicGroup, member: Member, code: Code, turn: Turn) -> None:
-    """It is another's place now, or nobody's."""
+def refuse_waiting(member: Member, code: Code, turn: Turn) -> None:
+    """It is another's place now, or nobody's: the member is about to be taken out."""
     for ticket in (member.join_ticket, member.sync_ticket):
         if ticket is not None:
             turn.refuse(ticket, code)
     member.join_ticket = member.sync_ticket = None
-    group.joining.discard(member.member_id)
 
 
 def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
     """A member is gone: what it waits for tells it so, should it still be there."""
-    refuse_waiting(group, member, Code.UNKNOWN_MEMBER_ID, turn)
+    refuse_waiting(member, Code.UNKNOWN_MEMBER_ID, turn)
     turn.alarms.off(member.session)
     group.remove(member)
 

@@ -27,7 +27,19 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
-from raftka.coordinator.records import GROUP_METADATA_KEY, kind, read_group_key
+from raftka.coordinator.records import (
+    GROUP_METADATA_KEY,
+    CommittedOffset,
+    GroupMetadata,
+    group_key,
+    group_record,
+    kind,
+    offset_key,
+    offset_prefix,
+    offset_topic_prefix,
+    offset_value,
+    read_group_key,
+)
 from raftka.wire.errors import Code, KafkaError
 from tests.coordinator.world import FakeTopics, subscription, view
 
@@ -295,3 +307,21 @@ def test_members_who_do_what_clients_do_become_stable(seed: int) -> None:
             break
 
     assert {name: group.state for name, group in world.machine.groups.items()} == dict.fromkeys(GROUPS, State.STABLE)
+
+
+def test_the_end_of_a_group_does_not_take_offsets_that_have_not_ended() -> None:
+    """As in a log that was written by others, or in parts: what nobody has deleted is there."""
+    machine = GroupCoordinator(SETTINGS)
+    machine.replay(group_record("g", GroupMetadata("consumer", 3, None, None, 9)))
+    machine.replay(Record(offset_key(offset_topic_prefix(offset_prefix("g"), "t"), 1), offset_value(5, -1, "", 9)))
+    machine.replay(Record(group_key("g"), None))
+
+    assert view(machine, "g") == {**SIMPLE, "offsets": {"t": {1: CommittedOffset(5, -1, "", 9)}}}
+
+
+def test_records_of_another_kind_are_passed_over() -> None:
+    machine = GroupCoordinator(SETTINGS)
+    machine.replay(Record(b"\0\3\0\1g", b"\0\0"))
+    machine.replay(Record(b"\0\x20\0\1g", None))
+
+    assert machine.groups == {}

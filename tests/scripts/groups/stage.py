@@ -63,6 +63,7 @@ class GroupStage:
         self.now = 0.0
         self.wall_ms = 1_000_000
         self.topics = FakeTopics({"t": 4, "u": 2})
+        self.deleted: list[tuple[bytes, str]] = []  # nobody has told the coordinator yet
         self.log: list[Record] = []
         self.machine = self._new_machine()
         self.aliases: dict[str, str] = {}  # by member id
@@ -89,12 +90,8 @@ class GroupStage:
             yield from self._outcome(self.machine.tick(self._context()))
         self._move(until)
 
-    def do_wall(self, words: Words) -> None:
-        """`wall 100000`: so many milliseconds later, by the clock that records are dated with."""
-        self.wall_ms += int(words.bare[0])
-
     def do_topic(self, words: Words) -> Iterator[str]:
-        """`topic t partitions=4`: there is one now; `topic t gone`; `topic t again`: deleted, and made once more before anybody heard of it."""
+        """`topic t partitions=4`: it is made anew, under another id; `topic t gone`; `untold`: the coordinator hears of it by `told`."""
         name = words.bare[0]
         old = self.topics.topic_id(name)
         if words.flag("gone"):
@@ -102,7 +99,17 @@ class GroupStage:
         else:
             self.topics.create(name, words.number("partitions", 4))
         if old is not None:
-            yield from self._outcome(self.machine.on_image([(old, name)], self._context()))
+            self.deleted.append((old, name))
+        if not words.flag("untold"):
+            yield from self.do_told(words)
+
+    def do_told(self, words: Words) -> Iterator[str]:
+        deleted, self.deleted = self.deleted, []
+        yield from self._outcome(self.machine.on_image(deleted, self._context()))
+
+    def do_asleep(self, words: Words) -> None:
+        """`asleep 10`: the timer should have gone off, but the process stands still until then."""
+        self._move(float(words.bare[0]))
 
     def do_failover(self, words: Words) -> Iterator[str]:
         """Another coordinator: who waits hears NOT_COORDINATOR, and what is not in the log is gone."""
