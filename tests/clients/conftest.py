@@ -3,6 +3,7 @@
 import gc
 import socket
 from collections.abc import Callable, Iterator
+from weakref import WeakSet
 
 import pytest
 
@@ -56,10 +57,10 @@ def or_skip(client: Callable[[], Program]) -> Program:
 @pytest.fixture
 def forgotten_sockets() -> Iterator[None]:
     """For a client that forgets sockets whose connecting failed: they are closed here, else their warning fails whatever runs next."""
-    before = set(map(id, _sockets()))
+    before = WeakSet(_sockets())
     yield
     for sock in _sockets():
-        if id(sock) not in before:
+        if sock not in before:
             sock.close()
 
 
