@@ -8,9 +8,11 @@ import pytest
 
 from raftka.broker.dispatch import HANDLERS, Request
 from raftka.broker.handlers.fetch import Fetch
+from raftka.log.log import Log
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
@@ -250,6 +252,27 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: p
         assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
         assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR
         assert stage.nodes[1].parked == 0
+        assert not stage.world.failures
+
+
+@pytest.mark.parametrize(("acks", "at_once"), [(-1, 1), (1, 1), (1, 3)])
+def test_what_fails_in_a_plan_ends_its_connection_and_no_other(acks: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def append_that_fails(*_: object) -> Any:
+        raise ValueError("a bug of ours")
+
+    with Stage() as stage:
+        stage.create("t")
+        writer, other = stage.wire(), stage.wire()
+        for value in (b"1", b"2"):
+            assert produced(writer.ask(PRODUCE, produce("t", batch(value), acks=acks))).error_code == 0
+        with monkeypatch.context() as broken:
+            broken.setattr(Log, "append_as_leader", append_that_fails)
+            writer.send(b"".join(encode_request(PRODUCE, 12, 9 + at, "test", produce("t", batch(b"3"), acks=acks)) for at in range(at_once)))
+
+            assert writer.frame() is None
+
+        assert produced(other.ask(PRODUCE, produce("t", batch(b"4"), acks=acks))).base_offset == 2
+        assert len(stage.events("plan_failed")) == stage.counted("raftka_handler_errors_total") == 1
         assert not stage.world.failures
 
 
