@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.partition_host import PartitionHost
 from raftka.coordinator.machine import Machine, Outcome, Record, Ticket
 from raftka.runtime.door import Timer
-from raftka.wire.errors import Code, KafkaError, ProtocolError
+from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.records import CONTROL, build_batch, iterate, records_of
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Shard:
             outcome = self.machine.decide(command, ticket, self._shards.context())
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error),))
+            for limit in limit_of(error):
+                self._shards.node.metrics.hit(limit)
         except Exception as error:
             self._shards.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))

@@ -183,6 +183,8 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> No
         group.assignments = assignments
         turn.alarms.set(group.settling, group.settles_at)
         return
+    group.assignments = {}
+    turn.alarms.off(group.settling)  # the leader may have sent them twice
     turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
     for member in group.members.values():
         if member.sync_ticket is not None:

@@ -1,6 +1,6 @@
 """The group coordinator under random commands: what must hold whatever happens, and whoever coordinates next."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -90,7 +90,7 @@ class World:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.topics = FakeTopics({"t": 3, "u": 2})
-        self.machine = GroupCoordinator(SETTINGS)
+        self.machine = GroupCoordinator(replace(SETTINGS, settle_ms=50 * (self.seed % 2)))
         self.clients = [Client(f"{group}{i}", group, f"i{i}" if i % 3 == 0 else None) for group in GROUPS for i in range(4)]
         self.answers: list[tuple[Client | None, Any]] = []
         self.take(self.machine.loaded(self.context()))
