@@ -70,7 +70,7 @@ def test_groups(group: str, metadata: GroupMetadata) -> None:
 
 
 def test_the_bytes_are_kafkas() -> None:
-    """As they stand in a log that Apache Kafka 4.3.1 has written."""
+    """As Kafka 4.3 defines them, field by field; test_dump_offsets.py has its own tool read them."""
     assert key_of("g", "t", 7).hex() == "0001" + "000167" + "000174" + "00000007"
     assert offset_value(5, 3, "m", 9).hex() == "0004" + f"{5:016x}" + f"{3:08x}" + "026d" + f"{9:016x}" + "00"
     assert offset_value(5, -1, "", 9, topic_id=b"i" * 16).hex() == "0004" + f"{5:016x}" + "ffffffff" + "01" + f"{9:016x}" + "01" + "0010" + "69" * 16
