@@ -7,6 +7,7 @@ import click
 
 from raftka import __version__
 from raftka.cli.administration import completion, config, configs, partitions, reassign
+from raftka.cli.group_commands import groups, offsets
 from raftka.cli.options import AS, client_options, pairs
 
 
@@ -16,7 +17,7 @@ def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
-for each in (completion, config, configs, partitions, reassign):
+for each in (completion, config, configs, groups, offsets, partitions, reassign):
     root.add_command(each)
 
 
@@ -189,9 +190,10 @@ def produce(**options: Any) -> None:
 @click.option("-n", "--count", type=click.IntRange(1), help="So many records, then end.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began.")
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
+@click.option("-g", "--group", help="Share the partitions with the group's other members, go on where it has been; --from is for what it never read.")
 @client_options
 def consume(**options: Any) -> None:
-    """Print records as they come, a line each. Belongs to no group."""
+    """Print records as they come, a line each. With --group what was printed is committed."""
     from raftka.cli.records import consume as verb
 
     raise SystemExit(verb(**options))

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 from raftka.cli.admin import client
@@ -121,9 +122,13 @@ def consume(
     count: int | None,
     exit_at_end: bool,
     keys: bool,
+    group: str | None,
     bootstrap_server: str,
     output: str,
 ) -> None:
+    if group is not None:
+        _consume_as_member(topic, group, start, partitions, count, exit_at_end, keys, bootstrap_server, output)
+        return
     with _client("KafkaConsumer", bootstrap_server, group_id=None, auto_offset_reset="earliest") as consumer:
         ends = _seek(consumer, topic, start, partitions)
         left = sum(ends.values()) - sum(consumer.position(where) for where in ends) if exit_at_end else 0
@@ -140,6 +145,51 @@ def consume(
 
             _print_until(consumer, ends if exit_at_end else None, count, emit)
             read(printed)
+
+
+def _consume_as_member(
+    topic: str,
+    group: str,
+    start: str,
+    partitions: Sequence[int],
+    count: int | None,
+    exit_at_end: bool,
+    keys: bool,
+    bootstrap_server: str,
+    output: str,
+) -> None:
+    """What is printed is committed before more is asked for: a member that dies leaves no more to be printed again than one poll."""
+    if start not in ("start", "end") or partitions:
+        raise CommandFailed(
+            "with --group it is the group that knows where to go on and who reads what: --from is start or end, --partition is not for it"
+        )
+    reset = "earliest" if start == "start" else "latest"
+    with _client("KafkaConsumer", bootstrap_server, group_id=group, auto_offset_reset=reset, enable_auto_commit=False) as consumer:
+        known = consumer.partitions_for_topic(topic)
+        if not known:
+            raise CommandFailed(f"no topic {topic}")
+        ends = _ends(consumer, topic, known) if exit_at_end else None
+        consumer.subscribe([topic])
+        left = count if count is not None else sys.maxsize
+        while left and not (ends is not None and _read_up_to(consumer, ends)):
+            found = consumer.poll(timeout_ms=500, max_records=min(left, 500))
+            for record in chain.from_iterable(found.values()):
+                _print(record, keys, output)
+                left -= 1
+            if found:
+                consumer.commit()
+
+
+def _ends(consumer: Any, topic: str, partitions: Iterable[int]) -> dict[Any, int]:
+    from kafka import TopicPartition
+
+    return dict(consumer.end_offsets([TopicPartition(topic, partition) for partition in partitions]))
+
+
+def _read_up_to(consumer: Any, ends: dict[Any, int]) -> bool:
+    """All that this member has been given."""
+    owned = consumer.assignment()
+    return bool(owned) and all((consumer.position(where) or 0) >= ends.get(where, 0) for where in owned)
 
 
 def _seek(consumer: Any, topic: str, start: str, only: Sequence[int]) -> dict[Any, int]:

@@ -1,0 +1,94 @@
+"""`raftka groups`, `raftka offsets` and `raftka consume --group` against three live nodes: what they print, what they change, what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from raftka.cli.groups import target
+from raftka.cli.output import CommandFailed
+from tests.cli.test_administration import cluster, raftka, topic
+
+__all__ = ["cluster", "raftka", "topic"]
+
+
+@pytest.fixture
+def read(raftka: Any, topic: str) -> str:
+    """A group that has read 10 records, and has 5 more to read."""
+    lines = "".join(f"{i}\n" for i in range(10))
+    assert raftka(f"produce {topic} -p 0", lines).code == 0
+    done = raftka(f"consume {topic} --group {topic} --from start -n 10")
+    assert (done.code, done.out) == (0, lines)
+    assert raftka(f"produce {topic} -p 0", "a\nb\nc\nd\ne\n").code == 0
+    return topic
+
+
+def offsets(raftka: Any, group: str) -> dict[int, int]:
+    return {row["partition"]: row["offset"] for row in raftka(f"offsets export {group} -o json").rows}
+
+
+def test_a_group_goes_on_where_it_has_been(raftka: Any, read: str) -> None:
+    assert raftka(f"consume {read} --group {read} --exit-at-end").out == "a\nb\nc\nd\ne\n"
+    assert raftka(f"consume {read} --group {read} --exit-at-end").out == ""
+    assert raftka(f"consume {read} --group {read} -p 1").code == 1
+
+
+def test_groups_are_listed_and_described(raftka: Any, read: str) -> None:
+    assert [read, "Empty", "classic", "consumer"] in raftka("groups list").table
+    assert raftka("groups list --state Stable").code == 0
+    (row,) = [row for row in raftka(f"groups describe {read} -o json").rows if row["partition"] == 0]
+    assert row == {"group": read, "state": "Empty", "topic": read, "partition": 0, "offset": 10, "end": 15, "lag": 5}
+
+    missing = raftka(f"groups describe {read} nobody")
+    assert missing.code == 1
+    assert "nobody" in missing.err
+    assert read in missing.out
+
+
+def test_offsets_are_moved(raftka: Any, read: str) -> None:
+    for to, expected in {"start": 0, "end": 15, "-2": 13, "1d": 0, "2999-01-01": 15}.items():
+        assert raftka(f"groups reset-offsets {read} --to {to} -p 0 --dry-run -o json").rows[0]["offset"] == expected
+    assert offsets(raftka, read)[0] == 10
+
+    (row,) = raftka(f"groups reset-offsets {read} {read} --to 3 -p 0 -o json").rows
+
+    assert (row["before"], row["offset"]) == (10, 3)
+    assert offsets(raftka, read)[0] == 3
+
+
+def test_offsets_are_exported_and_imported(raftka: Any, read: str) -> None:
+    exported = raftka(f"offsets export {read} -o json").out
+
+    assert raftka(f"offsets import - --group {read}-copy", exported).code == 0
+
+    assert offsets(raftka, f"{read}-copy") == offsets(raftka, read)
+    refused = raftka("offsets import -", "no json\n")
+    assert (refused.code, "line 1" in refused.err) == (1, True)
+    assert raftka("offsets import -", exported.replace(f'"topic": "{read}"', '"topic": "gone"')).code == 1
+
+
+def test_a_group_is_deleted_with_its_offsets(raftka: Any, read: str) -> None:
+    assert raftka(f"groups delete {read}").code == 0
+
+    assert offsets(raftka, read) == {}
+    again = raftka(f"groups delete {read}")
+    assert again.code == 1
+    assert "GROUP_ID_NOT_FOUND" in again.err
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        ("start", ("start", 0)),
+        ("12", ("offset", 12)),
+        ("-3", ("back", 3)),
+        ("2h", ("time", 92_800_000)),
+        ("1970-01-01T00:01:00+00:00", ("time", 60_000)),
+    ],
+)
+def test_what_a_target_means(to: str, expected: tuple[str, int]) -> None:
+    assert target(to, now=100_000.0) == expected
+
+
+def test_what_is_no_target_is_told() -> None:
+    with pytest.raises(CommandFailed, match="--to yesterday"):
+        target("yesterday", now=0.0)
