@@ -1,0 +1,277 @@
+"""The requests of groups against nodes: who coordinates, what each answers when it may not or cannot, and a member's life in every version."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from raftka.broker.authorizer import Resource
+from raftka.broker.connection import Session
+from raftka.broker.shards import partition_for
+from raftka.wire.errors import Code
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
+from tests.broker.stage import Stage, Wire
+
+OFFSETS = "__consumer_offsets"
+
+
+def commit(group: str, *topics: str, offset: int = 1, **fields: Any) -> Row:
+    request = OFFSET_COMMIT.request
+    partitions = [request.topics.partitions(partition_index=0, committed_offset=offset)]
+    return request(group_id=group, topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)], **fields)
+
+
+def offsets_of(group: str, *topics: str, version: int) -> Row:
+    request = OFFSET_FETCH.request
+    if version < 8:
+        return request(group_id=group, topics=[request.topics(name=topic, partition_indexes=[0]) for topic in topics or ("t",)])
+    asked = [request.groups.topics(name=topic, partition_indexes=[0]) for topic in topics or ("t",)]
+    return request(groups=[request.groups(group_id=group, topics=asked)])
+
+
+def delete_offsets(group: str, *topics: str) -> Row:
+    request = OFFSET_DELETE.request
+    partitions = [request.topics.partitions(partition_index=0)]
+    return request(group_id=group, topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)])
+
+
+def join(group: str, member_id: str = "", **fields: Any) -> Row:
+    request = JOIN_GROUP.request
+    protocols = [request.protocols(name="range", metadata=b"m")]
+    given = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer", "protocols": protocols} | fields
+    return request(group_id=group, member_id=member_id, **given)
+
+
+def leave(group: str, member_id: str, version: int) -> Row:
+    request = LEAVE_GROUP.request
+    if version < 3:
+        return request(group_id=group, member_id=member_id)
+    return request(group_id=group, members=[request.members(member_id=member_id)])
+
+
+# Of each API a request, and its answer's error.
+ASKED: list[tuple[Api, Callable[[str, int], Row], Callable[[Row], int]]] = [
+    (JOIN_GROUP, lambda group, _: join(group), lambda row: int(row.error_code)),
+    (SYNC_GROUP, lambda group, _: SYNC_GROUP.request(group_id=group, member_id="m"), lambda row: int(row.error_code)),
+    (HEARTBEAT, lambda group, _: HEARTBEAT.request(group_id=group, member_id="m"), lambda row: int(row.error_code)),
+    (LEAVE_GROUP, lambda group, version: leave(group, "m", version), lambda row: int(row.error_code)),
+    (DESCRIBE_GROUPS, lambda group, _: DESCRIBE_GROUPS.request(groups=[group]), lambda row: int(row.groups[0].error_code)),
+    (DELETE_GROUPS, lambda group, _: DELETE_GROUPS.request(groups_names=[group]), lambda row: int(row.results[0].error_code)),
+    (OFFSET_COMMIT, lambda group, _: commit(group), lambda row: int(row.topics[0].partitions[0].error_code)),
+    (OFFSET_DELETE, lambda group, _: delete_offsets(group), lambda row: int(row.error_code)),
+]
+
+
+def fetch_error(row: Row, version: int) -> int:
+    if version >= 8:
+        return int(row.groups[0].error_code)
+    return int(row.error_code if version >= 2 else row.topics[0].partitions[0].error_code)
+
+
+def errors(wire: Wire, group: str) -> dict[str, set[int]]:
+    """Of each API, over all of its versions."""
+    found = {
+        api.name: {error(wire.ask(api, request(group, version), version)) for version in range(api.min_version, api.max_version + 1)}
+        for api, request, error in ASKED
+    }
+    versions = range(OFFSET_FETCH.min_version, OFFSET_FETCH.max_version + 1)
+    found["OffsetFetch"] = {fetch_error(wire.ask(OFFSET_FETCH, offsets_of(group, version=version), version), version) for version in versions}
+    return found
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage(group_initial_rebalance_delay_ms="0") as stage:
+        stage.create("t")
+        with_groups(stage)
+        yield stage
+
+
+def with_groups(stage: Stage) -> None:
+    """The topic is there, and each of its coordinators serves."""
+    stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"]))
+
+    def serving() -> bool:
+        return sum(shard.loaded for node in stage.nodes.values() for shard in node.groups.shards.shards.values()) == 50
+
+    stage.wait(serving)
+
+
+# who coordinates
+
+
+def test_the_first_who_asks_finds_nobody_and_then_there_is_one() -> None:
+    with Stage(3) as stage:
+        asked = FIND_COORDINATOR.request(coordinator_keys=["g", "h"])
+        first = stage.wire().ask(FIND_COORDINATOR, asked).coordinators
+        assert {row.error_code for row in first} == {Code.COORDINATOR_NOT_AVAILABLE}
+        with_groups(stage)
+
+        found = {row.key: row.node_id for row in stage.wire(2).ask(FIND_COORDINATOR, asked).coordinators}
+
+        assert found == {group: stage.leader(OFFSETS, partition_for(group, 50)) for group in ("g", "h")}
+        topic = stage.nodes[1].image.topic_named(OFFSETS)
+        assert topic is not None
+        assert {len(each.replicas) for each in topic.partitions} == {3}
+        assert stage.nodes[1].image.config(2, OFFSETS)["cleanup.policy"] == "compact"
+
+
+def test_without_enough_brokers_there_is_nobody() -> None:
+    with Stage(offsets_topic_replication_factor="3") as stage:
+        for _ in range(3):
+            (row,) = stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"])).coordinators
+            assert row.error_code == Code.COORDINATOR_NOT_AVAILABLE
+            stage.world.run(stage.world.now + 1.0)
+
+
+def test_who_does_not_coordinate_says_so_in_every_request() -> None:
+    with Stage(3) as stage:
+        stage.create("t")
+        with_groups(stage)
+        other = next(iter({1, 2, 3} - {stage.leader(OFFSETS, partition_for("g", 50))}))
+
+        assert errors(stage.wire(other), "g") == {name: {Code.NOT_COORDINATOR} for name in [*(api.name for api, *_ in ASKED), "OffsetFetch"]}
+
+
+def test_while_a_coordinator_loads_only_heartbeats_are_well(stage: Stage) -> None:
+    stage.nodes[1].groups.shards.shards[partition_for("g", 50)].loaded = False
+
+    found = errors(stage.wire(), "g")
+
+    assert found.pop("Heartbeat") == {0}
+    assert set().union(*found.values()) == {Code.COORDINATOR_LOAD_IN_PROGRESS}
+    assert stage.wire().ask(LIST_GROUPS, LIST_GROUPS.request()).error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
+
+
+# who may
+
+
+class Deny:
+    def __init__(self, *denied: tuple[str, Resource]) -> None:
+        self.denied = denied
+
+    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
+        return (operation, resource) not in self.denied
+
+
+def test_every_request_of_a_group_needs_its_operation(stage: Stage) -> None:
+    operations = {"DescribeGroups": "DESCRIBE", "OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE", "OffsetDelete": "DELETE"}
+    for denied in ("READ", "DESCRIBE", "DELETE"):
+        stage.nodes[1].dispatcher.authorizer = Deny((denied, ("group", "g")))
+
+        found = errors(stage.wire(), "g")
+
+        wrong = {
+            name: codes for name, codes in found.items() if (codes == {Code.GROUP_AUTHORIZATION_FAILED}) != (operations.get(name, "READ") == denied)
+        }
+        assert wrong == {}
+
+
+def test_topics_that_may_not_be_read_are_told_one_by_one(stage: Stage) -> None:
+    stage.create("secret")
+    wire = stage.wire()
+    stage.nodes[1].dispatcher.authorizer = Deny(("READ", ("topic", "secret")), ("DESCRIBE", ("topic", "secret")))
+
+    committed = wire.ask(OFFSET_COMMIT, commit("g", "secret", "t", "gone"), 9).topics
+    fetched = wire.ask(OFFSET_FETCH, offsets_of("g", "t", "secret", version=9), 9).groups[0].topics
+    everything = wire.ask(OFFSET_FETCH, OFFSET_FETCH.request(groups=[OFFSET_FETCH.request.groups(group_id="g", topics=None)]), 9).groups[0].topics
+    deleted = wire.ask(OFFSET_DELETE, delete_offsets("g", "secret", "t")).topics
+
+    denied, unknown = Code.TOPIC_AUTHORIZATION_FAILED, Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(topic.name, topic.partitions[0].error_code) for topic in committed] == [("secret", denied), ("t", 0), ("gone", unknown)]
+    assert [(topic.name, topic.partitions[0].committed_offset, topic.partitions[0].error_code) for topic in fetched] == [
+        ("t", 1, 0),
+        ("secret", -1, denied),
+    ]
+    assert [topic.name for topic in everything] == ["t"]
+    assert [(topic.name, topic.partitions[0].error_code) for topic in deleted] == [("secret", denied), ("t", 0)]
+
+
+def test_only_groups_that_may_be_seen_are_listed(stage: Stage) -> None:
+    wire = stage.wire()
+    for group in ("open", "secret"):
+        wire.ask(OFFSET_COMMIT, commit(group), 9)
+    stage.nodes[1].dispatcher.authorizer = Deny(("DESCRIBE", ("cluster", "kafka-cluster")), ("DESCRIBE", ("group", "secret")))
+
+    assert [group.group_id for group in wire.ask(LIST_GROUPS, LIST_GROUPS.request()).groups] == ["open"]
+
+
+# a member's life
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_syncs_commits_and_leaves(stage: Stage, version: int) -> None:
+    wire, old = stage.wire(), min(version, 4)
+    joined = wire.ask(JOIN_GROUP, join("g"), version)
+    if version >= 4:
+        assert joined.error_code == Code.MEMBER_ID_REQUIRED
+        joined = wire.ask(JOIN_GROUP, join("g", joined.member_id), version)
+    member = joined.member_id
+    assert (joined.error_code, joined.leader, [each.member_id for each in joined.members]) == (0, member, [member])
+    assignments = [SYNC_GROUP.request.assignments(member_id=member, assignment=b"mine")]
+    sync = SYNC_GROUP.request(
+        group_id="g", generation_id=1, member_id=member, protocol_type="consumer", protocol_name="range", assignments=assignments
+    )
+    assert wire.ask(SYNC_GROUP, sync, min(version, 5)).assignment == b"mine"
+    assert wire.ask(HEARTBEAT, HEARTBEAT.request(group_id="g", generation_id=1, member_id=member), old).error_code == 0
+    row = commit("g", offset=7, generation_id_or_member_epoch=1, member_id=member)
+    assert wire.ask(OFFSET_COMMIT, row, max(2, min(version, 9))).topics[0].partitions[0].error_code == 0
+
+    (described,) = wire.ask(DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=["g"]), old).groups
+    assert (described.group_state, [each.client_host for each in described.members]) == ("Stable", ["/client"])
+    assert wire.ask(LEAVE_GROUP, leave("g", member, old), old).error_code == 0
+    assert wire.ask(OFFSET_FETCH, offsets_of("g", version=5), 5).topics[0].partitions[0].committed_offset == 7
+
+
+def test_a_join_that_waits_holds_up_nobody_and_is_told_when_the_group_is_complete(stage: Stage) -> None:
+    first, second, third = stage.wire(), stage.wire(), stage.wire()
+    member = first.ask(JOIN_GROUP, join("g"), 3).member_id
+    second.request(JOIN_GROUP, join("g"), 3)
+    stage.wait(
+        lambda: third.ask(HEARTBEAT, HEARTBEAT.request(group_id="g", generation_id=1, member_id=member)).error_code == Code.REBALANCE_IN_PROGRESS
+    )
+
+    first.request(JOIN_GROUP, join("g", member), 3)
+
+    assert {first.answer(JOIN_GROUP, 3).generation_id, second.answer(JOIN_GROUP, 3).generation_id} == {2}
+
+
+def test_who_goes_away_while_it_waits_is_forgotten(stage: Stage) -> None:
+    stage.wire().ask(JOIN_GROUP, join("g"), 3)
+    second = stage.wire()
+    second.request(JOIN_GROUP, join("g"), 3)
+    shard = stage.nodes[1].groups.shards.shards[partition_for("g", 50)]
+    stage.wait(lambda: len(shard.waiting) == 1)
+
+    second.close()
+
+    stage.wait(lambda: not shard.waiting)
+
+
+def test_offsets_outlive_the_node(stage: Stage) -> None:
+    assert stage.wire().ask(OFFSET_COMMIT, commit("g", offset=7), 9).topics[0].partitions[0].error_code == 0
+    stage.kill(1, power_loss=True)
+    stage.start(1)
+    stage.wait(stage.nodes[1].ready.is_set)
+
+    def found() -> Any:
+        return stage.wire().ask(OFFSET_FETCH, offsets_of("g", version=8), 8).groups[0]
+
+    while (row := found()).error_code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+        stage.world.run(stage.world.now + 0.01)
+    assert (row.error_code, row.topics[0].partitions[0].committed_offset) == (0, 7)
+
+
+def test_settings_of_the_node_are_the_groups() -> None:
+    with Stage(group_min_session_timeout_ms="20000", offset_metadata_max_bytes="3") as stage:
+        stage.create("t")
+        with_groups(stage)
+        row = commit("g")
+        row.topics[0].partitions[0].committed_metadata = "long"
+
+        assert stage.wire().ask(JOIN_GROUP, join("g"), 3).error_code == Code.INVALID_SESSION_TIMEOUT
+        assert stage.wire().ask(OFFSET_COMMIT, row, 9).topics[0].partitions[0].error_code == Code.OFFSET_METADATA_TOO_LARGE
