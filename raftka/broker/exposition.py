@@ -3,12 +3,14 @@
 Comes with the first scrape, runs in another thread; touches no node.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from raftka import limits
+from raftka.broker.group_numbers import GroupNumbers
 from raftka.broker.metric_names import FAMILIES
 from raftka.broker.metrics import BOUNDS_S
 from raftka.broker.snapshot import LatencyNumbers, PartitionNumbers, Snapshot
@@ -20,6 +22,7 @@ REPLICAS = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 RAFT = "kafka_server_raftmetrics_"
 CHANNEL = "kafka_server_raftchannelmetrics_"
+GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
 FORGOTTEN = limits.PRODUCERS_OF_PARTITION.metric  # the only limit whose counter is the partitions'
 COUNTED = (
@@ -116,8 +119,10 @@ class Exposition:
         _cluster(page, snapshot)
         self._raft(page, snapshot)
         self._process_numbers(page, snapshot)
-        partitions = _of_partitions(snapshot.partitions, snapshot.node_id) if snapshot.each_partition else b""
-        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + partitions
+        _groups(page, snapshot)
+        if not snapshot.each_partition:
+            return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page)
+        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + _of_partitions(snapshot.partitions, snapshot.node_id) + _of_offsets(snapshot.groups)
 
     def _raft(self, page: Page, snapshot: Snapshot) -> None:
         raft, commits = snapshot.raft, snapshot.commits
@@ -238,8 +243,36 @@ def _of_partitions(partitions: list[PartitionNumbers], me: int) -> bytes:
             shown = (p.high_watermark, p.start_offset, me, int(p.replicas[0] == me), replicas, in_sync, under)
             for name, value in zip(OF_LED, (*led, *shown), strict=True):
                 lines[name].append(f"{name}{where} {value}\n")
+    return _page(lines)
+
+
+def _page(lines: dict[str, list[str]]) -> bytes:
     heads = {name: f"# HELP {name} {FAMILIES[name][1]}\n# TYPE {name} {FAMILIES[name][0]}\n" for name, found in lines.items() if found}
     return "".join([text for name, head in heads.items() for text in (head, *lines[name])]).encode()
+
+
+def _groups(page: Page, snapshot: Snapshot) -> None:
+    states = Counter(group.state for group in snapshot.groups)
+    page.add(f"{GROUPS}numgroups", len(snapshot.groups))
+    page.add(f"{GROUPS}numoffsets", sum(len(group.offsets) for group in snapshot.groups))
+    for state in ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty"):
+        page.add(f"{GROUPS}numgroups{state.lower()}", states[state])
+    for group in snapshot.groups:
+        page.add("kafka_consumergroup_members", group.members, consumergroup=group.group_id)
+
+
+def _of_offsets(groups: list[GroupNumbers]) -> bytes:
+    """By hand like the partitions'; a group's name may be anything."""
+    lines: dict[str, list[str]] = {"kafka_consumergroup_current_offset": [], "kafka_consumergroup_lag": []}
+    offsets, lags = lines.values()
+    for group in groups:
+        name = group.group_id.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        for topic, partition, offset, lag in group.offsets:
+            where = f'{{consumergroup="{name}",partition="{partition}",topic="{topic}"}}'
+            offsets.append(f"kafka_consumergroup_current_offset{where} {offset}\n")
+            if lag is not None:
+                lags.append(f"kafka_consumergroup_lag{where} {lag}\n")
+    return _page(lines)
 
 
 def _cluster(page: Page, snapshot: Snapshot) -> None:

@@ -50,6 +50,15 @@ kafka_topic_partition_leader_is_preferred gauge 1: the first of its replicas lea
 kafka_topic_partition_replicas gauge Its replicas.
 kafka_topic_partition_in_sync_replica gauge Those in sync.
 kafka_topic_partition_under_replicated_partition gauge 1: not all are in sync.
+kafka_consumergroup_members gauge Members of a group that this broker looks after, by consumergroup.
+kafka_consumergroup_current_offset gauge Its committed offset, by consumergroup, topic and partition.
+kafka_consumergroup_lag gauge Records of the partition behind that; where this broker has a replica of it.
+kafka_coordinator_group_groupmetadatamanager_numgroups gauge Groups that this broker looks after.
+kafka_coordinator_group_groupmetadatamanager_numoffsets gauge Their committed offsets.
+kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance gauge Of the groups, those whose members are to join.
+kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance gauge Those that wait for their leader's assignments.
+kafka_coordinator_group_groupmetadatamanager_numgroupsstable gauge Those whose members have them.
+kafka_coordinator_group_groupmetadatamanager_numgroupsempty gauge Those without members.
 kafka_topic_partitions gauge Partitions of a topic; on the active controller alone.
 kafka_brokers gauge Brokers that are not fenced; on the active controller, 0 elsewhere.
 kafka_broker_info gauge 1 for each registered broker, by id and address; on the active controller alone.
@@ -93,6 +102,7 @@ raftka_compaction_failures_total counter Rounds that failed; the log tells wheth
 raftka_compaction_unreadable_batches_total counter Batches that it kept as they were, because their records cannot be read.
 raftka_truncations_total counter Times that a follower cut its log back to its leader's.
 raftka_log_failures_total counter Logs that could not be written any more.
+raftka_coordinator_unreadable_records_total counter Records of groups that could not be read when they were loaded.
 raftka_handler_errors_total counter Requests and commands that failed by a mistake of ours.
 raftka_protocol_errors_total counter Client connections closed because of what came on them.
 raftka_controller_refusals_total counter Strangers turned away at the controller listener.

@@ -5,9 +5,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from raftka.broker.group_numbers import GroupNumbers, groups_of
 from raftka.broker.health import health
 from raftka.broker.http import TEXT, Page, Reply
 from raftka.broker.partition_host import PartitionHost
+from raftka.broker.shard import Shard
 from raftka.broker.snapshot import PartitionNumbers, Snapshot, numbers_of, take_snapshot
 
 if TYPE_CHECKING:
@@ -36,16 +38,21 @@ class MetricsPage:
     def __call__(self, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
-            self._gather(deque(self.node.replicas.hosts.values()), [])
+            shards = self.node.groups.shards.shards.values() if self.node.settings.is_broker else ()
+            self._gather(deque(self.node.replicas.hosts.values()), [], deque(shards), [])
 
-    def _gather(self, left: deque[PartitionHost], found: list[PartitionNumbers]) -> None:
+    def _gather(self, left: deque[PartitionHost], found: list[PartitionNumbers], shards: deque[Shard], groups: list[GroupNumbers]) -> None:
         clock = self.node.runtime.clock
         try:
-            found += [numbers_of(left.popleft()) for _ in range(min(AT_ONCE, len(left)))]
-            if left:
-                clock.call_at(clock.now(), lambda: self._gather(left, found))
+            looked_at = min(AT_ONCE, len(left))
+            found += [numbers_of(left.popleft()) for _ in range(looked_at)]
+            while shards and looked_at < AT_ONCE:
+                groups += (more := groups_of(self.node, shards.popleft()))
+                looked_at += 1 + sum([len(group.offsets) for group in more])
+            if left or shards:
+                clock.call_at(clock.now(), lambda: self._gather(left, found, shards, groups))
                 return
-            snapshot = take_snapshot(self.node, found)
+            snapshot = take_snapshot(self.node, found, groups)
         except Exception as error:  # called by a timer: a bug of ours must not end the node
             self._made(error)
         else:

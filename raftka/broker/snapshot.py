@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from raftka.broker.group_numbers import GroupNumbers
+
 if TYPE_CHECKING:
     from raftka.broker.node import Node
     from raftka.broker.partition_host import PartitionHost
@@ -79,6 +81,7 @@ class Snapshot:
     flushes: LatencyNumbers
     commits: LatencyNumbers
     partitions: list[PartitionNumbers]
+    groups: list[GroupNumbers]
     each_partition: bool  # whether every one is to be shown
     connections: dict[str, int]  # by listener
     connections_made: int
@@ -95,8 +98,8 @@ class Snapshot:
     topic_partitions: dict[str, int]  # likewise
 
 
-def take_snapshot(node: "Node", partitions: list[PartitionNumbers]) -> Snapshot:
-    """`partitions`: looked at a moment ago."""
+def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
+    """`partitions`, `groups`: looked at a moment ago."""
     metrics, host, image = node.metrics, node.quorum.host, node.image
     leads = host is not None and host.active
     return Snapshot(
@@ -112,6 +115,7 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers]) -> Snapshot:
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
         partitions=partitions,
+        groups=groups,
         each_partition=node.settings["metrics.partitions"],
         connections=dict(Counter(each.session.listener for each in node.dispatcher.connections)),
         connections_made=metrics.connections_made,

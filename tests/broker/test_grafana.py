@@ -14,14 +14,19 @@ from raftka.broker.metric_names import FAMILIES
 from raftka.broker.pages import MetricsPage
 from raftka.broker.snapshot import Snapshot, take_snapshot
 from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, list_offsets, produce, produced
 from tests.broker.stage import Stage
+from tests.broker.test_group_requests import commit, join
 from tests.broker.test_http import PORT, Browser
 from tests.test_docs import rows
 
 RECORDS, ROUNDS = 3, 20
+GROUP = 'a "group"\n\\'
 DATA = batch(*[bytes(100)] * RECORDS)
 
 
@@ -68,11 +73,21 @@ def traffic(stage: Stage) -> None:
         wire.ask(FETCH, fetch("t", 10_000, partition))
 
 
+def a_group(stage: Stage) -> None:
+    """One member, which has committed an offset of t-1; its name is a hard one."""
+    stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
+    stage.wait(lambda: any(shard.loaded for node in stage.nodes.values() for shard in node.groups.shards.shards.values()))
+    wire = stage.wire(stage.leader("__consumer_offsets"))
+    assert wire.ask(OFFSET_COMMIT, commit(GROUP, partition=1, offset=RECORDS), 9).topics[0].partitions[0].error_code == 0
+    assert wire.ask(JOIN_GROUP, join(GROUP), 3).error_code == 0
+
+
 @pytest.fixture(scope="module")
 def busy() -> Samples:
     """Three nodes, all well."""
-    with Stage(nodes=3, metrics_port=str(PORT)) as stage:
+    with Stage(nodes=3, metrics_port=str(PORT), offsets_topic_num_partitions="1", group_initial_rebalance_delay_ms="0") as stage:
         traffic(stage)
+        a_group(stage)
         stage.world.run(stage.world.now + 2.0)
         scraped(stage)
         stage.world.run(stage.world.now + 2.0)
@@ -87,8 +102,8 @@ ANY: Callable[[float], bool] = lambda value: value >= 0  # noqa: E731
 # Query (what is summed over all nodes; labels as a dashboard gives them), and what it must come to.
 DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[float], bool]] = {
     # Strimzi: Kafka
-    ("kafka_server_replicamanager_leadercount", ()): 3,
-    ("kafka_server_replicamanager_partitioncount", ()): 9,
+    ("kafka_server_replicamanager_leadercount", ()): 4,
+    ("kafka_server_replicamanager_partitioncount", ()): 12,
     ("kafka_server_replicamanager_underreplicatedpartitions", ()): 0,
     ("kafka_cluster_partition_atminisr", ()): 0,
     ("kafka_cluster_partition_underminisr", ()): 0,
@@ -133,9 +148,15 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_topic_partition_replicas", (("topic", "t"),)): 6,
     ("kafka_topic_partition_leader_is_preferred", (("topic", "t"),)): 2,
     ("kafka_topic_partition_under_replicated_partition", (("topic", "t"),)): 0,
+    ("kafka_consumergroup_members", (("consumergroup", GROUP),)): 1,
+    ("kafka_consumergroup_current_offset", (("consumergroup", GROUP), ("topic", "t"), ("partition", "1"))): RECORDS,
+    ("kafka_consumergroup_lag", (("consumergroup", GROUP), ("topic", "t"), ("partition", "1"))): (ROUNDS - 1) * RECORDS,
     # the older pages for jmx_exporter
-    ("kafka_server_brokertopicmetrics_bytesin_total", (("topic", ""),)): SENT,
-    ("kafka_server_brokertopicmetrics_replicationbytesin_total", ()): 2 * SENT,
+    ("kafka_coordinator_group_groupmetadatamanager_numgroups", ()): 1,
+    ("kafka_coordinator_group_groupmetadatamanager_numoffsets", ()): 1,
+    ("kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance", ()): 1,
+    ("kafka_server_brokertopicmetrics_bytesin_total", (("topic", ""),)): lambda value: SENT < value < SENT + 1000,  # the group's records too
+    ("kafka_server_brokertopicmetrics_replicationbytesin_total", ()): lambda value: 2 * SENT < value < 2 * SENT + 2000,
     ("kafka_server_brokertopicmetrics_replicationbytesout_total", ()): MORE,
     ("kafka_network_requestmetrics_requests_total", (("request", "Produce"),)): 2 * ROUNDS + 2,
     ("kafka_network_requestmetrics_requests_total", (("request", "FetchConsumer"),)): 8,
@@ -153,8 +174,8 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_server_replicafetchermanager_maxlag", (("clientId", "Replica"),)): ANY,
     ("kafka_log_logflushstats_logflushrateandtimems_count", ()): MORE,
     ("kafka_log_log_logendoffset", (("topic", "t"), ("partition", "0"))): 3 * ROUNDS * RECORDS,
-    ("kafka_controller_kafkacontroller_globaltopiccount", ()): 2,
-    ("kafka_controller_kafkacontroller_globalpartitioncount", ()): 3,
+    ("kafka_controller_kafkacontroller_globaltopiccount", ()): 3,
+    ("kafka_controller_kafkacontroller_globalpartitioncount", ()): 4,
     ("kafka_controller_kafkacontroller_activebrokercount", ()): 3,
     ("kafka_controller_kafkacontroller_fencedbrokercount", ()): 0,
     ("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", ()): 0,
@@ -250,7 +271,7 @@ def test_partitions_can_be_left_out() -> None:
 
 def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Snapshot] = []
-    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda node, found: taken.append(take_snapshot(node, found)) or taken[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda *given: taken.append(take_snapshot(*given)) or taken[-1])  # type: ignore[func-returns-value]
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1]), list[bytes]()
 

@@ -19,9 +19,9 @@ from tests.broker.stage import Stage, Wire
 OFFSETS = "__consumer_offsets"
 
 
-def commit(group: str, *topics: str, offset: int = 1, **fields: Any) -> Row:
+def commit(group: str, *topics: str, partition: int = 0, offset: int = 1, **fields: Any) -> Row:
     request = OFFSET_COMMIT.request
-    partitions = [request.topics.partitions(partition_index=0, committed_offset=offset)]
+    partitions = [request.topics.partitions(partition_index=partition, committed_offset=offset)]
     return request(group_id=group, topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)], **fields)
 
 
