@@ -1,4 +1,4 @@
-"""The real side of the door: one Trio task drives a persistent epoll with callbacks, another one the timers; threads flush and unlink.
+"""The real side of the door: one Trio task drives a persistent epoll with callbacks, another one the timers; the kernel flushes, threads unlink.
 
 A Trio task per connection would cost 25 microseconds a request instead of 14; handlers can not tell the difference. Knows no Kafka.
 """
@@ -152,8 +152,10 @@ class RealRuntime:
         self.offload = RealOffload(self._post)
         self.files = RealFiles(self._post)
         self.network = RealNetwork(turn, self.offload.run)
-        self.network.epoll.register(self._eventfd, EPOLLIN)
-        self.network.transports[self._eventfd] = self  # type: ignore[assignment]  # it is `ready` like any other
+        self._told = {self._eventfd: self, self.files.flusher.eventfd: self.files.flusher}
+        for fd, whom in self._told.items():
+            self.network.epoll.register(fd, EPOLLIN)
+            self.network.transports[fd] = whom  # type: ignore[assignment]  # it is `ready` like any other
 
     def random(self, stream: str) -> random.Random:
         if stream not in self._streams:
@@ -190,7 +192,8 @@ class RealRuntime:
         if not self._stopped:
             self._stopped = True
             self._nursery.cancel_scope.cancel()
-            self.network.transports.pop(self._eventfd)
+            for fd in self._told:
+                del self.network.transports[fd]
             trio.lowlevel.notify_closing(self.network.epoll.fileno())
             self.network.stop(reset=reset)
             self.offload.stop()

@@ -107,12 +107,12 @@ class RealFiles:
     """`post(callable)` brings a thread's result back to the loop, from any thread."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
-        self._post = post
-        self._flusher = Flusher()
+        self.flusher = Flusher(post)
         self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
         self._remover: threading.Thread | None = None
         self._open: dict[RealFile, None] = {}
         self._locks: dict[int, None] = {}
+        self._stopped = False
         self._removed = 0  # names that were made for what goes
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -196,13 +196,15 @@ class RealFiles:
         def flushed(error: OSError | None) -> None:
             for file in real:
                 file.unpin()
-            done(error)
+            if not self._stopped:
+                done(error)
 
-        self._flusher.flush(real, [path for path in files if isinstance(path, str)], lambda error: self._post(lambda: flushed(error)))
+        self.flusher.flush(real, [path for path in files if isinstance(path, str)], flushed)
 
     def stop(self) -> None:
         """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
-        self._flusher.stop()
+        self._stopped = True
+        self.flusher.stop()
         if self._remover is not None:
             self._removals.put(None)
             self._remover.join()

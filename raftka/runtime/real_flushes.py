@@ -1,28 +1,30 @@
-"""How dirty files reach the disk: threads that fdatasync, and for many files at once the kernel's own (io_submit of 2.5, fdatasync since 4.18).
+"""How dirty files reach the disk: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which tells by an eventfd; by
+threads where names are to be flushed, and where the kernel will not.
 
-A hundred fdatasyncs from Python cost more processor time than all else that is done for their records, most of it for who holds the interpreter;
-syncfs would be cheaper still, but waits for what strangers have left in the file system. `bench/` has the row that decided.
+A thread that flushes costs more than the flush: it and the loop take the interpreter from each other a dozen times. syncfs would be cheaper still,
+but waits for what strangers have left in the file system. `bench/` has the rows that decided.
 """
 
 import ctypes
 import os
 import platform
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from queue import SimpleQueue
 from struct import Struct
 from typing import Any, Protocol
 
 THREADS = 2
-MANY = 4  # from so many files on the kernel does it
 AT_ONCE = 256
 CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4), "riscv64": (0, 1, 2, 4)}  # io_setup, io_destroy, io_submit, io_getevents
-CONTROL_BLOCK = Struct("<QIIHhIQQqQII")  # data, key, flags, operation, priority, descriptor, and what only reads and writes have
+CONTROL_BLOCK = Struct("<QIIHhIQQqQII")  # data, key, flags, operation, priority, descriptor, what only reads and writes have; flags, eventfd
 EVENT = Struct("<QQqq")  # data, control block, result, second result
 FDATASYNC = 3
+TELL = 1  # by the eventfd
 
 Done = Callable[[OSError | None], None]
+Post = Callable[[Callable[[], None]], None]
 
 
 class Open(Protocol):
@@ -30,55 +32,96 @@ class Open(Protocol):
     def fd(self) -> int: ...
 
 
+class Job:
+    """Files and names that are flushed together; `done` gets the first error, in the loop."""
+
+    __slots__ = ("_done", "_error", "_left")
+
+    def __init__(self, parts: int, done: Done) -> None:
+        self._left = parts
+        self._error: OSError | None = None
+        self._done = done
+
+    def part_done(self, error: OSError | None) -> None:
+        self._error = self._error or error
+        self._left -= 1
+        if not self._left:
+            self._done(self._error)
+
+
 class Flusher:
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Sequence[Open], Sequence[str], Done] | None] = SimpleQueue()
+    """`post` brings what threads have to say to the loop; the loop calls `ready` when `eventfd` is readable."""
+
+    def __init__(self, post: Post) -> None:
+        self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._kernel = Kernel(self.eventfd)
+        self._post = post
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def flush(self, files: Sequence[Open], paths: Sequence[str], done: Done) -> None:
-        """`paths` are of files that are not open, or of directories. `done` is called in one of the threads, with the first error."""
-        while len(self._threads) < THREADS:
-            self._threads.append(threading.Thread(target=self._work, name=f"raftka-flush-{len(self._threads)}", daemon=True))
-            self._threads[-1].start()
-        self._jobs.put((files, paths, done))
+        """`paths` are of files that are not open, or of directories."""
+        job = Job(len(files) + 1, done)
+        for fd in self._kernel.submit([file.fd for file in files], job):
+            self._in_thread(fdatasync, fd, job)
+        if paths or not files:
+            self._in_thread(sync_paths, paths, job)
+        else:
+            job.part_done(None)
+
+    def ready(self, events: int) -> None:
+        os.eventfd_read(self.eventfd)
+        self._reap(wait=False)
 
     def stop(self) -> None:
         """What was asked for before is done first."""
+        while self._kernel.busy:
+            self._reap(wait=True)
         for _ in self._threads:
-            self._jobs.put(None)
+            self._work.put(None)
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+        self._kernel.close()
+        os.close(self.eventfd)
 
-    def _work(self) -> None:
-        kernel: Kernel | None = None
-        while (job := self._jobs.get()) is not None:
-            files, paths, done = job
-            if len(files) >= MANY:
-                kernel = kernel or Kernel()
-                errors = kernel.flush([file.fd for file in files])
-            else:
-                errors = one_by_one([file.fd for file in files])
-            for path in paths:
-                try:
-                    sync_path(path)
-                except FileNotFoundError:
-                    pass  # deleted meanwhile
-                except OSError as error:
-                    errors.append(error)
-            done(errors[0] if errors else None)
-        if kernel is not None:
-            kernel.close()
+    def _reap(self, *, wait: bool) -> None:
+        for fd, job in self._kernel.reap(wait=wait):
+            self._in_thread(fdatasync, fd, job)
+
+    def _in_thread(self, sync: Callable[[Any], OSError | None], what: Any, job: Job) -> None:
+        def work() -> None:
+            error = sync(what)
+            self._post(lambda: job.part_done(error))
+
+        while len(self._threads) < THREADS:
+            self._threads.append(threading.Thread(target=self._run, name=f"raftka-flush-{len(self._threads)}", daemon=True))
+            self._threads[-1].start()
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
 
-def one_by_one(fds: Sequence[int]) -> list[OSError]:
-    errors = []
-    for fd in fds:
+def fdatasync(fd: int) -> OSError | None:
+    try:
+        os.fdatasync(fd)
+    except OSError as error:
+        return error
+    return None
+
+
+def sync_paths(paths: Sequence[str]) -> OSError | None:
+    first: OSError | None = None
+    for path in paths:
         try:
-            os.fdatasync(fd)
+            sync_path(path)
+        except FileNotFoundError:
+            pass  # deleted meanwhile
         except OSError as error:
-            errors.append(error)
-    return errors
+            first = first or error
+    return first
 
 
 def sync_path(path: str) -> None:
@@ -90,9 +133,10 @@ def sync_path(path: str) -> None:
 
 
 class Kernel:
-    """Of one thread. Where the kernel, or who guards it, will not have it, files are flushed one by one."""
+    """Flushes that are under way in the kernel, and those that wait until it has room."""
 
-    def __init__(self) -> None:
+    def __init__(self, eventfd: int) -> None:
+        self._eventfd = eventfd
         self._calls = CALLS.get(platform.machine())
         self._call: Any = ctypes.CDLL(None, use_errno=True).syscall
         self._call.restype = ctypes.c_long
@@ -101,43 +145,48 @@ class Kernel:
         first = ctypes.addressof(self._blocks)
         self._pointers = (ctypes.c_void_p * AT_ONCE)(*range(first, first + len(self._blocks) - 1, CONTROL_BLOCK.size))
         self._events = ctypes.create_string_buffer(EVENT.size * AT_ONCE)
+        self._under_way: dict[int, Job] = {}
+        self._waiting: deque[tuple[int, Job]] = deque()
+        self._number = 0
         if self._calls is not None and self._call(self._calls[0], AT_ONCE, ctypes.byref(self._context)):
             self._calls = None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
 
     def close(self) -> None:
         if self._calls is not None:
             self._call(self._calls[1], self._context)
             self._calls = None
 
-    def flush(self, fds: Sequence[int]) -> list[OSError]:
-        errors: list[OSError] = []
-        for start in range(0, len(fds), AT_ONCE):
-            some = fds[start : start + AT_ONCE]
-            taken = self._submit(some)
-            errors += self._wait(taken)
-            errors += one_by_one(some[taken:])
-        return errors
-
-    def _submit(self, fds: Sequence[int]) -> int:
-        """How many it took, from the first on."""
+    def submit(self, fds: Sequence[int], job: Job) -> Sequence[int]:
+        """Those that it does not take: bad ones, and all where the kernel, or who guards it, will not have it."""
         if self._calls is None:
-            return 0
-        for place, fd in enumerate(fds):
-            CONTROL_BLOCK.pack_into(self._blocks, place * CONTROL_BLOCK.size, place, 0, 0, FDATASYNC, 0, fd, 0, 0, 0, 0, 0, 0)
-        return max(0, int(self._call(self._calls[2], self._context, ctypes.c_long(len(fds)), self._pointers)))
+            return fds
+        self._waiting.extend([(fd, job) for fd in fds])
+        return [fd for fd, _ in self._submit_more()]
 
-    def _wait(self, count: int) -> list[OSError]:
-        errors = []
-        while count:
-            assert self._calls is not None
-            wanted = ctypes.c_long(count)
-            came = int(self._call(self._calls[3], self._context, wanted, wanted, self._events, None))
-            for place in range(max(0, came)):
-                result = EVENT.unpack_from(self._events, place * EVENT.size)[2]
-                if result < 0:
-                    errors.append(OSError(-result, os.strerror(-result)))
-            count -= max(0, came)
-            with suppress(InterruptedError):
-                if came < 0:
-                    raise OSError(ctypes.get_errno(), "io_getevents")
-        return errors
+    def reap(self, *, wait: bool) -> list[tuple[int, Job]]:
+        """Tells the jobs of what is done, and takes more; what it does not take."""
+        assert self._calls is not None
+        came = int(self._call(self._calls[3], self._context, ctypes.c_long(1 if wait else 0), ctypes.c_long(AT_ONCE), self._events, None))
+        results = [EVENT.unpack_from(self._events, place * EVENT.size) for place in range(max(0, came))]
+        for number, _, result, _ in results:
+            self._under_way.pop(number).part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
+        return self._submit_more()
+
+    def _submit_more(self) -> list[tuple[int, Job]]:
+        assert self._calls is not None
+        refused: list[tuple[int, Job]] = []
+        while self._waiting and (room := AT_ONCE - len(self._under_way)):
+            some = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+            for place, (fd, _) in enumerate(some):
+                number = self._number + place
+                CONTROL_BLOCK.pack_into(self._blocks, place * CONTROL_BLOCK.size, number, 0, 0, FDATASYNC, 0, fd, 0, 0, 0, 0, TELL, self._eventfd)
+            taken = max(0, int(self._call(self._calls[2], self._context, ctypes.c_long(len(some)), self._pointers)))
+            self._under_way.update(enumerate([job for _, job in some[:taken]], self._number))
+            self._number += len(some)
+            refused += some[taken : taken + 1]
+            self._waiting.extendleft(reversed(some[taken + 1 :]))
+        return refused

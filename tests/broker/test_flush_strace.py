@@ -26,18 +26,20 @@ from tests.broker.talk import GUARD_S, Line
 
 PRODUCES = 100
 BATCH = batch(b"x" * 100)
-CALLS = "pwritev,pwritev2,pwrite64,write,writev,fdatasync,fsync,sendto,sendmsg"
+CALLS = "pwritev,pwritev2,pwrite64,write,writev,fdatasync,fsync,io_submit,io_getevents,sendto,sendmsg"
 CALL = re.compile(r"(?P<tid>\d+) +(?P<at>[\d.]+) (?P<name>\w+)\((?P<fd>\d+)<(?P<what>.*?)>(?:[,)]| <unfinished)(?P<rest>.*)")
 RESUMED = re.compile(r"(?P<tid>\d+) +(?P<at>[\d.]+) <\.\.\. (?P<name>\w+) resumed>.*\) = (?P<result>-?\d+)")
+SUBMITTED = re.compile(r"\{aio_data=(?P<number>\w+), aio_lio_opcode=IOCB_CMD_FDSYNC, aio_fildes=\d+<(?P<what>.*?)>")  # an asynchronous fdatasync
+DONE = re.compile(r"\{data=(?P<number>\w+), obj=\w+, res=(?P<result>-?\d+)")
 ENDED = re.compile(r"\) += (?P<result>-?\d+).*<(?P<took>[\d.]+)>$")
 
 SLOW_DISK = """
-import os, time
-_fdatasync = os.fdatasync
-def fdatasync(fd):
-    time.sleep(0.02)
-    _fdatasync(fd)
-os.fdatasync = fdatasync
+import os, threading
+from raftka.runtime.real_flushes import Flusher
+def ready(self, events):
+    os.eventfd_read(self.eventfd)
+    threading.Timer(0.02, self._post, [lambda: self._reap(wait=False)]).start()  # so much later it is known
+Flusher.ready = ready
 """
 NO_WAIT = """
 from raftka.broker.partition_host import PartitionHost
@@ -83,7 +85,7 @@ def _may_trace() -> None:
 @contextmanager
 def traced(pid: int, output: Path) -> Iterator[None]:
     """All threads of the process, also those to come, while the block runs."""
-    command = ["strace", "-f", "-ttt", "-T", "-yy", "-s", "0", "-e", f"trace={CALLS}", "-o", str(output), "-p", str(pid)]
+    command = ["strace", "-f", "-v", "-ttt", "-T", "-yy", "-s", "0", "-e", f"trace={CALLS}", "-o", str(output), "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
         assert "attached" in tracer.stderr.readline()
@@ -97,7 +99,13 @@ def traced(pid: int, output: Path) -> Iterator[None]:
 def calls_of(output: Path) -> list[Call]:
     found: list[Call] = []
     unfinished: dict[str, re.Match[str]] = {}
+    flushing: dict[str, tuple[float, str]] = {}  # by number: since when, which file
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
+        for flush in SUBMITTED.finditer(line):
+            flushing[flush["number"]] = (float(line.split()[1]), flush["what"])
+        for flush in DONE.finditer(line):
+            since, what = flushing.pop(flush["number"])
+            found.append(Call("fdatasync", what, since, float(line.split()[1]), int(flush["result"])))
         if (resumed := RESUMED.match(line)) is not None:
             begun = unfinished.pop(resumed["tid"], None)
             if begun is not None:

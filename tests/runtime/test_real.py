@@ -18,7 +18,7 @@ import trio.testing
 from raftka.runtime import real_apart, real_flushes
 from raftka.runtime.door import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import NodeFailed, open_runtime
-from raftka.runtime.real_flushes import Flusher, Kernel
+from raftka.runtime.real_flushes import Flusher
 
 
 class Echo:
@@ -340,53 +340,105 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(slept) == 3
 
 
-def test_many_files_are_flushed_by_the_kernel_and_each_error_is_told(tmp_path: Path) -> None:
-    kernel = Kernel()
-    assert kernel._calls is not None, "this kernel will not have it"
-    files = [(tmp_path / f"{i}").open("wb") for i in range(300)]  # more than it takes at once
+class Flushed:
+    """A Flusher without a loop: its threads tell at once, `wait` is for the kernel."""
+
+    def __init__(self) -> None:
+        self.told: list[OSError | None] = []
+        self.flusher = Flusher(lambda action: action())
+
+    def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
+        self.flusher.flush([SimpleNamespace(fd=fd) for fd in fds], paths, self.told.append)
+
+    def wait(self) -> list[OSError | None]:
+        self.flusher.stop()
+        return self.told
+
+
+def opened(folder: Path, count: int) -> Iterator[list[int]]:
+    fds = [os.open(folder / f"{i}", os.O_RDWR | os.O_CREAT) for i in range(count)]
+    for fd in fds:
+        os.write(fd, b"x")
+    yield fds
+    for fd in fds:
+        os.close(fd)
+
+
+@pytest.fixture
+def fds(tmp_path: Path) -> Iterator[list[int]]:
+    yield from opened(tmp_path, 600)  # more than the kernel is asked at once
+
+
+def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_flushes, "fdatasync", None)
+    flushed = Flushed()
+    for some in (fds[:1], fds[:3], fds, fds[5:]):
+        flushed.flush(*some)
+
+    assert select.select([flushed.flusher.eventfd], [], [], 20)[0] != []
+    flushed.flusher.ready(select.EPOLLIN)
+    assert flushed.told != []
+    assert flushed.flusher._threads == []
+    assert flushed.wait() == [None] * 4
+
+
+def test_who_is_told_may_flush_again(fds: list[int]) -> None:
+    flushed = Flushed()
+    left = iter(range(10))
+
+    def again(error: OSError | None) -> None:
+        flushed.told.append(error)
+        if next(left, None) is not None:
+            flushed.flusher.flush([SimpleNamespace(fd=fd) for fd in fds[:300]], [], again)
+
+    again(None)
+
+    assert flushed.wait() == [None] * 11
+
+
+def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
     reader, writer = os.pipe()
-    try:
-        for file in files:
-            file.write(b"x")
-            file.flush()
+    flushed = Flushed()
+    flushed.flush(fds[0], reader, fds[1])
+    flushed.flush(*fds[:300], 9999)
+    flushed.flush(*fds)
+    flushed.wait()
+    os.close(reader)
+    os.close(writer)
 
-        assert kernel.flush([file.fileno() for file in files]) == []
-        assert [error.errno for error in kernel.flush([files[0].fileno(), reader, files[1].fileno(), 9999])] == [errno.EINVAL, errno.EBADF]
-    finally:
-        kernel.close()
-        for file in files:
-            file.close()
-        os.close(reader)
-        os.close(writer)
+    assert {error and error.errno for error in flushed.told} == {None, errno.EBADF, errno.EINVAL}
 
 
-@pytest.mark.parametrize("count", [1, 2, 40])
-def test_where_the_kernel_will_not_files_are_flushed_one_by_one(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_the_disk_reports_is_told(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    event = real_flushes.EVENT
+    monkeypatch.setattr(real_flushes, "EVENT", SimpleNamespace(size=event.size, unpack_from=lambda *at: (*event.unpack_from(*at)[:2], -errno.EIO, 0)))
+    flushed = Flushed()
+    flushed.flush(fds[0])
+
+    assert [error.errno for error in flushed.wait() if error is not None] == [errno.EIO]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_where_the_kernel_will_not_threads_do_it(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_flushes, "CALLS", {})
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", flushed.append)
-    told: list[OSError | None] = []
-    flusher = Flusher()
+    asked: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", asked.append)
+    flushed = Flushed()
+    flushed.flush(*range(count), paths=[str(tmp_path), str(tmp_path / "gone")])
 
-    flusher.flush([SimpleNamespace(fd=i) for i in range(count)], [str(tmp_path), str(tmp_path / "gone")], told.append)
-    flusher.stop()
-
-    assert flushed == list(range(count))
-    assert told == [None]
+    assert flushed.wait() == [None]
+    assert sorted(asked) == list(range(count))
 
 
-@pytest.mark.parametrize("count", [1, 40])
-def test_an_error_of_one_file_is_the_flushes(tmp_path: Path, count: int) -> None:
-    told: list[OSError | None] = []
-    files = [(tmp_path / f"{i}").open("wb") for i in range(count - 1)]
-    flusher = Flusher()
+def test_names_that_cannot_be_flushed_are_told_with_the_files(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync(path: str) -> None:
+        raise PermissionError(errno.EACCES, path)
 
-    flusher.flush([*(SimpleNamespace(fd=file.fileno()) for file in files), SimpleNamespace(fd=9999)], [], told.append)
-    flusher.stop()
-    for file in files:
-        file.close()
+    monkeypatch.setattr(real_flushes, "sync_path", sync)
+    flushed = Flushed()
+    flushed.flush(*fds, paths=["/"])
 
-    assert [error.errno for error in told if error is not None] == [errno.EBADF]
+    assert [error.errno for error in flushed.wait() if error is not None] == [errno.EACCES]
 
 
 DIES = """

@@ -1,0 +1,369 @@
+"""Rows about groups: how soon members are stable, what a member's death and a rolling restart cost, commits, a coordinator that is killed.
+
+The members are this program's own, in one loop: what is measured is the coordinator and the protocol, not a client's back-offs. They send heartbeats
+every three seconds, as clients do by default, unless a row says otherwise.
+"""
+
+import asyncio
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from bench.load import BenchFailed
+from bench.systems import System
+from raftka.wire.errors import Code
+from raftka.wire.frame import decode_response_header, encode_request
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
+
+TOPIC = "grouped"
+VERSIONS = {FIND_COORDINATOR.key: 3, JOIN_GROUP.key: 9, SYNC_GROUP.key: 5, HEARTBEAT.key: 4, OFFSET_COMMIT.key: 8, OFFSET_FETCH.key: 7}
+HEARTBEAT_S = 3.0
+QUICK_HEARTBEAT_S = 0.3
+SESSION_MS = 6_000
+PATIENCE_S = 60.0
+RETRY_S = 0.01
+ELSEWHERE = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS}
+
+Address = tuple[str, int]
+Figure = dict[str, float]
+
+
+class Peer:
+    """A connection on which one question is asked at a time."""
+
+    def __init__(self) -> None:
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+        self._busy = asyncio.Lock()
+
+    async def connect(self, address: Address) -> None:
+        self._reader, self._writer = await asyncio.open_connection(*address)
+
+    async def ask(self, api: Api, request: Row) -> Row:
+        version = VERSIONS[api.key]
+        frame = await self.exchange(encode_request(api, version, 1, "bench", request))
+        return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
+
+    async def exchange(self, request: bytes) -> memoryview:
+        if self._writer is None:
+            raise OSError("not connected")
+        async with self._busy:
+            self._writer.write(request)
+            size = int.from_bytes(await self._reader.readexactly(4))
+            return memoryview(await self._reader.readexactly(size))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+async def coordinator(addresses: list[Address], group: str) -> Address:
+    deadline = time.monotonic() + PATIENCE_S
+    for address in itertools.cycle(addresses):
+        peer = Peer()
+        try:
+            await peer.connect(address)
+            found = await peer.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0))
+        except (OSError, asyncio.IncompleteReadError):
+            found = None
+        finally:
+            peer.close()
+        if found is not None and not found.error_code:
+            return found.host, found.port
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(RETRY_S)
+    raise BenchFailed(f"nobody coordinates {group}")
+
+
+class Member:
+    """One of a classic group: joins, assigns when it leads (each member its place in the list), sends heartbeats, joins again when told."""
+
+    def __init__(self, group: str, number: int, *, static: bool = False, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self.group = group
+        self.instance = f"instance-{number}" if static else None
+        self.heartbeat_s = heartbeat_s
+        self.id = ""
+        self.generation = -1
+        self.size = 0  # of the group in this generation, as its leader counted
+        self.since = 0.0  # when it was given its assignment
+        self.peer = Peer()
+
+    async def run(self, address: Address) -> None:
+        await self.peer.connect(address)
+        while True:
+            await self._join()
+            while True:
+                await asyncio.sleep(self.heartbeat_s)
+                request = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.id, group_instance_id=self.instance)
+                if (await self.peer.ask(HEARTBEAT, request)).error_code:
+                    break
+
+    async def _join(self) -> None:
+        self.generation = -1
+        while True:
+            protocols = [JOIN_GROUP.request.protocols(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")]
+            joined = await self.peer.ask(
+                JOIN_GROUP,
+                JOIN_GROUP.request(
+                    group_id=self.group,
+                    session_timeout_ms=SESSION_MS,
+                    rebalance_timeout_ms=SESSION_MS,
+                    member_id=self.id,
+                    group_instance_id=self.instance,
+                    protocol_type="consumer",
+                    protocols=protocols,
+                ),
+            )
+            self.id = joined.member_id
+            if joined.error_code == Code.UNKNOWN_MEMBER_ID:
+                self.id = ""
+            elif joined.error_code in ELSEWHERE:
+                await asyncio.sleep(RETRY_S)
+            if joined.error_code or not await self._sync(joined):
+                continue
+            return
+
+    async def _sync(self, joined: Row) -> bool:
+        assigns = joined.leader == joined.member_id and not joined.skip_assignment
+        size = len(joined.members).to_bytes(4)
+        request = SYNC_GROUP.request(
+            group_id=self.group,
+            generation_id=joined.generation_id,
+            member_id=self.id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[SYNC_GROUP.request.assignments(member_id=each.member_id, assignment=size) for each in joined.members] if assigns else [],
+        )
+        synced = await self.peer.ask(SYNC_GROUP, request)
+        if synced.error_code:
+            return False
+        self.generation, self.size, self.since = joined.generation_id, int.from_bytes(synced.assignment), time.monotonic()
+        return True
+
+
+class Swarm:
+    """Members of groups, running."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[Member, asyncio.Task[None]] = {}
+
+    async def add(self, members: list[Member], address: Address) -> None:
+        for member in members:
+            self.tasks[member] = asyncio.create_task(member.run(address))
+
+    async def stop(self, members: list[Member]) -> None:
+        """As when their processes die."""
+        for member in members:
+            self.tasks.pop(member).cancel()
+            member.peer.close()
+
+    async def stable(self, members: list[Member]) -> float:
+        """Until all are in one generation of all of them; when the last has got its assignment."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (all(each.size == len(members) for each in members) and len({each.generation for each in members}) == 1):
+            if time.monotonic() > deadline:
+                raise BenchFailed(f"{members[0].group} is not stable: {[(each.generation, each.size) for each in members]}")
+            for member in members:
+                if self.tasks[member].done():
+                    self.tasks[member].result()
+            await asyncio.sleep(0.002)
+        return max(each.since for each in members)
+
+
+def ten_members(system: System, rounds: int) -> Figure:
+    """Seconds from ten members' first connections until all are in one generation."""
+
+    async def measure() -> list[float]:
+        taken = []
+        for turn in range(rounds):
+            swarm, members = Swarm(), [Member(f"ten-{turn}", n) for n in range(10)]
+            address = await coordinator(system.addresses, members[0].group)
+            began = time.monotonic()
+            await swarm.add(members, address)
+            taken.append(await swarm.stable(members) - began)
+            await swarm.stop(members)
+        return taken
+
+    taken = asyncio.run(measure())
+    return {"median_s": statistics.median(taken), "worst_s": max(taken)}
+
+
+def one_dies(system: System) -> Figure:
+    """Seconds beyond its session time-out until the nine others are stable."""
+
+    async def measure() -> float:
+        swarm, members = Swarm(), [Member("mortal", n, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)]
+        await swarm.add(members, await coordinator(system.addresses, "mortal"))
+        await swarm.stable(members)
+        await swarm.stop(members[:1])
+        began = time.monotonic()
+        return await swarm.stable(members[1:]) - began - SESSION_MS / 1000
+
+    return {"beyond_s": asyncio.run(measure())}
+
+
+def rolling_restart(system: System) -> Figure:
+    """Generations that ten static members see while each is started anew, one after the other."""
+
+    async def measure() -> int:
+        swarm, members = Swarm(), [Member("rolling", n, static=True, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)]
+        address = await coordinator(system.addresses, "rolling")
+        await swarm.add(members, address)
+        await swarm.stable(members)
+        before = members[0].generation
+        for n in range(10):
+            await swarm.stop([members[n]])
+            members[n] = Member("rolling", n, static=True, heartbeat_s=QUICK_HEARTBEAT_S)
+            await swarm.add([members[n]], address)
+            await swarm.stable(members)
+        return members[0].generation - before
+
+    return {"rebalances": asyncio.run(measure())}
+
+
+def commit_frame(group: str, offset: int, partition: int = 0) -> bytes:
+    topics = OFFSET_COMMIT.request.topics
+    row = topics(name=TOPIC, partitions=[topics.partitions(partition_index=partition, committed_offset=offset)])
+    request = OFFSET_COMMIT.request(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=[row])
+    return bytes(encode_request(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT.key], 1, "bench", request))
+
+
+def commits(system: System, connections: int, seconds: float) -> Figure:
+    """Each connection commits for a group of its own, one after the other: commits a second."""
+
+    async def measure() -> float:
+        peers, frames = [], []
+        for n in range(connections):
+            group = f"commits-{n}"
+            peer = Peer()
+            await peer.connect(await coordinator(system.addresses, group))
+            peers.append(peer)
+            frames.append(commit_frame(group, n))
+        await until_committed(peers[0], frames[0])
+        counts = await asyncio.gather(*(_commit(peer, frame, seconds) for peer, frame in zip(peers, frames, strict=True)))
+        for peer in peers:
+            peer.close()
+        return sum(counts) / seconds
+
+    return {"per_s": asyncio.run(measure())}
+
+
+async def _commit(peer: Peer, frame: bytes, seconds: float) -> int:
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        _check(await peer.exchange(frame))
+        count += 1
+    return count
+
+
+def _check(answer: memoryview) -> None:
+    """Of one partition, version 8: its error is in front of three bytes of tags."""
+    code = int.from_bytes(answer[-5:-3], signed=True)
+    if code:
+        raise BenchFailed(f"a commit was refused: {Code(code).name}")
+
+
+async def until_committed(peer: Peer, frame: bytes) -> None:
+    """A coordinator may still be loading."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            _check(await peer.exchange(frame))
+            return
+        except BenchFailed:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(RETRY_S)
+
+
+def many_groups(system: System, groups: int, size: int, rate: int, seconds: float) -> Figure:
+    """So many groups of members that send heartbeats, and `rate` commits a second of all: ms of a commit."""
+
+    async def measure() -> list[float]:
+        swarm, committing = Swarm(), []
+        for n in range(groups):
+            name = f"many-{n}"
+            members = [Member(name, i) for i in range(size)]
+            address = await coordinator(system.addresses, name)
+            await swarm.add(members, address)
+            await swarm.stable(members)
+            committing += members
+        taken: list[float] = []
+        began, waiting = time.monotonic(), set()
+        for n in range(int(rate * seconds)):
+            if (early := began + n / rate - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            waiting.add(task := asyncio.create_task(_timed_commit(committing[n % len(committing)], n, taken)))
+            task.add_done_callback(waiting.discard)
+        await asyncio.gather(*waiting)
+        await swarm.stop(committing)
+        return taken
+
+    taken = sorted(asyncio.run(measure()))
+    return {"p50_ms": taken[len(taken) // 2], "p99_ms": taken[len(taken) * 99 // 100], "per_s": len(taken) / seconds}
+
+
+async def _timed_commit(member: Member, offset: int, taken: list[float]) -> None:
+    topics = OFFSET_COMMIT.request.topics
+    row = topics(name=TOPIC, partitions=[topics.partitions(partition_index=0, committed_offset=offset)])
+    request = OFFSET_COMMIT.request(group_id=member.group, generation_id_or_member_epoch=member.generation, member_id=member.id, topics=[row])
+    frame = encode_request(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT.key], 1, "bench", request)
+    began = time.monotonic()
+    _check(await member.peer.exchange(frame))
+    taken.append(1000 * (time.monotonic() - began))
+
+
+def coordinator_killed(system: System, offsets: int, kill: Callable[[Address], None]) -> Figure:
+    """With so many committed offsets, all of one group: seconds until they are read again, and how many are not what was committed."""
+    group, partitions = "heavy", range(offsets // 100)
+    topics = OFFSET_COMMIT.request.topics
+
+    def request(part: int) -> Row:
+        rows = [topics.partitions(partition_index=p, committed_offset=p + 1) for p in partitions[part * 10 : part * 10 + 10]]
+        return OFFSET_COMMIT.request(
+            group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=[topics(name=f"{TOPIC}-{n}", partitions=rows) for n in range(100)]
+        )
+
+    async def measure() -> tuple[float, int]:
+        address = await coordinator(system.addresses, group)
+        peer = Peer()
+        await peer.connect(address)
+        for part in range(len(partitions) // 10):
+            answer = await peer.ask(OFFSET_COMMIT, request(part))
+            if {p.error_code for topic in answer.topics for p in topic.partitions} != {0}:
+                raise BenchFailed("a commit was refused")
+        peer.close()
+        began = time.monotonic()
+        kill(address)
+        left = [each for each in system.addresses if each != address]
+        while True:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                fetched = await _fetch(await coordinator(left, group), group)
+                if fetched is not None:
+                    wrong = sum(offset != index + 1 for _, index, offset in fetched)
+                    return time.monotonic() - began, wrong + offsets - len(fetched)
+            await asyncio.sleep(RETRY_S)
+
+    seconds, lost = asyncio.run(measure())
+    return {"seconds": seconds, "lost": lost}
+
+
+async def _fetch(address: Address, group: str) -> list[tuple[str, int, int]] | None:
+    peer = Peer()
+    await peer.connect(address)
+    try:
+        fetched = await peer.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id=group, topics=None))
+    finally:
+        peer.close()
+    if fetched.error_code:
+        return None
+    return [(topic.name, p.partition_index, p.committed_offset) for topic in fetched.topics for p in topic.partitions]
