@@ -122,6 +122,12 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from own_nodes(child)
 
 
+def check_raises(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name) and node.exc.id.isupper():
+            yield node.lineno, f"raises {node.exc.id}, which is made once: each time adds to its traceback, with all that is in the frames"
+
+
 def check_functions(tree: ast.Module, module: str | None) -> Iterator[tuple[int, str]]:
     generators_allowed = module is None or FLOORS[home(module)] == 4 or home(module) == THE_DOOR
     for node in ast.walk(tree):
@@ -146,7 +152,7 @@ def violations(path: str, source: str) -> list[str]:
         for line, target in imports(tree, path):
             found += [(line, said) for said in (check_floor(module, target), check_purity(module, target)) if said]
         found += check_calls(tree, module)
-    found += check_functions(tree, module)
+    found += [*check_functions(tree, module), *check_raises(tree)]
     return [f"{path}:{line}: {said}" for line, said in sorted(found)]
 
 
@@ -202,6 +208,7 @@ PLANTED = {
     "another one": ("raftka/wire/client.py", "import confluent_kafka", "the broker uses no Kafka client"),
     "the engine": ("raftka/broker/quorum.py", "import pysyncobj", "only metadata/pysyncobj_core.py imports it"),
     "an async generator": ("raftka/broker/node.py", "async def f():\n    yield 1", "f is an async generator"),
+    "an exception that is made once": ("raftka/metadata/x.py", "NO = ValueError()\ndef f():\n    raise NO", "raises NO"),
     "a long function": ("compat/zookeeper_bridge/tree.py", LONG, "f has 61 lines"),
     "a long method": ("raftka/cli/x.py", "class C:\n" + "".join(f"    {line}\n" for line in LONG.splitlines()), "f has 61 lines"),
     "a long file": ("tests/test_x.py", "x = 1\n" * MAX_FILE_LINES, "501 lines"),

@@ -11,7 +11,7 @@ from raftka.wire.errors import Code, KafkaError, check_limit, quoted
 
 PREFERRED, UNCLEAN = 0, 1  # election types
 
-NOT_NEEDED = KafkaError(Code.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+NOT_NEEDED = "Leader election not needed for topic partition."
 
 
 def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Record], tuple[TopicResults, ...]]:
@@ -56,7 +56,7 @@ class _Elections:
         if before is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
         if (topic.topic_id, index) in self.done:
-            raise NOT_NEEDED
+            raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         after = self._unclean(before) if self.unclean else self._preferred(before)
         self.done.add((topic.topic_id, index))
         self.records.append(changed(topic.topic_id, index, before, moved(before, after)))
@@ -64,7 +64,7 @@ class _Elections:
     def _preferred(self, before: PartitionImage) -> PartitionImage:
         first = before.replicas[0]
         if before.leader == first:
-            raise NOT_NEEDED
+            raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         if first not in before.isr or not self._serves(before, first):
             raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
         isr = before.isr if before.leader != NO_LEADER else tuple([each for each in before.isr if self._serves(before, each)])
@@ -73,7 +73,7 @@ class _Elections:
     def _unclean(self, before: PartitionImage) -> PartitionImage:
         """Also where the topic's settings forbid it: this is what the request is for. A member of the ISR comes first."""
         if before.leader != NO_LEADER:
-            raise NOT_NEEDED
+            raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         living = [each for each in before.replicas if self._serves(before, each)]
         if not living:
             raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
