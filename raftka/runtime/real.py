@@ -25,6 +25,9 @@ TURNS_IN_A_ROW = 32  # then Trio's other tasks get their turn
 LINGER_S = 0.001  # epoll's finest; under load the next request comes sooner, and a round of Trio's own loop costs as much as a request
 
 
+SWEPT = 1000  # timers, before it is worth a look
+
+
 class NodeFailed(Exception):
     """A core part of the node could not go on; the cause is what it could not go on from."""
 
@@ -40,12 +43,16 @@ class RealTimer:
 
 
 class RealClock:
-    """Timers lie in a heap; one task sleeps until the first. Setting a timer costs no Trio call unless it is the earliest."""
+    """Timers lie in a heap; one task sleeps until the first. Setting a timer costs no Trio call unless it is the earliest.
+
+    Cancelled ones are swept out when they may be the most: who asks with a time-out of weeks is answered at once, again and again.
+    """
 
     def __init__(self, turn: Turn) -> None:
         self.now = time.monotonic
         self._heap: list[tuple[float, int, RealTimer]] = []
         self._count = 0
+        self._sweep_at = SWEPT
         self._turn = turn
         self._scope: trio.CancelScope | None = None
         self._next = inf
@@ -56,6 +63,8 @@ class RealClock:
     def call_at(self, when: float, action: Callable[[], None]) -> RealTimer:
         timer = RealTimer(action)
         self._count += 1
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
         heapq.heappush(self._heap, (when, self._count, timer))
         if when < self._next:
             self._next = when
@@ -78,6 +87,11 @@ class RealClock:
                 await going().wait()
             self._run_due()
             end_turn()
+
+    def _sweep(self) -> None:
+        self._heap[:] = [entry for entry in self._heap if entry[2].action is not None]
+        heapq.heapify(self._heap)
+        self._sweep_at = SWEPT + 2 * len(self._heap)
 
     def _run_due(self) -> None:
         heap, now = self._heap, time.monotonic()

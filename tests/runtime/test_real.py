@@ -153,6 +153,22 @@ async def test_timers_run_in_order_of_their_time_and_not_when_cancelled() -> Non
     assert ran == ["first", "second"]
 
 
+async def test_cancelled_timers_are_forgotten_before_they_are_due() -> None:
+    ran: list[int] = []
+    async with open_runtime() as runtime:
+        now, over = runtime.clock.now(), trio.Event()
+        for at in (3, 1, 2):
+            runtime.clock.call_at(now + at / 100, lambda at=at: ran.append(at))  # type: ignore[misc]
+        for _ in range(10_000):
+            runtime.clock.call_at(now + 1_000_000, over.set).cancel()
+        runtime.clock.call_at(now + 0.04, over.set)
+
+        assert len(runtime.clock._heap) < 3000
+        await over.wait()
+
+    assert ran == [1, 2, 3]
+
+
 async def test_a_failed_core_part_ends_the_block() -> None:
     async def live() -> None:
         async with open_runtime() as runtime:
