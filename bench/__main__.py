@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import compaction, faults, scale
+from bench import compaction, faults, groups, scale
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "compact")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -104,6 +104,17 @@ class Bench:
             runs = compaction.rounds(self.runs, self.seconds, value_bytes)
             rate, p50, p99, calm = (_median(runs, key) for key in ("MBps", "busy_p50us", "busy_p99us", "calm_p99us"))
             yield f"| {mib} MiB, records of {value_bytes} bytes | **{rate:.0f}** | {p50:,.0f} | {p99:,.0f} | {calm:,.0f} |"
+
+    def groups(self) -> Iterator[str]:
+        systems: list[System] = [Raftka(3, groups.SETTINGS), *([Kafka(3, groups.SETTINGS)] if self.kafka else [])]
+        yield "| classic groups, three nodes | " + " | ".join(system.name for system in systems) + " |"
+        yield "|---|" + "---|" * len(systems)
+        columns = []
+        for make in systems:
+            with self._started(make) as system:
+                columns.append(groups.figures(system, self.runs, self.seconds))
+        for title in columns[0]:
+            yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
 
     def leave(self) -> Iterator[str]:
         yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"
