@@ -14,6 +14,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import CREATE_TOPICS
@@ -25,7 +26,7 @@ REQUEST_S = 3.0
 PRODUCE_TIMEOUT_MS = 2000
 FETCH_BYTES = 65536
 
-BY_NAME = {PRODUCE.key: 12, FETCH.key: 12}  # later versions know topics by id only
+BY_NAME = {PRODUCE.key: 12, FETCH.key: 12, OFFSET_COMMIT.key: 9, OFFSET_FETCH.key: 9}  # later versions know topics by id only
 
 Address = tuple[str, int]
 PASSES = frozenset(
