@@ -86,6 +86,33 @@ def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:
     assert read(partition, 7, 3) == records[partition][7:10]
 
 
+def test_groups(kafka: JavaTools) -> None:
+    kafka.run("kafka-topics --create --topic grouped --partitions 3 --replication-factor 3")
+    kafka.run("kafka-console-producer --topic grouped", given="".join(f"{i}\n" for i in range(90)))
+    reading = "kafka-console-consumer --topic grouped --group readers --timeout-ms 20000 --command-property auto.offset.reset=earliest"
+    first, rest = (re.findall(r"^\d+$", kafka.run(f"{reading} --max-messages {count}"), re.MULTILINE) for count in (60, 30))
+    assert sorted(map(int, first + rest)) == list(range(90))  # the second went on where the first had stopped
+
+    assert kafka.run("kafka-consumer-groups --list").split() == ["readers"]
+    assert re.search(r"\nreaders .* Empty +0\s*$", kafka.run("kafka-consumer-groups --describe --group readers --state"))
+    ends = offsets(kafka, "grouped", "latest")
+    assert group_offsets(kafka) == [(index, end, end, 0) for index, end in enumerate(ends)]
+
+    kafka.run("kafka-consumer-groups --group readers --topic grouped --reset-offsets --shift-by -5 --execute")
+    assert group_offsets(kafka) == [(index, max(0, end - 5), end, min(5, end)) for index, end in enumerate(ends)]
+    kafka.run("kafka-consumer-groups --group readers --topic grouped:0 --delete-offsets")
+    assert [index for index, *_ in group_offsets(kafka)] == [1, 2]
+    kafka.run("kafka-consumer-groups --group readers --delete")
+    assert kafka.run("kafka-consumer-groups --list").split() == []
+
+
+def group_offsets(kafka: JavaTools) -> list[tuple[int, int, int, int]]:
+    """Partition, committed offset, end and lag."""
+    printed = kafka.run("kafka-consumer-groups --describe --group readers --offsets")
+    rows = re.findall(r"^readers +grouped +(\d+) +(\d+) +(\d+) +(\d+) ", printed, re.MULTILINE)
+    return sorted((int(index), int(at), int(end), int(lag)) for index, at, end, lag in rows)
+
+
 def own_configs(kafka: JavaTools, entity: str) -> dict[str, str]:
     return dict(re.findall(r"^  (\S+?)=(\S*) sensitive=false", kafka.run(f"kafka-configs --describe {entity}"), re.MULTILINE))
 
