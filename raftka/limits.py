@@ -82,5 +82,8 @@ MEMBER_PROTOCOL_BYTES = Limit(
     "member_protocol_bytes", 1 * MIB, "names and metadata of a member's protocols: more does not fit into the group's record"
 )
 
+REGEX_LENGTH = Limit("regex_length", 4096, "characters of a regular expression that a consumer subscribes to")
+REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looked up in all topics' names whenever topics change")
+
 # log
 PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")

@@ -3,14 +3,18 @@
 Knows no request and no group's state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raftka.broker.shards import Shards, partition_for
 from raftka.coordinator.commands import GroupSettings
+from raftka.coordinator.consumer_commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.metadata.commands import CreateTopics, NewTopic
+from raftka.metadata.image import GROUP, MetadataImage
 from raftka.metadata.settings import NodeSettings
+from raftka.metadata.settings_groups import GROUP_SETTINGS
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
@@ -18,6 +22,11 @@ if TYPE_CHECKING:
 
 TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000
+OF_GROUP = {
+    "consumer.session.timeout.ms": "session_timeout_ms",
+    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "consumer.assignment.interval.ms": "assignment_interval_ms",
+}
 
 
 class ImageTopics:
@@ -46,13 +55,13 @@ class ImageTopics:
 class Groups:
     def __init__(self, node: "Node") -> None:
         self.node = node
-        self.settings = settings_of(node.settings)
+        self.settings = settings_of(node.settings, node.image)
         self.shards = Shards(node, TOPIC, ImageTopics(node), lambda: GroupCoordinator(self.settings))
         self._configure(node.settings)
 
     def on_settings(self, settings: NodeSettings) -> None:
         """Some may have changed."""
-        before, self.settings = self.settings, settings_of(settings)
+        before, self.settings = self.settings, settings_of(settings, self.node.image)
         self._configure(settings)
         if self.settings != before:
             for shard in self.shards.shards.values():
@@ -85,7 +94,9 @@ class Groups:
         return NewTopic(TOPIC, settings["offsets.topic.num.partitions"], settings["offsets.topic.replication.factor"], (), configs)
 
 
-def settings_of(settings: NodeSettings) -> GroupSettings:
+def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
+    consumer = _consumer_settings(settings)
+    own = {name: _of_group(consumer, settings, config) for (kind, name), config in image.configs.items() if kind == GROUP}
     return GroupSettings(
         min_session_timeout_ms=settings["group.min.session.timeout.ms"],
         max_session_timeout_ms=settings["group.max.session.timeout.ms"],
@@ -95,4 +106,35 @@ def settings_of(settings: NodeSettings) -> GroupSettings:
         offsets_retention_check_interval_ms=settings["offsets.retention.check.interval.ms"],
         offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
         settle_ms=settings["raftka.group.settle.ms"],
+        consumer=consumer,
+        consumer_of=own,
     )
+
+
+def _consumer_settings(settings: NodeSettings) -> ConsumerSettings:
+    policy = settings["group.consumer.migration.policy"].lower()
+    return ConsumerSettings(
+        session_timeout_ms=settings["group.consumer.session.timeout.ms"],
+        heartbeat_interval_ms=settings["group.consumer.heartbeat.interval.ms"],
+        assignment_interval_ms=settings["group.consumer.assignment.interval.ms"],
+        busy_interval_ms=settings["raftka.group.consumer.busy.interval.ms"],
+        max_size=settings["group.consumer.max.size"],
+        assignors=tuple(settings["group.consumer.assignors"]) or ("uniform", "range"),
+        upgrades=policy in ("upgrade", "bidirectional"),
+        downgrades=policy in ("downgrade", "bidirectional"),
+    )
+
+
+def _of_group(consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]) -> ConsumerSettings:
+    """What was set on the group alone, within the broker's bounds: they may have moved since."""
+    bounds = {
+        "session_timeout_ms": (settings["group.consumer.min.session.timeout.ms"], settings["group.consumer.max.session.timeout.ms"]),
+        "heartbeat_interval_ms": (settings["group.consumer.min.heartbeat.interval.ms"], settings["group.consumer.max.heartbeat.interval.ms"]),
+        "assignment_interval_ms": (settings["group.consumer.min.assignment.interval.ms"], settings["group.consumer.max.assignment.interval.ms"]),
+    }
+    own = {}
+    for name, field in OF_GROUP.items():
+        if name in config:
+            least, most = bounds[field]
+            own[field] = min(max(GROUP_SETTINGS[name].parse(config[name]), least), most)
+    return replace(consumer, **own)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.broker.shard import Shard
-from raftka.coordinator.classic_group import ClassicGroup
+from raftka.coordinator.consumer_groups import Group
 from raftka.coordinator.groups import GroupCoordinator
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def groups_of(node: "Node", shard: Shard) -> list[GroupNumbers]:
     return [GroupNumbers(group.group_id, group.state, len(group.members), list(_offsets(node, group))) for group in machine.groups.values()]
 
 
-def _offsets(node: "Node", group: ClassicGroup) -> Iterator[GroupOffset]:
+def _offsets(node: "Node", group: Group) -> Iterator[GroupOffset]:
     hosts = node.replicas.hosts
     for topic, partitions in group.offsets.items():
         for partition, committed in partitions.items():

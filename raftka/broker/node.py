@@ -26,7 +26,7 @@ from raftka.broker.shards import Shards
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.describe import BrokerRows, TopicRows
-from raftka.metadata.image import BROKER, Delta, Endpoint, MetadataImage, PartitionImage
+from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.recovery import NotRecoverable, recoveries
 from raftka.metadata.settings import NodeSettings, TopicConfigs
@@ -162,6 +162,8 @@ class Node:
             self.settings = self.settings.with_dynamic(self.image)
             self.groups.on_settings(self.settings)
             self.admission.keep_within()
+        elif any(kind == GROUP for kind, _ in delta.configs_changed):
+            self.groups.on_settings(self.settings)
         if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.cluster_id is None:
             self._formed(self.image.cluster_id)
         if not self.settings.is_broker:

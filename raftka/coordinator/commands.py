@@ -5,9 +5,11 @@ where it says *refused*, at once (raised) or later. Lists of errors stand in the
 difference, the command has a flag. Tuples rather than dataclasses: a commit makes some of them in each of its few microseconds.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from raftka.coordinator.consumer_commands import ConsumerSettings
 from raftka.wire.errors import Code
 
 NO_GENERATION = -1
@@ -28,6 +30,8 @@ class GroupSettings:
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4096  # offset.metadata.max.bytes
     settle_ms: int = 0  # raftka.group.settle.ms
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)  # group.consumer.*
+    consumer_of: Mapping[str, ConsumerSettings] = field(default_factory=dict)  # of groups that have some of their own
 
 
 class Protocol(NamedTuple):
@@ -140,7 +144,7 @@ class CommitOffsets(NamedTuple):
     instance_id: str | None
     topics: tuple[CommitTopic, ...]
     retention_ms: int = NO_RETENTION_MS  # until version 4
-    may_say_not_found: bool = True  # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION
+    may_say_not_found: bool = True  # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION; and epochs of members for generations
 
 
 class OffsetsCommitted(NamedTuple):
@@ -153,11 +157,13 @@ class FetchTopic(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """Answered with OffsetsFetched."""
+    """Answered with OffsetsFetched. Refused for a member of a consumer group that is not at this epoch."""
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None  # None: all that have an offset
     require_stable: bool = False
+    member_id: str | None = None  # from version 9 on, of a consumer group
+    member_epoch: int = -1
 
 
 class FetchedPartition(NamedTuple):

@@ -1,6 +1,7 @@
 """The group coordinator of one partition of __consumer_offsets: finds the group that a command names, keeps time, and gives up what has expired.
 
-The rules are in classic_*.py and offsets.py. Knows no log, no message, and no partition but its own.
+The rules are in classic_*.py, consumer_*.py and offsets.py; an id is of one group, of whichever kind. Knows no log, no message, and no partition but
+its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +30,11 @@ from raftka.coordinator.commands import (
     ListGroups,
     Sync,
 )
+from raftka.coordinator.consumer_commands import ConsumerHeartbeat, DescribeConsumerGroup
+from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.consumer_group import State as ConsumerState
+from raftka.coordinator.consumer_groups import ConsumerGroups, Group
+from raftka.coordinator.consumer_records import KINDS as CONSUMER_GROUP_KEYS
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket
 from raftka.coordinator.offsets import all_tombstones, commit, delete, expired, fetch, of_deleted_topic, tombstone
 from raftka.coordinator.records import (
@@ -45,7 +51,8 @@ from raftka.coordinator.turn import Turn
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
 
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
+EMPTY = (State.EMPTY, ConsumerState.EMPTY)
 SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
 
 Decide = Callable[[Any, Ticket, Context], Outcome]
@@ -54,8 +61,10 @@ Decide = Callable[[Any, Ticket, Context], Outcome]
 class GroupCoordinator:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self._alarms = Alarms()
+        self.consumers = ConsumerGroups(self.groups, self._alarms, settings)
+        self._becoming: dict[str, ClassicGroup] = {}  # groups that stand in the place of empty consumer groups when those are gone from the log
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
         self._decide: dict[type, Decide] = {
@@ -69,10 +78,12 @@ class GroupCoordinator:
             DescribeGroup: self._describe,
             ListGroups: self._list,
             DeleteGroup: self._delete_group,
+            ConsumerHeartbeat: self.consumers.heartbeat,
+            DescribeConsumerGroup: self._describe_consumers,
         }
 
     def configure(self, settings: GroupSettings) -> None:
-        self.settings = settings
+        self.settings = self.consumers.settings = settings
 
     # the machine
 
@@ -86,19 +97,26 @@ class GroupCoordinator:
             self._replay_offset(key, value)
         elif what == GROUP_METADATA_KEY:
             self._replay_group(read_group_key(key), value)
+        elif what in CONSUMER_GROUP_KEYS:
+            self.consumers.replay(record, self._take_over, self._remove)
 
     def loaded(self, context: Context) -> Outcome:
         """Members have had no answer from this coordinator: each gets a whole session."""
         turn = self._turn(context)
         self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
         for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                self.consumers.loaded(group, turn)
+                continue
             for member in group.members.values():
                 begin_session(group, member, turn)
-            if len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value):
-                prepare_rebalance(group, turn)  # those who come back first stay
+            too_many = len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value)
+            if too_many or (group.members and group.leader is None):
+                prepare_rebalance(group, turn)  # those who come back first stay; nobody leads what was a consumer group
         return turn.outcome()
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
+        self.consumers.on_topics(context)
         records = [
             record
             for topic_id, name in deleted
@@ -109,22 +127,27 @@ class GroupCoordinator:
         return Outcome(records, atomic=False)
 
     def deadline(self) -> float:
-        return min(self._alarms.next(), self._sweep_at)
+        return 0.0 if self.consumers.resolutions else min(self._alarms.next(), self._sweep_at)
 
     def tick(self, context: Context) -> Outcome:
         """One group is not decided about twice: what was decided first is not replayed yet."""
         turn = self._turn(context)
         decided = set()
         while (alarm := self._alarms.due(context.now)) is not None:
-            group: ClassicGroup = alarm.owner
+            group = alarm.owner
             if group in decided:
                 self._alarms.set(alarm, context.now)
                 break
+            if isinstance(group, ClassicGroup) and self.groups.get(group.group_id) is not group:
+                continue  # of a group that did not come to be
             before = len(turn.records)
             alarm.ring(turn)
             if len(turn.records) > before:
                 decided.add(group)
-            self._forget_nothing(group)
+            if isinstance(group, ClassicGroup):
+                self._forget_nothing(group)
+        if self.consumers.resolutions and not turn.records and not turn.replies:
+            return self.consumers.resolve(context)
         if turn.records or self._sweep_at > context.now:
             return turn.outcome()
         turn.records += self._expire(context)
@@ -139,6 +162,9 @@ class GroupCoordinator:
         turn = self._turn(context)
         check_session(command, turn)
         group = self.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            self._join_consumers(group, command, ticket, turn)
+            return turn.outcome()
         if group is None:
             if command.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -150,6 +176,18 @@ class GroupCoordinator:
             self._forget_nothing(group)
         return turn.outcome()
 
+    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+        """One without members becomes a classic group."""
+        if group.members:
+            self.consumers.join(group, command, ticket, turn)
+            return
+        if command.member_id:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        classic = new_group(group.group_id)
+        turn.records += group.tombstones()
+        join(classic, command, ticket, turn)
+        self._becoming[group.group_id] = classic
+
     def _sync(self, command: Sync, ticket: Ticket, context: Context) -> Outcome:
         if command.needs_protocol and (command.protocol_type is None or command.protocol_name is None):
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
@@ -159,16 +197,26 @@ class GroupCoordinator:
         if group is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         turn = self._turn(context)
-        sync(group, command, ticket, turn)
+        if isinstance(group, ConsumerGroup):
+            self.consumers.sync(group, command, ticket, turn)
+        else:
+            sync(group, command, ticket, turn)
         return turn.outcome()
 
     def _heartbeat(self, command: Heartbeat, ticket: Ticket, context: Context) -> Outcome:
-        heartbeat(self.groups.get(command.group_id), command, self._alarms, context.now)
+        group = self.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            self.consumers.classic_heartbeat(group, command, self._turn(context))
+        else:
+            heartbeat(group, command, self._alarms, context.now)
         return Outcome((), ((ticket, None),))
 
     def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Outcome:
         turn = self._turn(context)
         group = self.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            turn.reply(ticket, self.consumers.leave(group, command, turn))
+            return turn.outcome()
         turn.reply(ticket, leave(group, command, turn))
         if group is not None:
             self._forget_nothing(group)
@@ -180,6 +228,10 @@ class GroupCoordinator:
         group = self.groups.get(command.group_id)
         if group is None:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
+        elif isinstance(group, ConsumerGroup) and not group.members and command.generation_id < 0:
+            outcome = commit(None, command, ticket, self.settings, context, self._alarms)
+            outcome.records = [*group.tombstones(), *outcome.records] if outcome.records else ()  # it is a simple group now
+            return outcome
         return commit(group, command, ticket, self.settings, context, self._alarms)
 
     def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
@@ -194,6 +246,8 @@ class GroupCoordinator:
     def _describe(self, command: DescribeGroup, ticket: Ticket, context: Context) -> Outcome:
         """What members say and get belongs to a generation that all have: it is shown in Stable alone."""
         group = self._existing(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group.")
         stable = group.state is State.STABLE
         name = group.protocol_name if stable else None
         members = [
@@ -210,23 +264,23 @@ class GroupCoordinator:
         answer = DescribedGroup(group.group_id, str(group.state), group.protocol_type or "", name or "", tuple(members))
         return Outcome((), ((ticket, answer),))
 
+    def _describe_consumers(self, command: DescribeConsumerGroup, ticket: Ticket, context: Context) -> Outcome:
+        return Outcome((), ((ticket, self.consumers.describe(command.group_id)),))
+
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
         """Filters ignore case; what nobody has heard of filters all away."""
         states, types = ({each.lower() for each in names} for names in command)
-        found = [
-            ListedGroup(group.group_id, group.protocol_type or "", str(group.state), CLASSIC)
-            for group in self.groups.values()
-            if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
-        ]
-        return Outcome((), ((ticket, GroupsListed(tuple(found))),))
+        found = [_listed(group) for group in self.groups.values()]
+        chosen = [each for each in found if (not states or each.state.lower() in states) and (not types or each.type in types)]
+        return Outcome((), ((ticket, GroupsListed(tuple(chosen))),))
 
     def _delete_group(self, command: DeleteGroup, ticket: Ticket, context: Context) -> Outcome:
         group = self._existing(command.group_id)
-        if group.state is not State.EMPTY:
+        if group.state not in EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        return Outcome([*all_tombstones(group), group_tombstone(group.group_id)], ((ticket, None),), atomic=False)
+        return Outcome([*all_tombstones(group), *_tombstones(group)], ((ticket, None),), atomic=False)
 
-    def _existing(self, group_id: str) -> ClassicGroup:
+    def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -248,12 +302,12 @@ class GroupCoordinator:
             self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
         return records
 
-    def _expired(self, group: ClassicGroup, wall_ms: int) -> list[Record]:
+    def _expired(self, group: Group, wall_ms: int) -> list[Record]:
         """An empty group goes with the last of its offsets."""
         gone = expired(group, self.settings, wall_ms)
         records = [tombstone(group, name, partition) for name, partition in gone]
-        if len(gone) == sum(map(len, group.offsets.values())) and group.state is State.EMPTY and not group.pending:
-            records.append(group_tombstone(group.group_id))
+        if len(gone) == sum(map(len, group.offsets.values())) and group.state in EMPTY and not group.pending:
+            records += _tombstones(group)
         return records
 
     # replaying
@@ -275,32 +329,51 @@ class GroupCoordinator:
 
     def _replay_group(self, group_id: str, value: bytes | None) -> None:
         if value is None:
-            self._remove(group_id)
+            if not isinstance(self.groups.get(group_id), ConsumerGroup):
+                self._remove(group_id)
             return
         record = read_group_value(value)
         group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = new_group(group_id)
+        if not isinstance(group, ClassicGroup):
+            before, group = group, new_group(group_id)
+            if before is not None:
+                group.offsets = before.offsets
+                self.consumers.forget(group_id)
+            self.groups[group_id] = group
         for member in group.restore(record):
             watch(group, member)
         self._alarms.off(group.join_phase)
 
+    def _take_over(self, group: ConsumerGroup) -> None:
+        """In the place of a classic group, of which the offsets stay."""
+        before = self.groups.get(group.group_id)
+        if isinstance(before, ClassicGroup):
+            self._turn_off(before)
+            group.offsets = before.offsets
+        self.groups[group.group_id] = group
+
     def _remove(self, group_id: str) -> None:
-        """Offsets that are there still, from a log that was compacted in between, are of a simple group."""
+        """Offsets that are there still, from a log that was compacted in between or because the group changes its kind, are of a simple group."""
         group = self.groups.pop(group_id, None)
-        if group is None:
-            return
+        becoming = self._becoming.pop(group_id, None)
+        if isinstance(group, ClassicGroup):
+            self._turn_off(group)
+            becoming = None
+        elif group is not None:
+            self.consumers.forget(group_id)
+        if group is not None and (group.offsets or becoming is not None):
+            after = self.groups[group_id] = becoming or new_group(group_id)
+            after.offsets, after.in_log = group.offsets, bool(group.offsets)
+
+    def _turn_off(self, group: ClassicGroup) -> None:
         for alarm in (
             group.join_phase,
             group.sync_phase,
             group.settling,
             *group.pending.values(),
-            *(member.session for member in group.members.values()),
+            *(each.session for each in group.members.values()),
         ):
             self._alarms.off(alarm)
-        if group.offsets:
-            simple = self.groups[group_id] = new_group(group_id)
-            simple.offsets, simple.in_log = group.offsets, True
 
     def _forget_nothing(self, group: ClassicGroup) -> None:
         if group.is_nothing and self.groups.get(group.group_id) is group:
@@ -309,3 +382,13 @@ class GroupCoordinator:
 
     def _turn(self, context: Context) -> Turn:
         return Turn(context, self.settings, self._alarms)
+
+
+def _tombstones(group: Group) -> list[Record]:
+    return group.tombstones() if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
+
+
+def _listed(group: Group) -> ListedGroup:
+    if isinstance(group, ConsumerGroup):
+        return ListedGroup(group.group_id, CONSUMER, str(group.state), CONSUMER)
+    return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), CLASSIC)

@@ -21,6 +21,8 @@ from raftka.coordinator.commands import (
     OffsetsDeleted,
     OffsetsFetched,
 )
+from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.consumer_offsets import check_consumer_commit, check_consumer_fetch
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
 from raftka.coordinator.members import check_member
 from raftka.coordinator.records import (
@@ -35,12 +37,14 @@ from raftka.coordinator.records import (
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
 
+Group = ClassicGroup | ConsumerGroup
+
 # committing
 
 
-def commit(group: ClassicGroup | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, alarms: Alarms) -> Outcome:
+def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, alarms: Alarms) -> Outcome:
     try:
-        check_commit(group, command, alarms, context.now)
+        check_commit(group, command, alarms, context.now, context.topics)
     except KafkaError as error:
         return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
     records: list[Record] = []
@@ -71,8 +75,11 @@ def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, 
     return tuple(codes)
 
 
-def check_commit(group: ClassicGroup | None, command: CommitOffsets, alarms: Alarms, now: float) -> None:
-    """Raises KafkaError. A member's commit says that it is alive."""
+def check_commit(group: Group | None, command: CommitOffsets, alarms: Alarms, now: float, topics: Topics) -> None:
+    """Raises KafkaError. A member's commit says that it is alive, in a classic group."""
+    if isinstance(group, ConsumerGroup):
+        check_consumer_commit(group, command, topics)
+        return
     if group is None:
         if command.generation_id >= 0:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND if command.may_say_not_found else Code.ILLEGAL_GENERATION)
@@ -105,21 +112,23 @@ def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
 # fetching
 
 
-def fetch(group: ClassicGroup | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
-    """Never an error of the group's; who has not committed reads -1."""
+def fetch(group: Group | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
+    """Never an error of a classic group's; who has not committed reads -1."""
+    if isinstance(group, ConsumerGroup):
+        check_consumer_fetch(group, command)
     if command.topics is None:
         return OffsetsFetched(tuple(_all_of(group, topics)) if group is not None else ())
     return OffsetsFetched(tuple([_fetched(group, topic, topics) for topic in command.topics]))
 
 
-def _all_of(group: ClassicGroup, topics: Topics) -> Iterator[FetchedTopic]:
+def _all_of(group: Group, topics: Topics) -> Iterator[FetchedTopic]:
     for name, partitions in group.offsets.items():
         found = [_shown(partition, committed) for partition, committed in partitions.items() if _is_current(committed, topics.topic_id(name))]
         if found:
             yield FetchedTopic(name, tuple(found))
 
 
-def _fetched(group: ClassicGroup | None, topic: FetchTopic, topics: Topics) -> FetchedTopic:
+def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedTopic:
     name, partitions = topic
     if name is None:
         return FetchedTopic(None, tuple([FetchedPartition(each, error=Code.UNKNOWN_TOPIC_ID) for each in partitions]))
@@ -151,20 +160,20 @@ def _shown(partition: int, committed: CommittedOffset) -> FetchedPartition:
 # deleting
 
 
-def delete(group: ClassicGroup | None, command: DeleteOffsets, topics: Topics) -> tuple[list[Record], OffsetsDeleted]:
+def delete(group: Group | None, command: DeleteOffsets, topics: Topics) -> tuple[list[Record], OffsetsDeleted]:
     """Raises KafkaError."""
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
     if group is None:
         raise KafkaError(Code.GROUP_ID_NOT_FOUND)
-    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+    if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != CONSUMER:
         raise KafkaError(Code.NON_EMPTY_GROUP)  # what its members read cannot be told
     records: list[Record] = []
     errors = [tuple([_delete(group, name, each, topics, records) for each in partitions]) for name, partitions in command.topics]
     return records, OffsetsDeleted(tuple(errors))
 
 
-def _delete(group: ClassicGroup, name: str, partition: int, topics: Topics, records: list[Record]) -> Code:
+def _delete(group: Group, name: str, partition: int, topics: Topics, records: list[Record]) -> Code:
     if not 0 <= partition < topics.partition_count(name):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if group.subscribes(name):
@@ -174,15 +183,15 @@ def _delete(group: ClassicGroup, name: str, partition: int, topics: Topics, reco
     return Code.NONE
 
 
-def tombstone(group: ClassicGroup, name: str, partition: int) -> Record:
+def tombstone(group: Group, name: str, partition: int) -> Record:
     return Record(offset_key(offset_topic_prefix(group.offset_prefix, name), partition), None)
 
 
-def all_tombstones(group: ClassicGroup) -> list[Record]:
+def all_tombstones(group: Group) -> list[Record]:
     return [tombstone(group, name, partition) for name, partitions in group.offsets.items() for partition in partitions]
 
 
-def of_deleted_topic(group: ClassicGroup, topic_id: bytes, name: str) -> Iterator[Record]:
+def of_deleted_topic(group: Group, topic_id: bytes, name: str) -> Iterator[Record]:
     """A topic of the same name may be there again, with offsets of its own."""
     for partition, committed in group.offsets.get(name, {}).items():
         if committed.topic_id in (topic_id, ZERO_UUID):
@@ -192,7 +201,7 @@ def of_deleted_topic(group: ClassicGroup, topic_id: bytes, name: str) -> Iterato
 # expiring
 
 
-def expired(group: ClassicGroup, settings: GroupSettings, wall_ms: int) -> list[tuple[str, int]]:
+def expired(group: Group, settings: GroupSettings, wall_ms: int) -> list[tuple[str, int]]:
     """An empty group keeps its offsets from the time when it became empty, a simple one each from its commit; a stable group of consumers keeps
     those of the topics it subscribes to. A version 1 commit has brought its own time.
     """
@@ -210,13 +219,15 @@ def expired(group: ClassicGroup, settings: GroupSettings, wall_ms: int) -> list[
     return gone
 
 
-def _may_expire(group: ClassicGroup, topic: str) -> bool:
+def _may_expire(group: Group, topic: str) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return not group.subscribes(topic)
     if group.protocol_type is None or group.state is State.EMPTY:
         return True
     return group.state is State.STABLE and group.subscribed is not None and topic not in group.subscribed
 
 
-def _since(group: ClassicGroup, committed: CommittedOffset) -> int:
-    if group.state is State.EMPTY and group.protocol_type is not None and group.state_timestamp_ms != NO_TIME:
+def _since(group: Group, committed: CommittedOffset) -> int:
+    if isinstance(group, ClassicGroup) and group.state is State.EMPTY and group.protocol_type is not None and group.state_timestamp_ms != NO_TIME:
         return group.state_timestamp_ms
     return committed.commit_timestamp_ms

@@ -42,7 +42,7 @@ from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
 from raftka.metadata.directories import DirectoriesHere, when_offline, when_registered
 from raftka.metadata.elections import elect_leaders
 from raftka.metadata.extension import write
-from raftka.metadata.features import LEVEL, METADATA_VERSION, update_features
+from raftka.metadata.features import FORMED_WITH, update_features
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
 from raftka.metadata.reassignments import alter_reassignments, list_reassignments
@@ -182,7 +182,7 @@ class Controller:
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
-            return Outcome([ClusterFormed(new_cluster_id(context.random)), FeatureLevelSet(METADATA_VERSION, LEVEL)])
+            return Outcome([ClusterFormed(new_cluster_id(context.random)), *(FeatureLevelSet(*feature) for feature in FORMED_WITH.items())])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return Outcome(self._gone(silent))

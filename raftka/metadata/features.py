@@ -1,4 +1,4 @@
-"""UpdateFeatures (57): the one feature here is metadata.version, and its one level. Knows no handler and no other feature."""
+"""UpdateFeatures (57): metadata.version with its one level, and whether there are consumer groups of the new protocol. Knows no handler."""
 
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.image import MetadataImage
@@ -7,7 +7,9 @@ from raftka.wire.errors import Code, KafkaError
 
 METADATA_VERSION = "metadata.version"
 LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
-SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL)}
+GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
+SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL), GROUP_VERSION: (0, 1)}
+FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1}
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 
@@ -29,7 +31,7 @@ def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     reason = _refusal(update, level, node_id)
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
-    if update.level < level:  # no level writes what another does not, but nobody has shown that yet
+    if update.level < level and update.name == METADATA_VERSION:  # no level writes what another does not, but nobody has shown that yet
         why = "Refusing to perform the requested downgrade because it might delete metadata information."
         if update.upgrade_type == UNSAFE_DOWNGRADE:
             why = "Unsafe metadata downgrade is not supported in this version."

@@ -25,6 +25,7 @@ DIFFERENCES = (
     Difference("broker.heartbeat.interval.ms", "2000", "400", "five to a session, so that four may be late on a machine under full load"),
 )
 
+MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
 
 
@@ -58,6 +59,22 @@ USED: dict[str, tuple[Check | None, str]] = {
     "default.replication.factor": (at_least(1), "Replicas of a topic whose creator does not say."),
     "delete.topic.enable": (None, "Whether topics can be deleted."),
     "inter.broker.listener.name": (None, "The listener that the brokers use among themselves; the first one when it is not set."),
+    "group.consumer.assignment.interval.ms": (at_least(0), "Time between two assignments of a consumer group; what happens in between waits."),
+    "group.consumer.assignors": (some_of("uniform", "range"), "How consumer groups may share partitions out; the first one when members name none."),
+    "group.consumer.heartbeat.interval.ms": (at_least(1), "Time between the heartbeats that consumers are asked for."),
+    "group.consumer.max.assignment.interval.ms": (at_least(0), "Longest that a group may set."),
+    "group.consumer.max.heartbeat.interval.ms": (at_least(1), "Longest that a group may set."),
+    "group.consumer.max.session.timeout.ms": (at_least(1), "Longest that a group may set."),
+    "group.consumer.max.size": (at_least(1), "Most members of a consumer group."),
+    "group.consumer.migration.policy": (
+        lambda value: one_of(*MIGRATION_POLICIES)(value.lower()),
+        "Whether groups change between the classic and the new protocol while members are in them.",
+    ),
+    "group.consumer.min.assignment.interval.ms": (at_least(0), "Shortest that a group may set."),
+    "group.consumer.min.heartbeat.interval.ms": (at_least(1), "Shortest that a group may set."),
+    "group.consumer.min.session.timeout.ms": (at_least(1), "Shortest that a group may set."),
+    "group.consumer.session.timeout.ms": (at_least(1), "Silence after which a consumer is removed."),
+    "group.coordinator.rebalance.protocols": (some_of("classic", "consumer", "streams", "share"), "Without consumer, none is served."),
     "group.initial.rebalance.delay.ms": (None, "How long the first rebalance of a group without members waits for more of them."),
     "group.max.session.timeout.ms": (None, "Longest session that a member may ask for."),
     "group.max.size": (at_least(1), "Most members of a group."),
@@ -106,6 +123,10 @@ USED: dict[str, tuple[Check | None, str]] = {
     "offsets.topic.segment.bytes": (at_least(1), "Its segments' size."),
     "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
     "producer.id.expiration.ms": (at_least(1), "How long an idempotent producer that is silent is remembered."),
+    "raftka.group.consumer.busy.interval.ms": (
+        at_least(0),
+        "Time between heartbeats of a consumer group in which something has just happened; it grows until it is as ever. 0: always as ever.",
+    ),
     "raftka.group.settle.ms": (at_least(0), "How long a group's assignments are held back after new members have come: they come in swarms."),
     "raftka.log.flush": (
         one_of("fsync", "os"),

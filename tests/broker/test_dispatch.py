@@ -53,12 +53,18 @@ def test_every_version_of_api_versions_says_the_same(version: int) -> None:
         assert ranges(stage.wire().ask(API_VERSIONS, CLIENT, version)).keys() == HANDLERS.keys()
 
 
-def test_only_the_feature_that_works_is_supported_and_finalized() -> None:
+def test_only_the_features_that_work_are_supported_and_finalized() -> None:
+    """Clients before version 4 take a lowest level of 0 for a mistake, so they are not told of such a feature."""
     with Stage() as stage:
-        answer = stage.wire().ask(API_VERSIONS, CLIENT)
+        answer, earlier = stage.wire().ask(API_VERSIONS, CLIENT), stage.wire().ask(API_VERSIONS, CLIENT, 3)
 
-    assert [feature.name for feature in answer.supported_features] == ["metadata.version"]
-    assert [feature.name for feature in answer.finalized_features] == ["metadata.version"]
+    assert [(feature.name, feature.min_version, feature.max_version) for feature in answer.supported_features] == [
+        ("metadata.version", 7, 30),
+        ("group.version", 0, 1),
+    ]
+    assert [feature.name for feature in earlier.supported_features] == ["metadata.version"]
+    for each in (answer, earlier):
+        assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {"metadata.version": 30, "group.version": 1}
 
 
 # order
@@ -171,7 +177,7 @@ def filled(key: int) -> tuple[Row, int]:
     """A request that names something, and a version, so that there is a place for an error."""
     api, row = HANDLERS[key].api, REQUESTS[key]
     request = api.request
-    for name in ("topics", "groups", "groups_names", "coordinator_keys", "resources", "dirs"):
+    for name in ("topics", "groups", "groups_names", "group_ids", "coordinator_keys", "resources", "dirs"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.fields if f.name == name), None)
             row = request(**{name: [_filled(struct) if struct is not None else "key"]})

@@ -41,7 +41,7 @@ from raftka.coordinator.records import (
     read_group_key,
 )
 from raftka.wire.errors import Code, KafkaError
-from tests.coordinator.world import FakeTopics, subscription, view
+from tests.coordinator.world import FakeTopics, classic, subscription, view
 
 GROUPS = ("g", "h")
 SETTINGS = GroupSettings(
@@ -158,7 +158,7 @@ class World:
 
     def do_next(self, client: Client) -> None:
         """What a client does: it joins while others do, asks for its assignment, then reads on."""
-        group = self.machine.groups.get(client.group_id)
+        group = classic(self.machine).get(client.group_id)
         member = group.members.get(client.member_id) if group is not None else None
         if group is None or member is None or (member.join_ticket is None and group.state is State.PREPARING):
             self.do_join(client, new=False)
@@ -258,7 +258,7 @@ class World:
         }
         for (group_id, partition), offset in self.committed.items():
             assert self.offsets(group_id)[partition] == offset, (group_id, partition)
-        for group in self.machine.groups.values():
+        for group in classic(self.machine).values():
             assert not group.is_nothing
             assert group.joining <= group.members.keys()
             assert group.joining == {each.member_id for each in group.members.values() if each.join_ticket is not None}
@@ -321,7 +321,7 @@ def test_the_end_of_a_group_does_not_take_offsets_that_have_not_ended() -> None:
 
 def test_records_of_another_kind_are_passed_over() -> None:
     machine = GroupCoordinator(SETTINGS)
-    machine.replay(Record(b"\0\3\0\1g", b"\0\0"))
+    machine.replay(Record(b"\0\x0b\0\1g", b"\0\0"))
     machine.replay(Record(b"\0\x20\0\1g", None))
 
     assert machine.groups == {}

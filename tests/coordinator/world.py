@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from raftka.coordinator.classic_group import State
+from raftka.coordinator.classic_group import ClassicGroup, State
+from raftka.coordinator.consumer_group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 
 
@@ -48,6 +49,8 @@ def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:
     group = machine.groups.get(group_id)
     if group is None:
         return None
+    if isinstance(group, ConsumerGroup):
+        return consumer_view(group)
     name = group.protocol_name
     members = {
         each.member_id: (
@@ -72,3 +75,21 @@ def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:
         "topics": group.subscribed,
         "offsets": {topic: dict(partitions) for topic, partitions in group.offsets.items()},
     }
+
+
+def consumer_view(group: ConsumerGroup) -> dict[str, Any]:
+    """All of it comes from records."""
+    return {
+        "state": group.state,
+        "epoch": group.epoch,
+        "targets": (group.targets, group.target),
+        "members": {member_id: (member.said, member.current) for member_id, member in group.members.items()},
+        "static": group.static,
+        "owners": group.owners,
+        "regexes": (group.regexes, group.regex_members),
+        "offsets": {topic: dict(partitions) for topic, partitions in group.offsets.items()},
+    }
+
+
+def classic(machine: GroupCoordinator) -> dict[str, ClassicGroup]:
+    return {name: group for name, group in machine.groups.items() if isinstance(group, ClassicGroup)}

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import HANDLERS, Request, handles
+from raftka.metadata.features import SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.schema import Row
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
-METADATA_VERSION = "metadata.version"
-LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them; clients switch code paths on other features, so no other is shown
 
 
 @handles(API_VERSIONS)
@@ -27,7 +26,15 @@ def api_versions(request: Request, node: "Node") -> Row:
             response.api_keys(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high)
             for key, entry in sorted(HANDLERS.items())
         ],
-        supported_features=[response.supported_features(name=METADATA_VERSION, min_version=LOWEST_LEVEL, max_version=LEVEL)],
+        supported_features=[
+            response.supported_features(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED.items()
+            if low > 0 or request.version >= 4  # earlier clients would take a lowest level of 0 for a mistake (KAFKA-17492)
+        ],
         finalized_features_epoch=node.image.offset,
-        finalized_features=[response.finalized_features(name=METADATA_VERSION, max_version_level=LEVEL, min_version_level=LEVEL)],
+        finalized_features=[
+            response.finalized_features(name=name, max_version_level=level, min_version_level=level)
+            for name, level in node.image.features.items()
+            if name in SUPPORTED
+        ],
     )

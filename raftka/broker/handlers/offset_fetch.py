@@ -61,11 +61,12 @@ class _OneGroup:
 
     def command(self) -> FetchOffsets:
         group = self.group
+        member = (group.member_id, group.member_epoch) if self.request.version >= 9 else (None, -1)
         if group.topics is None:
-            return FetchOffsets(group.group_id, None, self.request.body.require_stable)
+            return FetchOffsets(group.group_id, None, self.request.body.require_stable, *member)
         asked = zip(self.names, self.allowed, group.topics, strict=True)
         topics = [FetchTopic(name, tuple(topic.partition_indexes)) for name, allowed, topic in asked if allowed]
-        return FetchOffsets(group.group_id, tuple(topics), self.request.body.require_stable)
+        return FetchOffsets(group.group_id, tuple(topics), self.request.body.require_stable, *member)
 
     def merged(self, answer: OffsetsFetched | KafkaError) -> "list[tuple[FetchedTopic, bytes]] | KafkaError":
         """In the order of the request, each with its id."""

@@ -79,7 +79,8 @@ class GroupStage:
 
     def do_settings(self, words: Words) -> None:
         """`settings max_size=2 initial_rebalance_delay_ms=0`."""
-        self.settings = replace(self.settings, **{name: int(words[name]) for name in words.named})
+        settings: dict[str, Any] = {name: int(words[name]) for name in words.named}
+        self.settings = replace(self.settings, **settings)
         self.machine.configure(self.settings)
 
     def do_at(self, words: Words) -> Iterator[str]:

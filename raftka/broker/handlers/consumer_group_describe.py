@@ -1,0 +1,89 @@
+"""ConsumerGroupDescribe: v0-1 (KIP-848); consumer groups with what their members have and are to have."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.authorizer import GROUP, TOPIC
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import Asking
+from raftka.broker.handlers.consumer_group_heartbeat import check_served
+from raftka.broker.shards import Gathered
+from raftka.coordinator.consumer_commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
+from raftka.metadata.image import MetadataImage
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = CONSUMER_GROUP_DESCRIBE.response
+CLASSIC, CONSUMER = 0, 1
+
+
+def _refused(request: Request, code: Code) -> Row:
+    return response(groups=[response.groups(group_id=group_id, error_code=int(code)) for group_id in request.body.group_ids])
+
+
+@handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
+def consumer_group_describe(request: Request, node: "Node") -> Row | Pending:
+    check_served(node)
+    asking = Asking(request, lambda request, answers: _answer(request, node.image, answers))
+    gathered = Gathered(len(request.body.group_ids), asking)
+    for place, group_id in enumerate(request.body.group_ids):
+        ticket = gathered.place(place)
+        try:
+            if not request.may("DESCRIBE", (GROUP, group_id)):
+                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
+            node.groups.shards.submit(group_id, DescribeConsumerGroup(group_id), ticket)
+        except KafkaError as error:
+            ticket(error)
+    return asking.result()
+
+
+def _answer(request: Request, image: MetadataImage, answers: list[Any]) -> Row:
+    asked = zip(request.body.group_ids, answers, strict=True)
+    return response(groups=[_group(request, image, group_id, answer) for group_id, answer in asked])
+
+
+def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Row:
+    if isinstance(answer, KafkaError):
+        return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
+    if not all(request.may("DESCRIBE", (TOPIC, name)) for name in answer.topics):
+        text = "The group has described topic(s) that the client is not authorized to describe."
+        return response.groups(group_id=group_id, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), error_message=text)
+    row = response.groups(
+        group_id=group_id,
+        group_state=answer.state,
+        group_epoch=answer.epoch,
+        assignment_epoch=answer.assignment_epoch,
+        assignor_name=answer.assignor,
+        members=[_member(request, image, each) for each in answer.members],
+    )
+    if request.body.include_authorized_operations:
+        row.authorized_operations = request.authorized_operations((GROUP, group_id))
+    return row
+
+
+def _member(request: Request, image: MetadataImage, member: DescribedConsumer) -> Row:
+    member_row = response.groups.members
+    return member_row(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_partitions(member_row.assignment, image, member.assignment),
+        target_assignment=_partitions(member_row.target_assignment, image, member.target),
+        **({"member_type": CLASSIC if member.is_classic else CONSUMER} if request.version >= 1 else {}),
+    )
+
+
+def _partitions(row: Any, image: MetadataImage, target: Target) -> Row:
+    """Of topics that are there."""
+    found = [(image.topics.get(topic_id), partitions) for topic_id, partitions in target.items()]
+    topics = [row.topic_partitions(topic_id=t.topic_id, topic_name=t.name, partitions=list(partitions)) for t, partitions in found if t is not None]
+    made: Row = row(topic_partitions=topics)
+    return made

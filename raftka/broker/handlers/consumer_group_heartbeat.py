@@ -1,0 +1,60 @@
+"""ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
+
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.authorizer import TOPIC
+from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.asking import ask, check_group
+from raftka.coordinator.consumer_commands import ConsumerHeartbeat
+from raftka.metadata.features import GROUP_VERSION
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+response = CONSUMER_GROUP_HEARTBEAT.response
+
+
+@handles(CONSUMER_GROUP_HEARTBEAT)
+def consumer_group_heartbeat(request: Request, node: "Node") -> Row | Pending:
+    body, version, session = request.body, request.version, request.session
+    check_served(node)
+    check_group(request, "READ", body.group_id)
+    if not all(request.may("DESCRIBE", (TOPIC, name)) for name in body.subscribed_topic_names or ()):
+        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+    owned = None if body.topic_partitions is None else {each.topic_id: frozenset(each.partitions) for each in body.topic_partitions}
+    command = ConsumerHeartbeat(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        epoch=body.member_epoch,
+        instance_id=body.instance_id,
+        rack_id=body.rack_id,
+        client_id=session.client_id or "",
+        client_host="/" + session.peer.rpartition(":")[0].strip("[]"),  # as Java writes an address
+        rebalance_timeout_ms=body.rebalance_timeout_ms,
+        topics=None if body.subscribed_topic_names is None else tuple(body.subscribed_topic_names),
+        regex=body.subscribed_topic_regex,
+        assignor=body.server_assignor,
+        owned=owned,
+        needs_member_id=version >= 1,
+    )
+    return ask(request, node, body.group_id, command, _answer)
+
+
+def check_served(node: "Node") -> None:
+    """Raises UNSUPPORTED_VERSION."""
+    if not node.image.features.get(GROUP_VERSION) or "consumer" not in node.settings["group.coordinator.rebalance.protocols"]:
+        raise KafkaError(Code.UNSUPPORTED_VERSION)
+
+
+def _answer(request: Request, answer: Any) -> Row:
+    if isinstance(answer, KafkaError):
+        return response(error_code=int(answer.code), error_message=answer.message)
+    row = response(member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.interval_ms)
+    if answer.assignment is not None:
+        topic_row = response.assignment.topic_partitions
+        topics = [topic_row(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in answer.assignment.items()]
+        row.assignment = response.assignment(topic_partitions=topics)
+    return row

@@ -1,0 +1,88 @@
+"""What classic consumers tell each other inside JoinGroup and SyncGroup: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0-3.
+
+A broker reads them only where a consumer group of the new protocol has classic members. Knows no group.
+"""
+
+from typing import NamedTuple
+
+from raftka.wire.decoder import compile_decoder
+from raftka.wire.encoder import compile_encoder
+from raftka.wire.errors import ProtocolError
+from raftka.wire.notation import parse_struct
+
+NEWEST = 3
+
+Named = dict[str, tuple[int, ...]]  # partitions by topic
+
+
+class Subscription(NamedTuple):
+    topics: tuple[str, ...]
+    owned: Named
+    rack_id: str | None
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """Later versions begin as the newest that is known. Raises ValueError."""
+    version = _version(data)
+    try:
+        row, _ = _SUBSCRIPTIONS[version](memoryview(data), 2)
+    except ProtocolError as error:
+        raise ValueError(f"a subscription that cannot be read: {error}") from error
+    owned = {topic.topic: tuple(topic.partitions) for topic in row.owned}
+    return Subscription(tuple(sorted(set(row.topics))), owned, row.rack_id or None)
+
+
+def read_assignment(data: bytes) -> Named:
+    """Nothing at all is no partition. Raises ValueError."""
+    if not data:
+        return {}
+    try:
+        row, _ = _ASSIGNMENTS[_version(data)](memoryview(data), 2)
+    except ProtocolError as error:
+        raise ValueError(f"an assignment that cannot be read: {error}") from error
+    return {topic.topic: tuple(sorted(topic.partitions)) for topic in row.assigned}
+
+
+def write_assignment(assigned: Named, version: int) -> bytes:
+    topics = [_ASSIGNMENT.assigned(topic=name, partitions=list(partitions)) for name, partitions in sorted(assigned.items())]
+    parts: list[bytes] = [version.to_bytes(2, "big")]
+    _WRITE(_ASSIGNMENT(assigned=topics), parts)
+    return b"".join(parts)
+
+
+def version_of(subscription: bytes) -> int:
+    """In which its member understands an assignment. Raises ValueError."""
+    return _version(subscription)
+
+
+def _version(data: bytes) -> int:
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or version < 0:
+        raise ValueError("no version, or one below zero")
+    return min(version, NEWEST)
+
+
+_SUBSCRIPTION = parse_struct(
+    "ConsumerProtocolSubscription",
+    """
+    topics              string[]
+    user_data           bytes?
+    owned []            1+
+        topic           string
+        partitions      int32[]
+    generation_id       int32=-1    2+
+    rack_id             string?     3+
+    """,
+)
+_ASSIGNMENT = parse_struct(
+    "ConsumerProtocolAssignment",
+    """
+    assigned []
+        topic           string
+        partitions      int32[]
+    user_data           bytes?
+    """,
+)
+_SUBSCRIPTIONS = [compile_decoder(_SUBSCRIPTION, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
+_ASSIGNMENTS = [compile_decoder(_ASSIGNMENT, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
+_WRITE = compile_encoder(_ASSIGNMENT, NEWEST, flexible=False)

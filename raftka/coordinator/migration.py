@@ -1,0 +1,125 @@
+"""Groups that change their kind while members are in them (KIP-848): all of it is in the records of one decision. Knows no request.
+
+A classic group becomes a consumer group when a consumer of the new protocol joins: its members keep what they have, and are told to join again.
+A consumer group becomes classic when the last consumer of the new protocol has gone, or comes back as a classic one.
+"""
+
+from raftka.coordinator.classic_group import CONSUMER, ClassicGroup
+from raftka.coordinator.classic_group import Member as ClassicMember
+from raftka.coordinator.classic_rebalance import refuse_waiting
+from raftka.coordinator.commands import GroupSettings
+from raftka.coordinator.consumer_classic import ids_of, names_of
+from raftka.coordinator.consumer_commands import ConsumerSettings, Target
+from raftka.coordinator.consumer_group import FIRST_EPOCH, ConsumerGroup, Member, hash_of
+from raftka.coordinator.consumer_records import Classic, Current, Epoch, MemberState, Said, Targets
+from raftka.coordinator.draft import Draft
+from raftka.coordinator.embedded import read_assignment, read_subscription, version_of, write_assignment
+from raftka.coordinator.machine import Record, Topics
+from raftka.coordinator.records import GroupMember, GroupMetadata, group_tombstone
+from raftka.coordinator.records import group_record as classic_record
+from raftka.coordinator.turn import Turn
+from raftka.wire.errors import Code, KafkaError
+
+# a classic group becomes a consumer group
+
+
+def may_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> bool:
+    return settings.upgrades and group.protocol_type == CONSUMER and len(group.members) <= settings.max_size
+
+
+def upgrade(group: ClassicGroup, turn: Turn) -> Draft:
+    """Who waits is to join again. Raises GROUP_ID_NOT_FOUND when what its members say cannot be read."""
+    try:
+        members = _members(group, turn.context.topics)
+    except ValueError as error:
+        text = f"Cannot upgrade the classic group {group.group_id} to consumer group because the embedded consumer protocol is malformed."
+        raise KafkaError(Code.GROUP_ID_NOT_FOUND, text) from error
+    for waiting in group.members.values():
+        refuse_waiting(waiting, Code.REBALANCE_IN_PROGRESS, turn)
+        group.joining.discard(waiting.member_id)
+    turn.records.append(group_tombstone(group.group_id))
+    epoch = max(group.generation_id, FIRST_EPOCH)
+    draft = Draft(ConsumerGroup(group.group_id), turn.records)
+    for member_id, said, target in members:
+        draft.say(member_id, said)
+        draft.aim(member_id, target)
+        assigned = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in target.items()}
+        draft.have(member_id, Current(epoch, epoch, MemberState.STABLE, assigned))
+    draft.set_epoch(Epoch(epoch, hash_of(draft.group.subscribed, turn.context.topics)))
+    draft.set_targets(Targets(epoch))
+    return draft
+
+
+def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Target]]:
+    """A partition that two of them were given is the first one's."""
+    found = []
+    taken: set[tuple[bytes, int]] = set()
+    for member in group.members.values():
+        subscription = read_subscription(member.metadata(group.protocol_name) or member.protocols[0].metadata)
+        target: Target = {}
+        for topic_id, partitions in ids_of(read_assignment(member.assignment), topics).items():
+            mine = tuple(sorted([each for each in partitions if (topic_id, each) not in taken]))
+            taken.update([(topic_id, each) for each in mine])
+            if mine:
+                target[topic_id] = mine
+        said = Said(
+            member.instance_id,
+            subscription.rack_id,
+            member.client_id,
+            member.client_host,
+            subscription.topics,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=Classic(member.session_timeout_ms, member.protocols),
+        )
+        found.append((member.member_id, said, target))
+    return found
+
+
+# a consumer group becomes a classic one
+
+
+def may_downgrade(group: ConsumerGroup, gone: frozenset[str], settings: GroupSettings) -> bool:
+    """`gone`: members who are leaving, or are about to be classic."""
+    left = [member for member in group.members.values() if member.member_id not in gone]
+    all_classic = all(member.said.classic is not None for member in left)
+    return bool(left) and all_classic and settings.consumer.downgrades and len(left) <= settings.max_size
+
+
+def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:
+    """All members are classic now. Without a leader it is a group that has to rebalance. Returns its generation."""
+    group, topics = draft.group, turn.context.topics
+    name = _common_protocol(group)
+    members = []
+    for member in group.members.values():
+        metadata = next(each.metadata for each in _classic(member).protocols if each.name == name)
+        named = names_of(group.target.get(member.member_id, {}), topics)
+        members.append(_recorded(member, metadata, write_assignment(named, version_of(metadata))))
+    turn.records += group.tombstones()
+    record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, turn.context.wall_ms, tuple(members))
+    turn.records.append(_written(group.group_id, record))
+    return group.epoch.epoch
+
+
+def _written(group_id: str, record: GroupMetadata) -> Record:
+    return classic_record(group_id, record)
+
+
+def _classic(member: Member) -> Classic:
+    assert member.said.classic is not None
+    return member.said.classic
+
+
+def _common_protocol(group: ConsumerGroup) -> str:
+    """As the members of a classic group elect it."""
+    voters = ClassicGroup(group.group_id)
+    for member in group.members.values():
+        voter = ClassicMember(member.member_id, None, "", "")
+        voters.tell(voter, _classic(member).protocols, 0, 0)
+        voters.add(voter)
+    return voters.elect_protocol()
+
+
+def _recorded(member: Member, metadata: bytes, assignment: bytes) -> GroupMember:
+    said = member.said
+    times = said.rebalance_timeout_ms, _classic(member).session_timeout_ms
+    return GroupMember(member.member_id, said.instance_id, said.client_id, said.client_host, *times, metadata, assignment)
