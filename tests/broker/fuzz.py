@@ -25,7 +25,7 @@ import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.dispatch import HANDLERS
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
-from raftka.cluster.processes import Processes, end_with_parent
+from raftka.cluster.processes import ClusterFailed, Processes, end_with_parent
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -196,6 +196,14 @@ def judged(api: Api, frame: bytes, answers: list[bytes]) -> str | None:
 def attack(api_key: int, frames: int, seed: int) -> Report:
     api = HANDLERS[api_key].api
     report = Report(api.name)
+    try:
+        _attack(api, frames, seed, report)
+    except ClusterFailed as error:
+        report.found.append(str(error))
+    return report
+
+
+def _attack(api: Api, frames: int, seed: int, report: Report) -> None:
     with victim() as target:
         orders, theirs = get_context("spawn").Pipe()
         neighbour = get_context("spawn").Process(target=live_beside, args=(target.address, theirs), daemon=True)
@@ -218,7 +226,6 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
         neighbour.kill()
         if not target.alive:
             report.found.append(f"the node ended:\n{target.node.end_of_log()}")
-    return report
 
 
 def _send_all(api: Api, target: Victim, count: int, seed: int, report: Report) -> None:
