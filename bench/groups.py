@@ -8,12 +8,14 @@ import asyncio
 import itertools
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from bench.load import BenchFailed
 from bench.systems import System
 from raftka.wire.errors import Code
 from raftka.wire.frame import decode_response_header, encode_request
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -25,8 +27,17 @@ PARTITIONS = 10
 COMMITTING = "committing"
 HEAVY = "heavy"
 HUNDRED = 100
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.replication.factor": "3"}
-VERSIONS = {FIND_COORDINATOR.key: 3, JOIN_GROUP.key: 9, SYNC_GROUP.key: 5, HEARTBEAT.key: 4, OFFSET_COMMIT.key: 8, OFFSET_FETCH.key: 7}
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.replication.factor": "3", "group.consumer.assignment.interval.ms": "0"}
+MINE = CONSUMER_GROUP_HEARTBEAT.request.topic_partitions
+VERSIONS = {
+    CONSUMER_GROUP_HEARTBEAT.key: 1,
+    FIND_COORDINATOR.key: 3,
+    JOIN_GROUP.key: 9,
+    SYNC_GROUP.key: 5,
+    HEARTBEAT.key: 4,
+    OFFSET_COMMIT.key: 8,
+    OFFSET_FETCH.key: 7,
+}
 HEARTBEAT_S = 3.0
 QUICK_HEARTBEAT_S = 0.3
 SESSION_MS = 6_000
@@ -155,26 +166,60 @@ class Member:
         return True
 
 
+class ModernMember(Member):
+    """One of a group of the new protocol (KIP-848): it takes what it is given and says so at once; else it beats as often as it is told."""
+
+    async def run(self, address: Address) -> None:
+        await self.peer.connect(address)
+        self.id = f"{self.group}-{id(self)}"
+        owned: list[Row] = []
+        epoch, said = 0, False
+        while True:
+            beat = CONSUMER_GROUP_HEARTBEAT.request(group_id=self.group, member_id=self.id, member_epoch=epoch)
+            beat.subscribed_topic_names = beat.topic_partitions = None  # as they were
+            if epoch == 0:
+                beat.rebalance_timeout_ms, beat.subscribed_topic_names, beat.topic_partitions = SESSION_MS, [TOPIC], []
+            elif not said:
+                beat.topic_partitions = owned
+            answer = await self.peer.ask(CONSUMER_GROUP_HEARTBEAT, beat)
+            if answer.error_code in ELSEWHERE:
+                await asyncio.sleep(RETRY_S)
+                continue
+            if answer.error_code:
+                raise BenchFailed(f"a heartbeat was refused: {Code(answer.error_code).name}")
+            epoch, said = answer.member_epoch, True
+            if answer.assignment is not None:
+                owned, said = [MINE(topic_id=each.topic_id, partitions=each.partitions) for each in answer.assignment.topic_partitions], False
+                self.generation, self.size = epoch, sum(len(each.partitions) for each in owned)
+                self.since = time.monotonic()
+                continue
+            if self.generation != epoch:
+                self.generation, self.since = epoch, time.monotonic()
+            await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
+
+
 class Swarm:
     """Members of groups, running."""
 
     def __init__(self) -> None:
         self.tasks: dict[Member, asyncio.Task[None]] = {}
 
-    async def add(self, members: list[Member], address: Address) -> None:
+    async def add(self, members: Sequence[Member], address: Address) -> None:
         for member in members:
             self.tasks[member] = asyncio.create_task(member.run(address))
 
-    async def stop(self, members: list[Member]) -> None:
+    async def stop(self, members: Sequence[Member]) -> None:
         """As when their processes die."""
         for member in members:
             self.tasks.pop(member).cancel()
             member.peer.close()
 
-    async def stable(self, members: list[Member]) -> float:
-        """Until all are in one generation of all of them; when the last has got its assignment."""
+    async def stable(self, members: Sequence[Member], size: int | None = None) -> float:
+        """Until all are in one generation and were given `size` (that many members were counted, or partitions); when the last one was."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (all(each.size == len(members) for each in members) and len({each.generation for each in members}) == 1):
+        while not (
+            all(each.size == (len(members) if size is None else size) for each in members) and len({each.generation for each in members}) == 1
+        ):
             if time.monotonic() > deadline:
                 raise BenchFailed(f"{members[0].group} is not stable: {[(each.generation, each.size) for each in members]}")
             for member in members:
@@ -188,11 +233,13 @@ def figures(system: System, rounds: int, seconds: float) -> dict[str, str]:
     """All of them, by title. The first commits are not counted: a JVM warms up."""
     system.create_topic(TOPIC, PARTITIONS)
     commits(system, PARTITIONS, WARM_UP_S)
-    stable, dead, rolled = ten_members(system, rounds), one_dies(system), rolling_restart(system)
+    stable, modern = ten_members(system, rounds), ten_members(system, rounds, ModernMember)
+    dead, rolled = one_dies(system), rolling_restart(system)
     one, ten, many = commits(system, 1, seconds), commits(system, PARTITIONS, seconds), many_groups(system, HUNDRED, 10, 1000, 5 * seconds)
     again = coordinator_killed(system)
     return {
         "ten members start at once, no initial delay: stable after s, median (worst)": f"{stable['median_s']:.2f} ({stable['worst_s']:.2f})",
+        "the same with the new protocol (KIP-848)": f"{modern['median_s']:.2f} ({modern['worst_s']:.2f})",
         "one of ten dies, heartbeats every 0.3 s: stable so many s after its session": f"{dead['beyond_s']:.2f}",
         "rolling restart of ten static members: rebalances": f"{rolled['rebalances']:.0f}",
         "offset commits a second, one connection (raftka: flushed on all; Kafka: not)": f"{one['per_s']:,.0f}",
@@ -202,17 +249,17 @@ def figures(system: System, rounds: int, seconds: float) -> dict[str, str]:
     }
 
 
-def ten_members(system: System, rounds: int) -> Figure:
-    """Seconds from ten members' first connections until all are in one generation."""
+def ten_members(system: System, rounds: int, kind: type[Member] = Member) -> Figure:
+    """Seconds from ten members' first connections until all are in one generation; those of the new protocol have a partition each."""
 
     async def measure() -> list[float]:
         taken = []
         for turn in range(rounds):
-            swarm, members = Swarm(), [Member(f"ten-{turn}", n) for n in range(10)]
+            swarm, members = Swarm(), [kind(f"ten-{kind.__name__}-{turn}", n) for n in range(PARTITIONS)]
             address = await coordinator(system.addresses, members[0].group)
             began = time.monotonic()
             await swarm.add(members, address)
-            taken.append(await swarm.stable(members) - began)
+            taken.append(await swarm.stable(members, 1 if kind is ModernMember else None) - began)
             await swarm.stop(members)
         return taken
 
