@@ -14,6 +14,7 @@ from raftka.limits import DECODED_OBJECTS
 from raftka.runtime.door import Buffer, FileSpan
 from raftka.wire.errors import ProtocolError
 
+REPLACEMENT_BYTES = 3  # of U+FFFD, in place of each byte that is no UTF-8
 MAX_STRING = 32767  # bytes; the length is an int16 where it is not a varint
 
 
@@ -130,6 +131,12 @@ def refuse_null() -> None:
     raise ProtocolError("null where a value must be")
 
 
+def refuse_replaced(text: str) -> None:
+    """What is no UTF-8 has become longer, and could not be sent back: answers repeat names."""
+    if len(text.encode()) > MAX_STRING:
+        raise ProtocolError(f"a string that is no UTF-8, of {len(text)} characters")
+
+
 def refuse_string(size: int) -> None:
     raise ProtocolError(f"a string of {size} bytes, {MAX_STRING} are possible")
 
@@ -195,6 +202,7 @@ READING: dict[str, Any] = {
     "skip_tags": skip_tags,
     "refuse_null": refuse_null,
     "refuse_string": refuse_string,
+    "refuse_replaced": refuse_replaced,
     "refuse_count": refuse_count,
     "refuse_objects": refuse_objects,
     "refuse_end": refuse_end,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from struct import calcsize
 
 from raftka.limits import DECODED_OBJECTS
-from raftka.wire.codec import MAX_STRING, READING, Source, layout, repeated
+from raftka.wire.codec import MAX_STRING, READING, REPLACEMENT_BYTES, Source, layout, repeated
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
 Decoder = Callable[[memoryview, int], tuple[Row, int]]
@@ -104,6 +104,8 @@ class _Writer:
     def content(self, kind: str, size: str, target: str) -> None:
         taken = f"view[p : p + {size}]"
         self.put(f"{target} = " + {"string": f'str({taken}, "utf-8", "replace")', "bytes": f"bytes({taken})", "records": taken}[kind], f"p += {size}")
+        if kind == "string":
+            self.put(f"if {size} > {MAX_STRING // REPLACEMENT_BYTES}: refuse_replaced({target})")
 
     def struct(self, field: Field, struct: Struct, target: str) -> None:
         if self.version not in field.nullable:

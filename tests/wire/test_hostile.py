@@ -212,3 +212,17 @@ def test_unknown_tags_between_known_ones_are_skipped() -> None:
 def test_refused(api: Api, version: int, data: bytes, says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
         api.decode_request(version, memoryview(data))
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_a_name_that_is_no_utf8_is_taken_where_it_can_be_said_again(version: int) -> None:
+    """Each of its bytes is three when an answer repeats it."""
+    for size in (10_922, 10_923, 32_767):
+        frame = METADATA.encode_request(version, METADATA.request(topics=[METADATA.request.topics(name="x" * size)]))
+        frame = frame.replace(b"x" * size, b"\xff" * size)
+        if size > 10_922:
+            with pytest.raises(ProtocolError):
+                METADATA.decode_request(version, memoryview(frame), 0)
+        else:
+            row, _ = METADATA.decode_request(version, memoryview(frame), 0)
+            assert METADATA.encode_request(version, row)
