@@ -111,7 +111,7 @@ class ConsumerGroups:
     def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
         consumer_turn = self._turn(turn, Draft(group, turn.records))
         held = group.static_member(command.instance_id)
-        alone = held is not None and held.said.classic is None and may_downgrade(group, frozenset({held.member_id}), self.settings)
+        alone = held is not None and held.said.classic is None and may_downgrade(group, self.settings, held.member_id)
         is_new = not command.member_id
         member_id = command.member_id or new_member_id(consumer_turn)
         epoch = group.epoch.epoch
@@ -141,7 +141,7 @@ class ConsumerGroups:
         """When classic members alone are left, they have a classic group again."""
         for member in members:
             turn.draft.remove(member.member_id)
-        if any(member.said.classic is None for member in members) and may_downgrade(turn.group, frozenset(), self.settings):
+        if any(member.said.classic is None for member in members) and may_downgrade(turn.group, self.settings):
             turn.move_epoch(needed=True)
             downgrade(turn.draft, turn.turn, None)
             self._watch_downgraded(turn)

@@ -78,11 +78,10 @@ def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Targe
 # a consumer group becomes a classic one
 
 
-def may_downgrade(group: ConsumerGroup, gone: frozenset[str], settings: GroupSettings) -> bool:
-    """`gone`: members who are leaving, or are about to be classic."""
-    left = [member for member in group.members.values() if member.member_id not in gone]
-    all_classic = all(member.said.classic is not None for member in left)
-    return bool(left) and all_classic and settings.consumer.downgrades and len(left) <= settings.max_size
+def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_classic: str | None = None) -> bool:
+    """One that has no members stays what it is."""
+    all_classic = all(member.said.classic is not None or member.member_id == about_to_be_classic for member in group.members.values())
+    return bool(group.members) and all_classic and settings.consumer.downgrades and len(group.members) <= settings.max_size
 
 
 def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:

@@ -37,11 +37,17 @@ class FakeTopics:
         return self._topics
 
 
-def subscription(topics: Iterable[str], version: int = 0) -> bytes:
-    """As a consumer says it, with nothing behind what all versions have."""
+def subscription(topics: Iterable[str], version: int = 0, owned: Iterable[str] = ()) -> bytes:
+    """As a consumer says it, with nothing behind what all versions have, but for the partitions that it has (`t-0`), in version 1."""
     names = [name.encode() for name in topics]
     listed = b"".join(len(name).to_bytes(2, "big") + name for name in names)
-    return version.to_bytes(2, "big") + len(names).to_bytes(4, "big") + listed + b"\xff" * 4
+    return version.to_bytes(2, "big") + len(names).to_bytes(4, "big") + listed + b"\xff" * 4 + _held(owned) * (version == 1)
+
+
+def _held(owned: Iterable[str]) -> bytes:
+    held = [each.rpartition("-") for each in owned]
+    topics = [len(name).to_bytes(2, "big") + name.encode() + b"\0\0\0\1" + int(index).to_bytes(4, "big") for name, _, index in held]
+    return len(topics).to_bytes(4, "big") + b"".join(topics)
 
 
 def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:

@@ -53,7 +53,9 @@ CODE_ERRORS = (Left, OffsetsCommitted, OffsetsDeleted)
 
 
 def stage() -> "GroupStage":
-    return GroupStage()
+    from tests.scripts.groups.consumers import ConsumerStage  # which knows this one
+
+    return ConsumerStage()
 
 
 class GroupStage:
@@ -131,11 +133,11 @@ class GroupStage:
     # members
 
     def do_join(self, words: Words) -> Iterator[str]:
-        """`join a g v9 instance=i session=6000 rebalance=60000 type=consumer protocols=range:t+u,sticky:t`."""
+        """`join a g v9 instance=i session=6000 rebalance=60000 type=consumer protocols=range:t+u,sticky:t owned=t-0`."""
         who, group = words.bare[:2]
         version = next((int(word[1:]) for word in words.bare if re.fullmatch(r"v\d", word)), 9)
         kind_ = words.get("type", "consumer")
-        protocols = tuple([_protocol(each, kind_) for each in words.get("protocols", "range:t").split(",") if each])
+        protocols = tuple([_protocol(each, kind_, words.get("owned")) for each in words.get("protocols", "range:t").split(",") if each])
         member_id = self._member(who, words)
         times = words.number("session", 10_000), words.number("rebalance", 60_000)
         identity = (NOBODY.get(group, group), member_id, words.get("instance") or None, words.get("client", who), "/1.2.3.4")
@@ -180,11 +182,12 @@ class GroupStage:
         yield from self._decide(who, CommitOffsets(*asked, words.number("retention", -1), not words.flag("v8")))
 
     def do_fetch(self, words: Words) -> Iterator[str]:
-        """`fetch a g t-0 ?-1`; without a partition: all."""
+        """`fetch a g t-0 ?-1`; without a partition: all; `member=a epoch=2`: of a consumer group."""
         who, group, *names = words.bare
         asked = [each.rpartition("-") for each in names]
         topics = tuple([FetchTopic(None if name == "?" else name, (int(index),)) for name, _, index in asked])
-        yield from self._decide(who, FetchOffsets(NOBODY.get(group, group), topics or None))
+        member = (words.get("member"), words.number("epoch", -1)) if "member" in words else (None, -1)
+        yield from self._decide(who, FetchOffsets(NOBODY.get(group, group), topics or None, False, *member))
 
     def do_delete_offsets(self, words: Words) -> Iterator[str]:
         who, group, *names = words.bare
@@ -261,7 +264,7 @@ class GroupStage:
         if record.value is None:
             return f"{what} gone"
         group_ = read_group_value(record.value)
-        members = [f"{self._alias(each.member_id)}={each.assignment.decode() or NOTHING}" for each in group_.members]
+        members = [f"{self._alias(each.member_id)}={self._shown(each.assignment)}" for each in group_.members]
         protocol = f"{group_.protocol_type or '-'}/{group_.protocol_name or '-'}"
         leads = [f"leader={self._alias(group_.leader)}"] if group_.leader else []
         return " ".join([what, f"generation={group_.generation_id}", protocol, *leads, *members])
@@ -284,7 +287,7 @@ class GroupStage:
                 self.own[me] = answer.member_id, answer.generation_id
                 return self._joined(answer)
             case Synced(type_, name, assignment):
-                return f"synced {type_}/{name} {assignment.decode() or NOTHING}"
+                return f"synced {type_}/{name} {self._shown(assignment)}"
             case Left(errors):
                 return " ".join(["left", *(code.name for code in errors)])
             case OffsetsCommitted(errors) | OffsetsDeleted(errors):
@@ -312,10 +315,13 @@ class GroupStage:
     def _described(self, answer: DescribedGroup) -> str:
         members = [
             f"{self._alias(each.member_id)}{f'/{each.instance_id}' if each.instance_id else ''}"
-            f"[{each.client_id}]({_metadata(each.metadata)})={each.assignment.decode() or NOTHING}"
+            f"[{each.client_id}]({_metadata(each.metadata)})={self._shown(each.assignment)}"
             for each in answer.members
         ]
         return " ".join([answer.state, f"{answer.protocol_type or '-'}/{answer.protocol_name or '-'}", *members])
+
+    def _shown(self, assignment: bytes) -> str:
+        return assignment.decode() or NOTHING
 
     # names
 
@@ -345,8 +351,10 @@ class GroupStage:
 NOTHING = "''"
 
 
-def _protocol(text: str, protocol_type: str) -> Protocol:
+def _protocol(text: str, protocol_type: str, owned: str = "") -> Protocol:
     name, _, topics = text.partition(":")
+    if owned:
+        return Protocol(name, subscription(topics.split("+"), 1, filter(None, owned.replace("''", "").split(","))))
     return Protocol(name, subscription(topics.split("+") if topics else []) if protocol_type == "consumer" and topics != "?" else topics.encode())
 
 
