@@ -83,13 +83,16 @@ class ConfluentKafka:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
-            "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
             "log_level": 0,
         }
-        self.consumer = confluent_kafka.Consumer(config | ({"group.instance.id": instance} if instance else {}))
+        config |= self.protocol(cooperative=cooperative) | ({"group.instance.id": instance} if instance else {})
+        self.consumer = confluent_kafka.Consumer(config)
         self.consumer.subscribe([topic], on_assign=lambda _consumer, _partitions: changed())
+
+    @staticmethod
+    def protocol(*, cooperative: bool) -> dict[str, Any]:
+        strategy = "cooperative-sticky" if cooperative else "range"
+        return {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "partition.assignment.strategy": strategy}
 
     def poll(self) -> Read:
         return [(each.partition(), each.offset()) for each in self.consumer.consume(500, POLL_MS / 1000) if each.error() is None]
@@ -110,6 +113,14 @@ class ConfluentKafka:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+class NewProtocol(ConfluentKafka):
+    """librdkafka's consumer of the new protocol (KIP-848): its times are the group's, and it is cooperative always."""
+
+    @staticmethod
+    def protocol(*, cooperative: bool) -> dict[str, Any]:
+        return {"group.protocol": "consumer"}
 
 
 class Aiokafka:
@@ -166,7 +177,12 @@ class Aiokafka:
             self.loop.close()
 
 
-KINDS: dict[str, Callable[..., Client]] = {"kafka-python": KafkaPython, "confluent-kafka": ConfluentKafka, "aiokafka": Aiokafka}
+KINDS: dict[str, Callable[..., Client]] = {
+    "kafka-python": KafkaPython,
+    "confluent-kafka": ConfluentKafka,
+    "aiokafka": Aiokafka,
+    "KIP-848": NewProtocol,
+}
 
 
 class Member:

@@ -13,7 +13,14 @@ from tests.clients.workload import wait
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS, RECORDS = 6, 50
-EVERY_WAY = [("kafka-python", False), ("kafka-python", True), ("confluent-kafka", False), ("confluent-kafka", True), ("aiokafka", False)]
+EVERY_WAY = [
+    ("kafka-python", False),
+    ("kafka-python", True),
+    ("confluent-kafka", False),
+    ("confluent-kafka", True),
+    ("aiokafka", False),
+    ("KIP-848", True),
+]
 
 pytestmark = [pytest.mark.usefixtures("forgotten_sockets"), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
