@@ -35,6 +35,7 @@ from raftka.limits import GROUPS_OF_COORDINATOR
 from raftka.wire.errors import Code, KafkaError, check_limit
 
 MATCHED_IN_A_TICK = 2_000  # names of topics against a regular expression, each some microseconds
+MANY = 1_000  # records of one decision
 RESOLVED_EVERY_S = 1.0  # at most, while topics come and go
 
 Group = ClassicGroup | ConsumerGroup
@@ -60,7 +61,7 @@ class ConsumerGroups:
             if member is not None:
                 self._remove(consumer_turn, [member])
             turn.reply(ticket, ConsumerBeat(command.member_id, command.epoch))
-            return turn.outcome()
+            return _outcome(turn)
         try:
             consumer_turn = self._turn(turn, self._found_or_made(command, turn))
             turn.reply(ticket, beat(consumer_turn, command))
@@ -69,7 +70,7 @@ class ConsumerGroups:
                 raise
             return Outcome((), (*turn.replies, (ticket, error)))  # classic members that waited have been told to join again
         self._look_at_regexes(consumer_turn)
-        return turn.outcome()
+        return _outcome(turn)
 
     def _found_or_made(self, command: ConsumerHeartbeat, turn: Turn) -> Draft:
         """Who joins makes a group, also of an empty classic one, or of one whose members can go on as classic members of this one."""
@@ -225,7 +226,7 @@ class ConsumerGroups:
             consumer_turn.soft.moved_at = context.now
         else:
             consumer_turn.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
-        return turn.outcome()
+        return _outcome(turn)
 
     # replaying
 
@@ -289,6 +290,11 @@ class Resolution:
                 if matches(name):
                     found.append(name)
                 yield True
+
+
+def _outcome(turn: Turn) -> Outcome:
+    """Targets of very many members may not fit into one batch; their epoch comes last, and without it they are worked out anew."""
+    return turn.outcome(atomic=len(turn.records) < MANY)
 
 
 def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> None:

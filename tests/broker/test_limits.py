@@ -295,6 +295,8 @@ ELSEWHERE = {
     "groups_of_coordinator": "test_group_limits",
     "members_of_group": "test_group_limits",
     "pending_members": "test_group_limits",
+    "regex_length": "test_consumer_groups.py",
+    "regexes_of_group": "test_consumer_groups.py",
     "member_protocol_bytes": "test_group_limits",
     "parked_requests": "test_purgatory",
     "http_connections": "test_http",
