@@ -1,6 +1,6 @@
 """What a test may look at behind the clients' backs: the records of a log, and a group as its coordinator has it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
@@ -8,10 +8,12 @@ from typing import NamedTuple
 from raftka.broker.partition_host import PartitionHost
 from raftka.cluster.ask import call
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.records import CONTROL, iterate, records_of
+from raftka.wire.rows import Row
 
 READ_BYTES = 1024 * 1024
 INT16, INT32 = Struct(">h"), Struct(">i")
@@ -66,13 +68,27 @@ def group_view(address: tuple[str, int], group_id: str) -> GroupView:
     found = call(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), version=3)
     _check(found.error_code)
     at = (found.host, found.port)
-    described = call(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), version=DESCRIBE_VERSION).groups[0]
-    _check(described.error_code)
+    state, protocol, members = _described(at, group_id)
     fetched = call(at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), version=OFFSETS_VERSION)
     _check(fetched.error_code)
-    members = [MemberView(m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))) for m in described.members]
     offsets = {(topic.name, p.partition_index): p.committed_offset for topic in fetched.topics for p in topic.partitions}
-    return GroupView(group_id, described.group_state, found.node_id, described.protocol_data, tuple(members), offsets)
+    return GroupView(group_id, state, found.node_id, protocol, tuple(members), offsets)
+
+
+def _described(at: tuple[str, int], group_id: str) -> tuple[str, str, list[MemberView]]:
+    """State, protocol or assignor, members; of a group of either protocol."""
+    consumers = call(at, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id]), version=0).groups[0]
+    if not consumers.error_code:
+        members = [MemberView(m.member_id, m.client_id, m.instance_id, tuple(_held(m.assignment.topic_partitions))) for m in consumers.members]
+        return consumers.group_state, consumers.assignor_name, members
+    described = call(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), version=DESCRIBE_VERSION).groups[0]
+    _check(described.error_code)
+    members = [MemberView(m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))) for m in described.members]
+    return described.group_state, described.protocol_data, members
+
+
+def _held(topics: Iterable[Row]) -> Iterator[tuple[str, int]]:
+    return ((topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 
 def _check(code: int) -> None:

@@ -106,6 +106,18 @@ def test_groups(kafka: JavaTools) -> None:
     assert kafka.run("kafka-consumer-groups --list").split() == []
 
 
+def test_groups_of_the_new_protocol(kafka: JavaTools) -> None:
+    kafka.run("kafka-topics --create --topic grouped-2 --partitions 3 --replication-factor 3")
+    kafka.run("kafka-console-producer --topic grouped-2", given="".join(f"{i}\n" for i in range(30)))
+    properties = "--command-property auto.offset.reset=earliest --command-property group.protocol=consumer"
+    read = kafka.run(f"kafka-console-consumer --topic grouped-2 --group new-readers --timeout-ms 20000 {properties} --max-messages 30")
+
+    assert sorted(map(int, re.findall(r"^\d+$", read, re.MULTILINE))) == list(range(30))
+    assert re.search(r"\nnew-readers .* Empty +0\s*$", kafka.run("kafka-consumer-groups --describe --group new-readers --state"))
+    assert re.search(r"new-readers +Consumer", kafka.run("kafka-consumer-groups --list --type consumer"), re.IGNORECASE)
+    kafka.run("kafka-consumer-groups --group new-readers --delete")
+
+
 def group_offsets(kafka: JavaTools) -> list[tuple[int, int, int, int]]:
     """Partition, committed offset, end and lag."""
     printed = kafka.run("kafka-consumer-groups --describe --group readers --offsets")

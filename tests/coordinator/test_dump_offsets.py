@@ -6,6 +6,24 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from raftka.coordinator.commands import Protocol
+from raftka.coordinator.consumer_records import (
+    CURRENT,
+    Classic,
+    Current,
+    Epoch,
+    MemberState,
+    Resolved,
+    Said,
+    Targets,
+    current_record,
+    member_record,
+    regex_record,
+    target_record,
+    targets_record,
+    tombstone,
+)
+from raftka.coordinator.consumer_records import group_record as epoch_record
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import (
     GroupMember,
@@ -36,17 +54,41 @@ RECORDS = [
 ]
 
 
+TOPIC = bytes(range(16))
+SAID = Said("i", "r", "client", "/1.2.3.4", ("t", "u"), "t.*", 60_000, "uniform", Classic(45_000, (Protocol("range", b"x"),)))
+OF_CONSUMERS = [
+    epoch_record("grüße", Epoch(4, -7)),
+    member_record("grüße", "m", SAID),
+    targets_record("grüße", Targets(4, 1_700_000_000_005)),
+    target_record("grüße", "m", {TOPIC: (0, 2)}),
+    current_record("grüße", "m", Current(3, 2, MemberState.UNREVOKED, {TOPIC: {0: 1}}, {TOPIC: {1: 2}})),
+    regex_record("grüße", "t.*", Resolved(("t", "tt"), 9, 1_700_000_000_006)),
+    tombstone(CURRENT, "grüße", "m"),
+]
+
+
+def test_kafkas_tool_reads_consumer_groups(tmp_path: Path, classpath: str) -> None:
+    (group, said, targets, target, current, regex, gone), keys = _read_by_kafka(tmp_path, classpath, OF_CONSUMERS)
+
+    member = {"groupId": "grüße", "memberId": "m"}
+    assert keys == [{"groupId": "grüße"}, member, {"groupId": "grüße"}, member, member, {"groupId": "grüße", "regularExpression": "t.*"}, member]
+    assert group == {"epoch": 4, "metadataHash": -7}
+    assert (said["instanceId"], said["rackId"], said["subscribedTopicNames"], said["subscribedTopicRegex"]) == ("i", "r", ["t", "u"], "t.*")
+    assert (said["rebalanceTimeoutMs"], said["serverAssignor"]) == (60_000, "uniform")
+    assert said["classicMemberMetadata"]["sessionTimeoutMs"] == 45_000
+    assert [each["name"] for each in said["classicMemberMetadata"]["supportedProtocols"]] == ["range"]
+    assert targets == {"assignmentEpoch": 4, "assignmentTimestamp": 1_700_000_000_005}
+    assert [each["partitions"] for each in target["topicPartitions"]] == [[0, 2]]
+    assert (current["memberEpoch"], current["previousMemberEpoch"], current["state"]) == (3, 2, 2)
+    assert [(each["partitions"], each["assignmentEpochs"]) for each in current["assignedPartitions"]] == [([0], [1])]
+    assert [(each["partitions"], each["assignmentEpochs"]) for each in current["partitionsPendingRevocation"]] == [([1], [2])]
+    assert regex == {"topics": ["t", "tt"], "version": 9, "timestamp": 1_700_000_000_006}
+    assert gone is None
+
+
 def test_kafkas_tool_reads_them(tmp_path: Path, classpath: str) -> None:
-    log = tmp_path / "__consumer_offsets-0" / "00000000000000000000.log"
-    log.parent.mkdir()
-    log.write_bytes(build_batch([(key, value, (), 1_700_000_000_000) for key, value in RECORDS]))
+    values, keys = _read_by_kafka(tmp_path, classpath, RECORDS)
 
-    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--offsets-decoder"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-    read = re.findall(r"key: (\{.*\}) payload: (.*)", told)
-    assert len(read) == len(RECORDS), told
-    keys, values = [_data(key) for key, _ in read], [_data(value) for _, value in read]
     assert keys == [{"group": "grüße", "topic": "t", "partition": 7}] * 4 + [{"group": "grüße"}] * 2
     assert [value and value["offset"] for value in values[:4]] == [5, 6, 7, None]
     assert [(value["leaderEpoch"], value["metadata"]) for value in values[:2]] == [(3, "note"), (-1, "")]
@@ -56,6 +98,20 @@ def test_kafkas_tool_reads_them(tmp_path: Path, classpath: str) -> None:
     assert (group["protocolType"], group["generation"], group["protocol"], group["leader"]) == ("consumer", 3, "range", "m-1")
     assert (group["members"][0]["memberId"], group["members"][0]["groupInstanceId"], group["members"][0]["sessionTimeout"]) == ("m-1", "i", 45000)
     assert values[5] is None
+
+
+def _read_by_kafka(tmp_path: Path, classpath: str, records: list[Record]) -> tuple[list[Any], list[Any]]:
+    """Values, keys."""
+    log = tmp_path / "__consumer_offsets-0" / "00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(build_batch([(key, value, (), 1_700_000_000_000) for key, value in records]))
+
+    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--offsets-decoder"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    read = re.findall(r"key: (\{.*\}) payload: (.*)", told)
+    assert len(read) == len(records), told
+    return [_data(value) for _, value in read], [_data(key) for key, _ in read]
 
 
 def _data(text: str) -> Any:

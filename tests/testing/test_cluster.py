@@ -9,6 +9,7 @@ from raftka.cluster.ask import call
 from raftka.testing import Cluster
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import encode_request
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
@@ -154,6 +155,20 @@ def test_a_killed_leader_takes_nothing_with_it(cluster: Cluster) -> None:
     cluster.wait_for(lambda: values(cluster, topic) == [b"kept"])
     cluster.restart(leader)
     assert cluster.alive == [1, 2, 3]
+
+
+def test_a_group_of_the_new_protocol_is_seen_like_others(cluster: Cluster) -> None:
+    topic, request = cluster.create_topic(partitions=2), CONSUMER_GROUP_HEARTBEAT.request
+    join = request(group_id="new", member_id="m", rebalance_timeout_ms=5000, subscribed_topic_names=[topic], topic_partitions=[])
+
+    def joined() -> bool:
+        call(address(cluster, 1), FIND_COORDINATOR, FIND_COORDINATOR.request(key="new"), version=3)
+        return any(not call(address(cluster, node), CONSUMER_GROUP_HEARTBEAT, join, version=1).error_code for node in cluster.alive)
+
+    cluster.wait_for(joined)
+    group = cluster.group("new")
+    assert (group.state, group.protocol) == ("Stable", "uniform")
+    assert [(member.member_id, member.partitions) for member in group.members] == [("m", ((topic, 0), (topic, 1)))]
 
 
 def test_what_can_not_be_is_said(cluster: Cluster) -> None:
