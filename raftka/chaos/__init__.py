@@ -1,0 +1,1 @@
+"""Trust: what clients saw while a cluster suffered, and whether a Kafka may show that."""
