@@ -167,4 +167,3 @@ def load(lines: Iterable[str]) -> History:
         except (ValueError, TypeError, KeyError, IndexError, HistoryFailed) as error:
             raise HistoryFailed(f"line {number}: {error}") from error
     return history
-

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any
 
+from raftka.cli import consumer_groups
 from raftka.cli.admin import admin, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, show
 from raftka.wire.errors import Code
@@ -33,6 +34,8 @@ def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with admin(bootstrap_server) as connected:
         described = _patiently(lambda: connected.describe_groups(list(groups)))
+        for group in [group for group in groups if described[group]["group_state"] == "Dead"]:
+            described[group] = consumer_groups.described(bootstrap_server, group) or described[group]
         missing = [group for group in groups if described[group]["group_state"] == "Dead"]
         there = [group for group in groups if group not in missing]
         rows = [row for group in there for row in _rows(connected, group, described[group])]

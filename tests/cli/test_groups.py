@@ -1,8 +1,10 @@
 """`raftka groups`, `raftka offsets` and `raftka consume --group` against three live nodes: what they print, what they change, what they refuse."""
 
+import time
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from raftka.cli.groups import target
 from raftka.cli.output import CommandFailed
@@ -42,6 +44,22 @@ def test_groups_are_listed_and_described(raftka: Any, read: str) -> None:
     assert missing.code == 1
     assert "nobody" in missing.err
     assert read in missing.out
+
+
+def test_groups_of_the_new_protocol_are_described(raftka: Any, cluster: Any, topic: str) -> None:
+    group = f"new-{topic}"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "group.protocol": "consumer"})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 30
+    while len(consumer.assignment()) < 3:
+        consumer.poll(0.1)
+        assert time.monotonic() < deadline
+    listed, rows = raftka("groups list").table, raftka(f"groups describe {group} -o json").rows
+    consumer.close()
+
+    assert [group, "Stable", "consumer", "consumer"] in listed
+    assert [(row["topic"], row["partition"], row["state"]) for row in rows] == [(topic, index, "Stable") for index in range(3)]
+    assert len({(row["member"], row["host"]) for row in rows}) == 1
 
 
 def test_offsets_are_moved(raftka: Any, read: str) -> None:
