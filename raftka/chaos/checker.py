@@ -1,11 +1,12 @@
 """Is what clients saw what a Kafka may show? All checks over one history, and what nodes knew meanwhile; the answer is a Verdict. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from raftka.chaos import linearizable
 from raftka.chaos.checks import commits, cycles, metadata, reads, watermarks, writes
+from raftka.chaos.checks.rising import as_they_ended
 from raftka.chaos.checks.versions import versions_of
-from raftka.chaos.history import OK, History
+from raftka.chaos.history import History, Operation
 from raftka.chaos.linearizable import REGISTER_VERBS
 from raftka.chaos.verdict import Findings, Outcome, Rules, Verdict
 
@@ -14,23 +15,23 @@ def check(history: History, rules: Rules | None = None, seen: Iterable[metadata.
     rules = rules or Rules()
     findings = Findings()
     versions = versions_of(history, rules, findings)
-    writes.check(history, versions, rules, findings)
+    ended = as_they_ended(history)
+    writes.check(history, ended, versions, rules, findings)
     reads.check(history, versions, rules, findings)
     cycles.check(history, versions, rules, findings)
-    watermarks.check(history, findings)
-    commits.check(history, findings)
+    watermarks.check(ended, findings)
+    commits.check(history, ended, findings)
     metadata.check(seen, rules.unclean_elections, findings)
     given_up = linearizable.check(history, rules.linearizable_steps, findings)
-    reason = _too_little(history, rules)
+    reason = _too_little(ended, rules)
     if given_up:
         reason = f"whether {', '.join(given_up)} are linearizable took more than {rules.linearizable_steps:,} steps"
     outcome = Outcome.VIOLATED if findings.counts else Outcome.INCONCLUSIVE if reason else Outcome.VALID
     return Verdict(outcome, findings.anomalies, findings.counts, +findings.notes, reason)
 
 
-def _too_little(history: History, rules: Rules) -> str:
+def _too_little(done: Sequence[Operation], rules: Rules) -> str:
     """A history of registers alone need not have records."""
-    done = [each for each in history.operations if each.outcome == OK]
     acknowledged = sum(len(each.sends) for each in done)
     polled = sum(len(records) for each in done for records in each.polled.values())
     if done and not acknowledged and not polled and any(each.verb in REGISTER_VERBS for each in done):

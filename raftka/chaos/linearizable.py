@@ -76,11 +76,20 @@ def _events(operations: Iterable[Operation]) -> list[tuple[int, bool, Operation]
     return sorted(events, key=lambda event: event[0])
 
 
-@dataclass(slots=True)
 class _Call:
-    operation: Operation
-    bit: int
-    twin: int = 0  # the bit of an open call that does the same and began before: it is used first
+    """What it does to the register, ready to be asked a million times."""
+
+    __slots__ = ("always", "bit", "expected", "leaves", "looks", "matched", "operation", "twin")
+
+    def __init__(self, operation: Operation, bit: int) -> None:
+        self.operation = operation
+        self.bit = bit
+        self.twin = 0  # the bit of an open call that does the same and began before: it is used first
+        self.always = operation.verb == WRITE
+        self.matched = operation.matched
+        self.looks = operation.verb == READ or not operation.matched  # changes nothing
+        self.expected = operation.value if operation.verb == READ else operation.expected
+        self.leaves = operation.value
 
 
 @dataclass(slots=True)
@@ -117,9 +126,10 @@ class _Judgement:
             self.steps_left -= len(self.calls)
             if self.steps_left < 0:
                 return Answer(Linearizable.UNKNOWN)
-            following = [each for each in self._next(world) if each not in seen]
-            seen.update(following)
-            waiting += following
+            for following in self._next(*world):
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
         if not reached:
             others = [call.operation for call in self.calls.values() if call.operation is not operation]
             return Answer(Linearizable.NO, [operation, *others], sorted({world[0] for world in self.worlds}, key=str))
@@ -128,18 +138,17 @@ class _Judgement:
         self.worlds = self._without_waste(reached)
         return None
 
-    def _next(self, world: World) -> list[World]:
-        value, happened = world
+    def _next(self, value: Value | None, happened: int) -> list[World]:
+        """What may be true when one more call has happened."""
         found = []
         for call in self.calls.values():
             if happened & call.bit or happened & call.twin != call.twin:
                 continue
-            after = _after(call.operation, value)
-            if after is None:
-                continue
-            if call.operation.verb == READ or not call.operation.matched:
-                return [(value, happened | call.bit)]  # it only looks, and must happen once: now is as good as ever
-            found.append((after[0], happened | call.bit))
+            if call.looks:
+                if (call.expected == value) == call.matched:
+                    return [(value, happened | call.bit)]  # it changes nothing, and must happen once: now is as good as ever
+            elif call.always or call.expected == value:
+                found.append((call.leaves, happened | call.bit))
         return found
 
     def _without_waste(self, worlds: set[World]) -> set[World]:
@@ -148,7 +157,7 @@ class _Judgement:
         alike: dict[World, list[int]] = defaultdict(list)
         for value, happened in worlds:
             alike[value, happened & ~self.unknown_bits].append(happened & self.unknown_bits)
-        return {(value, certain | used) for (value, certain), uses in alike.items() for used in _least(uses)}
+        return {(value, certain | used) for (value, certain), uses in alike.items() for used in (_least(uses) if len(uses) > 1 else uses)}
 
 
 def _least(uses: list[int]) -> list[int]:
@@ -157,19 +166,6 @@ def _least(uses: list[int]) -> list[int]:
         if not any(other & used == other for other in kept):
             kept.append(used)
     return kept
-
-
-def _after(operation: Operation, value: Value | None) -> tuple[Value | None] | None:
-    """What the register holds when this has happened; None: it cannot happen now."""
-    match operation.verb:
-        case "write":
-            return (operation.value,)
-        case "read":
-            return (value,) if operation.value == value else None
-        case _ if operation.matched:
-            return (operation.value,) if operation.expected == value else None
-        case _:
-            return (value,) if operation.expected != value else None
 
 
 def _told(operation: Operation) -> str:

@@ -6,10 +6,10 @@ zombie-commit   acknowledged to a generation of the group after a later one had 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from raftka.chaos.checks.rising import Rising, as_they_ended
+from raftka.chaos.checks.rising import Rising
 from raftka.chaos.history import FAIL, FETCH_OFFSET, NEVER, OK, History, Operation
 from raftka.chaos.verdict import Findings
 
@@ -39,7 +39,7 @@ class Register:
         return f"group {self.group}, {self.key}"
 
 
-def check(history: History, findings: Findings) -> None:
+def check(history: History, ended: Sequence[Operation], findings: Findings) -> None:
     registers: dict[tuple[str, str], Register] = {}
     for operation in history.operations:
         if not operation.offsets:
@@ -57,7 +57,7 @@ def check(history: History, findings: Findings) -> None:
     for register in registers.values():
         _witness(register)
         _judge(register, findings)
-    _generations(history, findings)
+    _generations(ended, findings)
 
 
 def _witness(register: Register) -> None:
@@ -68,36 +68,46 @@ def _witness(register: Register) -> None:
             commits[0].ended = min(commits[0].ended, operation.ended)
 
 
+Known = tuple[int, int]  # of all that had happened by a position: when the latest began, and the latest generation
+
+
 def _judge(register: Register, findings: Findings) -> None:
-    latest, generations = Rising(), Rising()  # when the latest began, and of which generation it was, of all that had happened by a position
+    happened = Rising[Known](lambda one, other: (max(one[0], other[0]), max(one[1], other[1])))
     for commit in sorted(_happened(register), key=lambda each: each.ended):
         assert commit.operation is not None
-        latest.learn(None, commit.began, commit.operation, commit.ended)
-        generations.learn(None, commit.generation, commit.operation, commit.ended)
+        happened.learn(None, (commit.began, commit.generation), commit.operation, commit.ended)
     for operation, offset in register.reads:
-        commits = [each for each in register.commits.get(offset, ()) if each.began < operation.ended]
-        if not commits:
-            findings.wrong("phantom-commit", register.name, f"{offset} was read, nobody had committed it", (operation,))
+        commits = register.commits.get(offset, ())
+        known = happened.known(None, operation.began)
+        if known is None and commits and commits[0].began < operation.ended:
+            continue  # nothing had replaced it
+        if known is not None and _explained(commits, operation.ended, *known[0]):
             continue
-        last, generation = latest.known(None, operation.began), generations.known(None, operation.began)
-        if last is not None and all(_replaced(each, last[0], generation[0] if generation else -1) for each in commits):
-            said = f"{offset} was read after {last[1].offsets[register.key]} had been committed"
-            findings.wrong("commit-lost", register.name, said, (commits[-1].operation, last[1], operation))
+        before = [each.operation for each in commits if each.began < operation.ended]
+        if before and known is not None:
+            last = happened.first(None, lambda value, began=known[0][0]: value[0] >= began)  # type: ignore[misc]
+            said = f"{offset} was read after {last.offsets[register.key]} had been committed"
+            findings.wrong("commit-lost", register.name, said, (before[-1], last, operation))
+        else:
+            findings.wrong("phantom-commit", register.name, f"{offset} was read, nobody had committed it", (operation,))
+
+
+def _explained(commits: Sequence[Commit], read_ended: int, latest_began: int, generation: int) -> bool:
+    """By one that no other has replaced: neither one that began after it had ended, nor one of a later generation, after which its own is refused."""
+    for commit in reversed(commits):  # mostly it is the last
+        if commit.began < read_ended and commit.ended >= latest_began and not NONE < commit.generation < generation:
+            return True
+    return False
 
 
 def _happened(register: Register) -> Iterator[Commit]:
     return (each for commits in register.commits.values() for each in commits if each.operation is not None and each.ended < NEVER)
 
 
-def _replaced(commit: Commit, latest_began: int, generation: int) -> bool:
-    """By a commit that began after it had ended, or by one of a later generation, after which its own is refused."""
-    return commit.ended < latest_began or NONE < commit.generation < generation
-
-
-def _generations(history: History, findings: Findings) -> None:
-    rising = Rising()
-    for operation in as_they_ended(history):
-        if operation.outcome != OK or operation.generation < 0 or operation.verb == FETCH_OFFSET:
+def _generations(ended: Sequence[Operation], findings: Findings) -> None:
+    rising = Rising[int](max)
+    for operation in ended:
+        if operation.generation < 0 or operation.verb == FETCH_OFFSET:
             continue
         before = rising.known(operation.group, operation.began)
         if before is not None and before[0] > operation.generation:

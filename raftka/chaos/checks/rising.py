@@ -1,35 +1,46 @@
 """What was known to all when something began: the highest of each name among what had ended before. For whatever may never go back."""
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
-from raftka.chaos.history import NEVER, History, Operation
+from raftka.chaos.history import OK, History, Operation
+
+T = TypeVar("T")
 
 
-class Rising:
+class Rising(Generic[T]):
     """learn() in the order in which operations end; known() is asked for a position up to which all was learned."""
 
-    def __init__(self) -> None:
-        self._tops: dict[Hashable, tuple[list[int], list[int], list[Operation]]] = {}  # positions, values, who told; all rising
+    def __init__(self, higher: Callable[[T, T], T]) -> None:
+        self._higher = higher
+        self._tops: dict[Hashable, tuple[list[int], list[T], list[Operation]]] = {}  # positions, values, who told
 
-    def learn(self, name: Hashable, value: int, operation: Operation, position: int | None = None) -> None:
+    def learn(self, name: Hashable, value: T, operation: Operation, position: int | None = None) -> None:
         """`position`: since when it is known, if not the end of the operation."""
         tops = self._tops.get(name)
         if tops is None:
             tops = self._tops[name] = ([], [], [])
         positions, values, operations = tops
-        if not values or value > values[-1]:
-            positions.append(operation.ended if position is None else position)
-            values.append(value)
-            operations.append(operation)
+        if values and ((last := values[-1]) == value or (value := self._higher(last, value)) == last):
+            return
+        positions.append(operation.ended if position is None else position)
+        values.append(value)
+        operations.append(operation)
 
-    def known(self, name: Hashable, position: int) -> tuple[int, Operation] | None:
+    def known(self, name: Hashable, position: int) -> tuple[T, Operation] | None:
+        """With the operation that told it, or the last part of it."""
         tops = self._tops.get(name)
         if tops is None or (place := bisect_left(tops[0], position) - 1) < 0:
             return None
         return tops[1][place], tops[2][place]
 
+    def first(self, name: Hashable, enough: Callable[[T], bool]) -> Operation:
+        """Who told the first value that is."""
+        _, values, operations = self._tops[name]
+        return operations[bisect_left(values, True, key=enough)]
 
-def as_they_ended(history: History) -> Iterator[Operation]:
-    """Those of which it is known when."""
-    return (operation for position, operation in enumerate(history.events) if operation.ended == position != NEVER)
+
+def as_they_ended(history: History) -> list[Operation]:
+    """Those that are ok."""
+    return [each for position, each in enumerate(history.events) if each.ended == position and each.outcome == OK]

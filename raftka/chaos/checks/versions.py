@@ -7,9 +7,12 @@ Finds itself inconsistent-offsets: two values at one offset; duplicate: one valu
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from raftka.chaos.history import FAIL, OK, TRANSACTION, History, Operation, Value
 from raftka.chaos.verdict import Findings, Rules
+
+VALUE = itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -100,12 +103,12 @@ def _polled(operation: Operation, found: dict[str, Versions]) -> None:
     """Also of polls that failed: what a consumer is given is for good."""
     for key, records in operation.polled.items():
         versions = found[key]
-        at, where = versions.at, versions.where
+        at = versions.at
         for offset, value in records:
-            if at.setdefault(offset, value) != value or where.setdefault(value, offset) != offset:
+            if at.get(offset) != value:  # else it is known, from another reader
                 versions.saw(offset, value)
         if operation.outcome == OK:
-            versions.read.update([value for _, value in records])
+            versions.read.update(map(VALUE, records))
     for key, told in operation.told.items():
         found[key].log_start = max(found[key].log_start, told.log_start)
 

@@ -4,34 +4,42 @@ A new leader learns of all three later than the old one had told them, as in Kaf
 tells one client who knows KIP-320 goes on rising (KIP-207), for a new leader answers only when it knows its own.
 """
 
-from raftka.chaos.checks.rising import Rising, as_they_ended
-from raftka.chaos.history import LIST_OFFSETS, OK, History, Operation, Told
+from collections.abc import Sequence
+
+from raftka.chaos.checks.rising import Rising
+from raftka.chaos.history import LIST_OFFSETS, Operation, Told
 from raftka.chaos.verdict import Findings
 
 FIELDS = {"log-start-back": 1, "last-stable-offset-back": 2, "high-watermark-back": 3}
 
 
-def check(history: History, findings: Findings) -> None:
-    rising = {kind: Rising() for kind in FIELDS}
+def check(ended: Sequence[Operation], findings: Findings) -> None:
+    rising = Rising(_higher)
     ends: dict[tuple[int, str], tuple[Told, Operation]] = {}
-    for operation in as_they_ended(history):
-        if operation.outcome != OK:
-            continue
+    for operation in ended:
         for key, told in operation.told.items():
             if told.leader_epoch < 0:
                 continue
             if operation.verb == LIST_OFFSETS:
                 _end(operation, key, told, ends, findings)
                 continue
-            for kind, place in FIELDS.items():
-                _check(kind, (key, told.leader_epoch), told[place], operation, rising[kind], findings)
+            name = (key, told.leader_epoch)
+            before = rising.known(name, operation.began)
+            if before is not None and before[0] != told:
+                _compare(name, before[0], told, operation, rising, findings)
+            rising.learn(name, told, operation)
 
 
-def _check(kind: str, name: tuple[str, int], value: int, operation: Operation, rising: Rising, findings: Findings) -> None:
-    before = rising.known(name, operation.began)
-    if before is not None and before[0] > value:
-        findings.wrong(kind, name[0], f"{kind[:-5]} {value} was told after {before[0]}, by the leader of epoch {name[1]}", (before[1], operation))
-    rising.learn(name, value, operation)
+def _higher(one: Told, other: Told) -> Told:
+    return Told(*map(max, one, other))
+
+
+def _compare(name: tuple[str, int], before: Told, told: Told, operation: Operation, rising: Rising[Told], findings: Findings) -> None:
+    for kind, place in FIELDS.items():
+        if told[place] < (highest := before[place]):
+            who = rising.first(name, lambda known, place=place, highest=highest: known[place] >= highest)  # type: ignore[misc]
+            said = f"{kind[:-5]} {told[place]} was told after {highest}, by the leader of epoch {name[1]}"
+            findings.wrong(kind, name[0], said, (who, operation))
 
 
 def _end(operation: Operation, key: str, told: Told, ends: dict[tuple[int, str], tuple[Told, Operation]], findings: Findings) -> None:

@@ -11,9 +11,9 @@ reordered-send       a producer's records lie in another order than that in whic
 zombie-write         acknowledged to an epoch of a producer after a later one had been
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from raftka.chaos.checks.rising import Rising, as_they_ended
+from raftka.chaos.checks.rising import Rising
 from raftka.chaos.checks.versions import Versions, happened
 from raftka.chaos.history import FAIL, OK, TRANSACTION, History, Operation, Value
 from raftka.chaos.verdict import Findings, Rules
@@ -21,14 +21,14 @@ from raftka.chaos.verdict import Findings, Rules
 ByKey = Mapping[str, Versions]
 
 
-def check(history: History, versions: ByKey, rules: Rules, findings: Findings) -> None:
+def check(history: History, ended: Sequence[Operation], versions: ByKey, rules: Rules, findings: Findings) -> None:
     if rules.final_reads:
         bounds = {key: _bound(each) for key, each in versions.items()}
         for operation in history.operations:
             if operation.sends and operation.outcome != FAIL:
                 _kept(operation, versions, bounds, findings)
     _reads(history, versions, rules, findings)
-    _order(history, rules, findings)
+    _order(ended, rules, findings)
     if rules.idempotent:
         _producers(history, versions, findings)
 
@@ -61,13 +61,20 @@ def _kept(operation: Operation, versions: ByKey, bounds: Mapping[str, int], find
 
 
 def _reads(history: History, versions: ByKey, rules: Rules, findings: Findings) -> None:
+    suspects = {key: found for key, each in versions.items() if (found := _suspects(each))}
     for operation in history.operations:
-        for key, records in operation.polled.items():
-            writers = versions[key].writers
-            for offset, value in records:
-                writer = writers.get(value)
-                if writer is None or writer.outcome == FAIL or writer is operation:
-                    _bad_read(operation, writer, key, offset, value, rules, findings)
+        if operation.polled and (suspects or operation.sends):
+            for key, records in operation.polled.items():
+                suspected = suspects.get(key, frozenset())
+                own = {value for where, value, _ in operation.sends if where == key}
+                for offset, value in records:
+                    if value in suspected or value in own:
+                        _bad_read(operation, versions[key].writers.get(value), key, offset, value, rules, findings)
+
+
+def _suspects(versions: Versions) -> frozenset[Value]:
+    """Somebody saw them, and should not have."""
+    return frozenset(value for value in versions.where if (writer := versions.writers.get(value)) is None or writer.outcome == FAIL)
 
 
 def _bad_read(operation: Operation, writer: Operation | None, key: str, offset: int, value: Value, rules: Rules, findings: Findings) -> None:
@@ -81,11 +88,11 @@ def _bad_read(operation: Operation, writer: Operation | None, key: str, offset: 
         findings.wrong("aborted-read", key, f"{value} was read at offset {offset}, its write had failed", (operation, writer))
 
 
-def _order(history: History, rules: Rules, findings: Findings) -> None:
+def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None:
     """In real time: what has ended lies before what begins later, whoever sends."""
-    rising, epochs = Rising(), Rising()
-    for operation in as_they_ended(history):
-        if operation.outcome != OK or not operation.sends:
+    rising, epochs = Rising[int](max), Rising[int](max)
+    for operation in ended:
+        if not operation.sends:
             continue
         spans: dict[str, tuple[int, int]] = {}
         for key, value, offset in operation.sends:
@@ -104,7 +111,7 @@ def _order(history: History, rules: Rules, findings: Findings) -> None:
             _fenced(operation, epochs, findings)
 
 
-def _fenced(operation: Operation, epochs: Rising, findings: Findings) -> None:
+def _fenced(operation: Operation, epochs: Rising[int], findings: Findings) -> None:
     before = epochs.known(operation.producer, operation.began)
     if before is not None and before[0] > operation.epoch:
         said = f"{operation.producer} wrote with epoch {operation.epoch} after it had written with {before[0]}"
