@@ -4,7 +4,7 @@ One field a line: `name type versions @tag`, indentation for the fields of a str
 
     type        bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records
     type[]      an array of it;  `[]` alone is an array of the struct below, `{}` one such struct
-    type?       may be null, and is by default; `type?6+` only from version 6 on
+    type?       may be null, and is by default (an array is empty); `type?6+` only from version 6 on
     type=value  the default, where it is not zero, empty or null
     3+  3-5  3  versions;  `@0` a tagged field (KIP-482);  `!` encoding a value in a version that lacks the field is an error
 """
