@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import compaction, faults, groups, scale
+from bench import compaction, faults, groups, histories, scale
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -115,6 +115,11 @@ class Bench:
                 columns.append(groups.figures(system, self.runs, self.seconds))
         for title in columns[0]:
             yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
+
+    def checker(self) -> Iterator[str]:
+        yield "| checker: a generated history, one core | operations | records read | checked, operations/s | with reading its lines |"
+        yield "|---|---|---|---|---|"
+        yield from histories.rows(self.runs)
 
     def leave(self) -> Iterator[str]:
         yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"

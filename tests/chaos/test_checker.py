@@ -1,0 +1,185 @@
+"""No false alarm over histories of a broker that is right, and each anomaly found where it is planted."""
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import raftka.chaos
+from raftka.chaos.checker import check
+from raftka.chaos.checks import progress
+from raftka.chaos.checks.metadata import LeaderSeen, PartitionSeen
+from raftka.chaos.checks.versions import versions_of
+from raftka.chaos.history import ASSIGN, FAIL, INFO, OK, POLL, PRODUCE, SUBSCRIBE, TRANSACTION, History
+from raftka.chaos.verdict import KEPT_OF_A_KIND, Findings, Outcome, Rules
+from tests.chaos.plants import PLANTS, WITHOUT_TRANSACTIONS, Plant, Unfit, wide_gap
+from tests.chaos.toy import Toy
+
+EXACT = Rules(repeated_markers=0)  # the toy writes a transaction's end once
+
+
+@pytest.mark.parametrize("decade", range(20))
+def test_a_correct_history_raises_no_alarm(decade: int) -> None:
+    for seed in range(10 * decade, 10 * decade + 10):
+        toy = Toy(seed, transactions=seed % 3 > 0, retention=seed % 4 == 3)
+
+        verdict = check(toy.run(500), EXACT, toy.seen)
+
+        assert (verdict.outcome, seed, list(verdict.anomalies)) == (Outcome.VALID, seed, [])
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_what_is_planted_is_found(kind: str) -> None:
+    found = sum(_planted(PLANTS[kind], seed, kind, Rules(), kind not in WITHOUT_TRANSACTIONS) for seed in range(8))
+
+    assert found >= 4  # the others had no place for it
+
+
+def test_a_hole_larger_than_transactions_leave_is_found() -> None:
+    assert sum(_planted(wide_gap, seed, "offset-gap", EXACT, True) for seed in range(8)) >= 4
+
+
+def _planted(plant: Plant, seed: int, kind: str, rules: Rules, transactions: bool) -> bool:
+    history = Toy(seed, transactions=transactions).run(600)
+    try:
+        plant(history, Random(seed))
+    except Unfit:
+        return False
+    verdict = check(history, rules)
+    assert verdict.outcome is Outcome.VIOLATED
+    assert kind in verdict.kinds, (seed, str(verdict))
+    assert all(anomaly.operations for anomaly in verdict.anomalies)
+    return True
+
+
+BEFORE = PartitionSeen(5, "n1", "t-0", 1, 3, 7, (1, 2, 3), (1, 2))
+METADATA = {
+    "metadata-diverged": BEFORE._replace(observer="n2", isr=(1, 2, 3)),
+    "metadata-back": BEFORE._replace(offset=4),
+    "bad-replicas": BEFORE._replace(offset=6, partition_epoch=8, replicas=(1, 2, 2)),
+    "bad-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(1, 4)),
+    "leader-outside-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(2,)),
+    "leader-epoch-back": BEFORE._replace(offset=6, partition_epoch=8, leader_epoch=2),
+    "partition-epoch-back": BEFORE._replace(offset=6, partition_epoch=6),
+    "partition-epoch-reused": BEFORE._replace(offset=6, isr=(1,)),
+    "two-leaders-of-an-epoch": BEFORE._replace(offset=6, partition_epoch=8, leader=2),
+    "unclean-election": BEFORE._replace(offset=6, partition_epoch=8, leader_epoch=4, leader=3, isr=(3,)),
+}
+
+
+@pytest.mark.parametrize("kind", METADATA)
+def test_metadata_that_cannot_be_is_found(kind: str) -> None:
+    findings = check(History(), seen=[BEFORE, METADATA[kind]])
+
+    assert findings.kinds == {kind}
+
+
+def test_two_leaders_of_a_term() -> None:
+    verdict = check(History(), seen=[LeaderSeen(3, "n1", 1), LeaderSeen(4, "n1", 2), LeaderSeen(3, "n2", 2)])
+
+    assert [str(anomaly) for anomaly in verdict.anomalies] == ["two-leaders-of-a-term: term 3: n1 says that 1 leads, n2 that 2 does"]
+
+
+def test_an_unclean_election_that_is_allowed() -> None:
+    assert not check(History(), Rules(unclean_elections=True), [BEFORE, METADATA["unclean-election"]]).counts
+
+
+def test_every_kind_that_the_source_names_is_planted() -> None:
+    sources = [path.read_text() for path in Path(raftka.chaos.__path__[0]).rglob("*.py")]
+    named = {kind for source in sources for kind in re.findall(r'findings\.wrong\("([\w-]+)"', source)}
+
+    assert named <= PLANTS.keys() | METADATA.keys() | {"two-leaders-of-a-term"}
+
+
+class Story:
+    """A short history: each operation ends before the next begins."""
+
+    def __init__(self) -> None:
+        self.history = History()
+
+    def tell(self, process: int, verb: str, outcome: str = OK, **body: object) -> "Story":
+        now = float(len(self.history.events))
+        self.history.invoke(process, verb, now, **body)
+        self.history.end(process, outcome, now + 1)
+        return self
+
+
+WRITTEN = [("a", value, offset) for offset, value in enumerate("xyz")]
+READ_ALL = {"a": [(0, "x"), (1, "y"), (2, "z")]}
+
+
+def test_too_little_traffic_shows_nothing() -> None:
+    story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled=READ_ALL)
+
+    assert check(story.history).outcome is Outcome.VALID
+    assert check(story.history, Rules(least_acknowledged=4)).reason == "3 records were acknowledged, it takes 4"
+    assert check(story.history, Rules(least_polled=4)).outcome is Outcome.INCONCLUSIVE
+    assert check(History()).outcome is Outcome.INCONCLUSIVE
+
+
+def test_who_subscribes_may_skip_and_who_assigns_may_not() -> None:
+    for verb, outcome in ((SUBSCRIBE, Outcome.VALID), (ASSIGN, Outcome.VIOLATED)):
+        story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(3, POLL, polled=READ_ALL).tell(2, verb, keys=["a"])
+        story.tell(2, POLL, polled={"a": [(0, "x")]}).tell(2, POLL, polled={"a": [(2, "z")]})
+
+        verdict = check(story.history)
+
+        assert verdict.outcome is outcome
+        assert verdict.notes["poll-skip"] + verdict.counts["poll-skip"] == 1
+
+
+def test_what_may_have_happened_need_not_be_there_and_may_be() -> None:
+    story = Story().tell(1, PRODUCE, INFO, sends=[("a", "x", None)]).tell(2, PRODUCE, INFO, sends=[("a", "never", None)])
+    story.tell(1, PRODUCE, sends=[("a", "y", 1)]).tell(3, POLL, polled={"a": [(0, "x"), (1, "y")]})
+
+    assert check(story.history).outcome is Outcome.VALID
+
+
+def test_an_open_transaction_is_there_as_a_whole_or_not_at_all() -> None:
+    sends = [("a", "x", None), ("b", "y", None)]
+    whole = Story().tell(1, TRANSACTION, INFO, sends=sends).tell(1, PRODUCE, sends=[("a", "z", 5)])
+    whole.tell(2, POLL, polled={"a": [(5, "z")]})
+    torn = Story().tell(1, TRANSACTION, INFO, sends=sends).tell(2, POLL, polled={"a": [(0, "x")]})
+
+    assert check(whole.history).outcome is Outcome.VALID
+    assert check(torn.history).kinds == {"torn-transaction"}
+
+
+def test_what_uncommitted_readers_see() -> None:
+    story = Story().tell(1, TRANSACTION, FAIL, sends=[("a", "x", None)]).tell(1, PRODUCE, sends=[("a", "y", 2)])
+    story.tell(2, POLL, polled={"a": [(0, "x"), (2, "y")]})
+
+    assert check(story.history).kinds == {"aborted-read"}
+    assert check(story.history, Rules(read_committed=False)).notes == {"read uncommitted": 1}
+
+
+def test_producers_that_are_not_idempotent_may_write_twice() -> None:
+    story = Story().tell(1, PRODUCE, sends=[("a", "x", 1)]).tell(2, POLL, polled={"a": [(0, "x"), (1, "x")]})
+
+    assert check(story.history).kinds == {"duplicate"}
+    assert check(story.history, Rules(idempotent=False)).notes == {"duplicate": 1}
+
+
+def test_without_final_reads_nothing_is_lost() -> None:
+    story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled={"a": [(2, "z")]})
+
+    assert check(story.history).kinds == {"lost-write"}
+    assert check(story.history, Rules(final_reads=False)).outcome is Outcome.VALID
+
+
+def test_of_very_many_anomalies_the_first_are_kept() -> None:
+    sends = [("a", value, value) for value in range(1000)]
+    verdict = check(Story().tell(1, PRODUCE, sends=sends).tell(2, POLL, polled={"a": [(999, 999)]}).history)
+
+    assert verdict.counts == {"lost-write": 999}
+    assert len(verdict.anomalies) == KEPT_OF_A_KIND
+    assert str(verdict) == "violated: 999 lost-write"
+
+
+def test_how_far_readers_are_behind() -> None:
+    story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled={"a": [(0, "x")]}).tell(2, POLL, polled={"a": [(1, "y"), (2, "z")]})
+    lags = progress.lags(story.history, versions_of(story.history, Rules(), Findings()))
+
+    assert progress.unseen(story.history) == [(1.0, 3), (3.0, 2), (5.0, 0)]
+    assert [lag.lag_s for lag in lags] == [1.0, 0.0]  # at 2 s it had read one of three that were there at 1 s

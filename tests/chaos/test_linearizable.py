@@ -1,0 +1,110 @@
+"""The checker of registers against one that tries every order, and against histories that it cannot finish."""
+
+from collections.abc import Iterator
+from itertools import permutations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from raftka.chaos.checker import check
+from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, History, Operation
+from raftka.chaos.linearizable import Linearizable, judge
+from raftka.chaos.verdict import Outcome, Rules
+
+STEPS = 100_000
+VALUES = st.sampled_from([None, 1, 2])
+CALLS = st.tuples(
+    st.sampled_from([READ, WRITE, COMPARE_AND_SET]), VALUES, VALUES, st.booleans(), st.sampled_from([OK, OK, OK, INFO, FAIL]), st.integers(0, 5)
+)
+Call = tuple[str, object, object, bool, str, int]
+
+
+def operations_of(calls: list[Call]) -> list[Operation]:
+    """Each begins in its turn, and ends so many turns later."""
+    found = []
+    for turn, (verb, expected, value, matched, outcome, length) in enumerate(calls):
+        operation = Operation(turn, verb, turn * 20, 0.0, key="r", expected=expected, value=value, outcome=outcome)  # type: ignore[arg-type]
+        operation.matched = matched or verb != COMPARE_AND_SET or outcome == INFO
+        if outcome != INFO:
+            operation.ended = (turn + length) * 20 + turn + 1
+        found.append(operation)
+    return found
+
+
+def brute_force(operations: list[Operation]) -> bool:
+    certain = [each for each in operations if each.outcome == OK]
+    maybe = [each for each in operations if each.outcome == INFO and each.verb != READ]
+    return any(explains(order) for more in subsets(maybe) for order in permutations(certain + more))
+
+
+def subsets(operations: list[Operation]) -> Iterator[list[Operation]]:
+    for bits in range(1 << len(operations)):
+        yield [each for place, each in enumerate(operations) if bits >> place & 1]
+
+
+def explains(order: tuple[Operation, ...]) -> bool:
+    value = None
+    for place, each in enumerate(order):
+        if any(later.ended < each.began for later in order[place + 1 :]):
+            return False
+        if each.verb == READ and each.value != value:
+            return False
+        if each.verb == COMPARE_AND_SET and (each.expected == value) != each.matched:
+            return False
+        if each.verb == WRITE or (each.verb == COMPARE_AND_SET and each.matched):
+            value = each.value
+    return True
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.lists(CALLS, max_size=6))
+@example([(WRITE, None, 1, True, OK, 5), (WRITE, None, 1, True, OK, 0), (WRITE, None, 2, True, OK, 0), (COMPARE_AND_SET, 1, 2, True, OK, 0)])
+@example([(WRITE, None, 1, True, INFO, 0), (WRITE, None, 2, True, OK, 0), (READ, None, 1, True, OK, 0), (READ, None, 2, True, OK, 0)])
+def test_it_agrees_with_every_order(calls: list[Call]) -> None:
+    operations = operations_of(calls)
+
+    answer = judge(operations, STEPS)
+
+    assert answer.linearizable is (Linearizable.YES if brute_force(operations) else Linearizable.NO)
+
+
+def history_of(count: int) -> History:
+    """Writes that nobody hears of again, then a read: of what, only very many steps could tell."""
+    history = History()
+    for process in range(count):
+        history.invoke(process, WRITE, 0.0, key="r", value=process)
+    for process in range(count, count + 3):
+        history.invoke(process, READ, 1.0, key="r")
+        history.end(process, OK, 1.0, value=count + 7)
+    return history
+
+
+def test_it_gives_up_and_says_so() -> None:
+    verdict = check(history_of(30), Rules(linearizable_steps=10_000))
+
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reason == "whether r are linearizable took more than 10,000 steps"
+    assert check(history_of(3), Rules(linearizable_steps=10_000)).outcome is Outcome.VIOLATED
+
+
+def test_it_tells_what_is_wrong() -> None:
+    history = History()
+    for verb, body, told in ((WRITE, {"value": 1}, {}), (COMPARE_AND_SET, {"expected": 2, "value": 3}, {"matched": True})):
+        history.invoke(1, verb, 0.0, key="r", **body)
+        history.end(1, OK, 1.0, **told)
+
+    (anomaly,) = check(history).anomalies
+
+    assert anomaly.sentence == "r: no order explains that process 1 was told that 2 was there, by a compare-and-set to 3; it held 1"
+    assert anomaly.operations == [2]
+
+
+def test_registers_are_judged_alone() -> None:
+    history = History()
+    for key in ("good", "bad"):
+        history.invoke(1, WRITE, 0.0, key=key, value=1)
+        history.end(1, OK, 0.0)
+        history.invoke(1, READ, 0.0, key=key)
+        history.end(1, OK, 0.0, value=1 if key == "good" else None)
+
+    assert [anomaly.key for anomaly in check(history).anomalies] == ["bad"]
