@@ -57,7 +57,11 @@ class KafkaPython:
         self.consumer.subscribe([topic], listener=Listener())
 
     def poll(self) -> Read:
-        return [(each.partition, each.offset) for polled in self.consumer.poll(timeout_ms=LONG_POLL_MS).values() for each in polled]
+        try:
+            polled = self.consumer.poll(timeout_ms=LONG_POLL_MS)
+        except kafka.errors.KafkaConnectionError:  # 3.0.12 tells of a broker that is gone instead of asking another one
+            return []
+        return [(each.partition, each.offset) for records in polled.values() for each in records]
 
     def owned(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}

@@ -76,6 +76,8 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "AlterPartitionReassignments": (0, 1, (0, 1)),
         "AlterReplicaLogDirs": (1, 2, (1, 2)),
         "ApiVersions": (0, 4, (0, 4)),
+        "ConsumerGroupDescribe": (0, 1, (0, 1)),
+        "ConsumerGroupHeartbeat": (0, 1, (0, 1)),
         "CreatePartitions": (0, 3, (0, 3)),
         "CreateTopics": (2, 7, (2, 7)),
         "DeleteGroups": (0, 2, (0, 2)),
