@@ -8,7 +8,7 @@ beyond-high-watermark, beyond-last-stable-offset   records that the same answer 
 
 from collections.abc import Mapping
 
-from raftka.chaos.checks.versions import Versions
+from raftka.chaos.checks.versions import OFFSET, Versions
 from raftka.chaos.history import ASSIGN, INFO, OK, SUBSCRIBE, History, Operation, Records
 from raftka.chaos.verdict import Findings, Rules
 
@@ -79,12 +79,13 @@ def _kind(versions: Versions, before: int, now: int) -> str:
 
 def _inside(operation: Operation, versions: ByKey, findings: Findings) -> None:
     for key, records in operation.polled.items():
+        offsets = list(map(OFFSET, records))
+        if not offsets or offsets == list(range(offsets[0], offsets[0] + len(offsets))) or key in operation.rebalanced:
+            continue
         each = versions[key]
-        index, last, before = each.index, -1, -1
-        for offset, value in records:
-            if offset != before + 1 and last >= 0 and key not in operation.rebalanced:  # neighbours are right in any case
-                _inner_step(operation, each, last, index[offset], value, findings)
-            last, before = index[offset], offset
+        for before, (offset, value) in zip(offsets, records[1:], strict=False):
+            if offset != before + 1:  # neighbours are right in any case
+                _inner_step(operation, each, each.index[before], each.index[offset], value, findings)
 
 
 def _inner_step(operation: Operation, versions: Versions, last: int, now: int, value: object, findings: Findings) -> None:

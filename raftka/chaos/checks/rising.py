@@ -28,6 +28,11 @@ class Rising(Generic[T]):
         values.append(value)
         operations.append(operation)
 
+    def top(self, name: Hashable) -> T | None:
+        """Of all that was learned so far."""
+        tops = self._tops.get(name)
+        return None if tops is None else tops[1][-1]
+
     def known(self, name: Hashable, position: int) -> tuple[T, Operation] | None:
         """With the operation that told it, or the last part of it."""
         tops = self._tops.get(name)

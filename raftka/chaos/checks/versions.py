@@ -12,7 +12,7 @@ from operator import itemgetter
 from raftka.chaos.history import FAIL, OK, TRANSACTION, History, Operation, Value
 from raftka.chaos.verdict import Findings, Rules
 
-VALUE = itemgetter(1)
+OFFSET, VALUE = itemgetter(0), itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -103,12 +103,12 @@ def _polled(operation: Operation, found: dict[str, Versions]) -> None:
     """Also of polls that failed: what a consumer is given is for good."""
     for key, records in operation.polled.items():
         versions = found[key]
-        at = versions.at
-        for offset, value in records:
-            if at.get(offset) != value:  # else it is known, from another reader
+        values = list(map(VALUE, records))
+        if values != list(map(versions.at.get, map(OFFSET, records))):  # else all is known, from another reader
+            for offset, value in records:
                 versions.saw(offset, value)
         if operation.outcome == OK:
-            versions.read.update(map(VALUE, records))
+            versions.read.update(values)
     for key, told in operation.told.items():
         found[key].log_start = max(found[key].log_start, told.log_start)
 

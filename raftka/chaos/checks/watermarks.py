@@ -24,6 +24,8 @@ def check(ended: Sequence[Operation], findings: Findings) -> None:
                 _end(operation, key, told, ends, findings)
                 continue
             name = (key, told.leader_epoch)
+            if rising.top(name) == told:
+                continue
             before = rising.known(name, operation.began)
             if before is not None and before[0] != told:
                 _compare(name, before[0], told, operation, rising, findings)
