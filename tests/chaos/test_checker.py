@@ -11,7 +11,7 @@ from raftka.chaos.checker import check
 from raftka.chaos.checks import progress
 from raftka.chaos.checks.metadata import LeaderSeen, PartitionSeen
 from raftka.chaos.checks.versions import versions_of
-from raftka.chaos.history import ASSIGN, FAIL, INFO, OK, POLL, PRODUCE, SUBSCRIBE, TRANSACTION, History
+from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE, TRANSACTION, History, Told
 from raftka.chaos.verdict import KEPT_OF_A_KIND, Findings, Outcome, Rules
 from tests.chaos.plants import PLANTS, WITHOUT_TRANSACTIONS, Plant, Unfit, wide_gap
 from tests.chaos.toy import Toy
@@ -127,6 +127,50 @@ def test_who_subscribes_may_skip_and_who_assigns_may_not() -> None:
 
         assert verdict.outcome is outcome
         assert verdict.notes["poll-skip"] + verdict.counts["poll-skip"] == 1
+
+
+def test_where_a_reader_is_after_a_time_out_nobody_knows() -> None:
+    for outcome, verdict in ((INFO, Outcome.VALID), (FAIL, Outcome.VIOLATED)):
+        story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled=READ_ALL).tell(3, POLL, polled={"a": [(0, "x")]})
+        story.tell(3, POLL, outcome).tell(3, TRANSACTION, outcome, polled={"a": [(1, "y")]}).tell(3, POLL, polled={"a": [(2, "z")]})
+
+        assert check(story.history).outcome is verdict
+
+
+def test_after_a_rebalance_a_reader_goes_on_anywhere() -> None:
+    story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled=READ_ALL)
+    story.tell(3, POLL, polled={"a": [(2, "z"), (0, "x")]}, rebalanced=["a"]).tell(3, POLL, polled={"a": [(2, "z")]})
+
+    verdict = check(story.history)
+
+    assert (verdict.outcome, verdict.notes) == (Outcome.VALID, {})
+
+
+def test_what_was_deleted_leaves_no_gap() -> None:
+    for log_start, outcome in ((5, Outcome.VALID), (4, Outcome.VIOLATED)):
+        story = Story().tell(1, PRODUCE, sends=[("a", "x", 0), ("a", "y", 5)])
+        story.tell(2, POLL, polled={"a": [(0, "x"), (5, "y")]}, told={"a": Told(1, log_start, 6, 6)})
+
+        assert check(story.history).outcome is outcome
+
+
+def test_a_commit_that_was_seen_does_not_come_again() -> None:
+    """Its answer never came, so it might happen late: but it has happened, for somebody read it, and another has replaced it."""
+    early = Story().tell(1, COMMIT, INFO, group="g", offsets={"a": 5}).tell(2, FETCH_OFFSET, group="g", offsets={"a": 5})
+    late = Story().tell(1, COMMIT, INFO, group="g", offsets={"a": 5})
+    for story in (early, late):
+        story.tell(2, COMMIT, group="g", offsets={"a": 9}).tell(2, FETCH_OFFSET, group="g", offsets={"a": 5})
+
+    assert check(early.history).kinds == {"commit-lost"}
+    assert not check(late.history).counts
+
+
+def test_a_commit_of_an_earlier_generation_does_not_happen_late() -> None:
+    for generations, kinds in (((1, 2), {"commit-lost"}), ((1, 1), set()), ((-1, -1), set())):
+        story = Story().tell(1, COMMIT, INFO, group="g", generation=generations[0], offsets={"a": 5})
+        story.tell(2, COMMIT, group="g", generation=generations[1], offsets={"a": 9}).tell(2, FETCH_OFFSET, group="g", offsets={"a": 5})
+
+        assert check(story.history).kinds == kinds
 
 
 def test_what_may_have_happened_need_not_be_there_and_may_be() -> None:
