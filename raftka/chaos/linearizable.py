@@ -5,7 +5,7 @@ is made to have happened when its end comes. Of two that differ only in the call
 Each register is judged alone, which is enough (Herlihy and Wing); with more than so many steps it is given up, and the answer is UNKNOWN.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -117,25 +117,23 @@ class _Judgement:
         """It has happened in all worlds that are left; an answer when none is, or when it takes too long."""
         bit = self.calls[operation.began].bit
         reached: set[World] = set()
-        seen, waiting = set(self.worlds), list(self.worlds)
+        seen = _Seen(self.unknown_bits)
+        waiting = deque(world for world in self.worlds if seen.is_new(world))
         while waiting:
-            world = waiting.pop()
+            world = waiting.popleft()  # those that have used up little come first
             if world[1] & bit:
                 reached.add((world[0], world[1] ^ bit))
                 continue
             self.steps_left -= len(self.calls)
             if self.steps_left < 0:
                 return Answer(Linearizable.UNKNOWN)
-            for following in self._next(*world):
-                if following not in seen:
-                    seen.add(following)
-                    waiting.append(following)
+            waiting += filter(seen.is_new, self._next(*world))
         if not reached:
             others = [call.operation for call in self.calls.values() if call.operation is not operation]
             return Answer(Linearizable.NO, [operation, *others], sorted({world[0] for world in self.worlds}, key=str))
         del self.calls[operation.began]
         self.free_bits.append(bit)
-        self.worlds = self._without_waste(reached)
+        self.worlds = reached
         return None
 
     def _next(self, value: Value | None, happened: int) -> list[World]:
@@ -151,21 +149,22 @@ class _Judgement:
                 found.append((call.leaves, happened | call.bit))
         return found
 
-    def _without_waste(self, worlds: set[World]) -> set[World]:
-        if not self.unknown_bits or len(worlds) < 2:
-            return worlds
-        alike: dict[World, list[int]] = defaultdict(list)
-        for value, happened in worlds:
-            alike[value, happened & ~self.unknown_bits].append(happened & self.unknown_bits)
-        return {(value, certain | used) for (value, certain), uses in alike.items() for used in (_least(uses) if len(uses) > 1 else uses)}
 
+class _Seen:
+    """Worlds that need not be looked at again: nor those that differ only in having used up more of the calls whose end nobody knows."""
 
-def _least(uses: list[int]) -> list[int]:
-    kept: list[int] = []
-    for used in sorted(uses, key=int.bit_count):
-        if not any(other & used == other for other in kept):
-            kept.append(used)
-    return kept
+    def __init__(self, unknown_bits: int) -> None:
+        self._unknown_bits = unknown_bits
+        self._used: dict[World, list[int]] = {}
+
+    def is_new(self, world: World) -> bool:
+        value, happened = world
+        used = happened & self._unknown_bits
+        before = self._used.setdefault((value, happened ^ used), [])
+        if any(other & used == other for other in before):
+            return False
+        before.append(used)
+        return True
 
 
 def _told(operation: Operation) -> str:

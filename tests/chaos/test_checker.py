@@ -9,6 +9,7 @@ import pytest
 import raftka.chaos
 from raftka.chaos.checker import check
 from raftka.chaos.checks import progress
+from raftka.chaos.checks.cycles import circles
 from raftka.chaos.checks.metadata import LeaderSeen, PartitionSeen
 from raftka.chaos.checks.versions import versions_of
 from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE, TRANSACTION, History, Told
@@ -219,6 +220,21 @@ def test_of_very_many_anomalies_the_first_are_kept() -> None:
     assert verdict.counts == {"lost-write": 999}
     assert len(verdict.anomalies) == KEPT_OF_A_KIND
     assert str(verdict) == "violated: 999 lost-write"
+
+
+def test_a_record_further_on_says_that_there_is_one_before_it() -> None:
+    story = (
+        Story().tell(1, PRODUCE, sends=[("a", "x", 0), ("a", "z", 2)]).tell(2, POLL, polled={"a": [(0, "x")]}).tell(1, PRODUCE, sends=[("a", "y", 1)])
+    )
+
+    assert progress.lags(story.history, versions_of(story.history, Rules(), Findings()))[0].lag_s == 1.0  # since z was there, not y
+
+
+def test_circles_are_found_whole() -> None:
+    graph = {1: [2], 2: [3, 5], 3: [4], 4: [2], 5: [6], 6: [], 7: [1, 8], 8: [7]}
+
+    assert sorted(map(sorted, circles(graph))) == [[2, 3, 4], [7, 8]]
+    assert [len(each) for each in circles({node: [(node + 1) % 5000] for node in range(5000)})] == [5000]
 
 
 def test_how_far_readers_are_behind() -> None:

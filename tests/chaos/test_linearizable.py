@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from raftka.chaos.checker import check
 from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, History, Operation
-from raftka.chaos.linearizable import Linearizable, judge
+from raftka.chaos.linearizable import Linearizable, _Judgement, judge
 from raftka.chaos.verdict import Outcome, Rules
 
 STEPS = 100_000
@@ -69,14 +69,41 @@ def test_it_agrees_with_every_order(calls: list[Call]) -> None:
 
 
 def history_of(count: int) -> History:
-    """Writes that nobody hears of again, then a read: of what, only very many steps could tell."""
+    """Compare-and-sets that nobody hears of again, each from anywhere to anywhere; then a read of what is nowhere."""
     history = History()
-    for process in range(count):
-        history.invoke(process, WRITE, 0.0, key="r", value=process)
-    for process in range(count, count + 3):
-        history.invoke(process, READ, 1.0, key="r")
-        history.end(process, OK, 1.0, value=count + 7)
+    for process in range(count * count):
+        history.invoke(process, COMPARE_AND_SET, 0.0, key="r", expected=process // count or None, value=process % count)
+    history.invoke(-1, READ, 1.0, key="r")
+    history.end(-1, OK, 1.0, value=-1)
     return history
+
+
+def test_calls_that_nobody_hears_of_again_cost_little() -> None:
+    """Forty of one value, forty of others: in any order that would be more steps than there are atoms."""
+    history = History()
+    for process in range(80):
+        history.invoke(process, WRITE, 0.0, key="r", value=process if process % 2 else 0)
+    for value in [100, 0, 101, 0, 102, 3, 103, 0]:
+        verb = WRITE if value >= 100 else READ
+        history.invoke(100, verb, 1.0, key="r", value=value)
+        history.end(100, OK, 1.0)
+
+    assert judge(history.operations, 50_000).linearizable is Linearizable.YES
+    history.invoke(100, READ, 2.0, key="r", value=3)
+    history.end(100, OK, 2.0)
+    assert judge(history.operations, 50_000).linearizable is Linearizable.NO
+
+
+def test_bits_are_used_again() -> None:
+    judgement = _Judgement(1000, {(None, 0)})
+    history = History()
+    for value in range(50):
+        operation = history.invoke(1, WRITE, 0.0, key="r", value=value)
+        history.end(1, OK, 1.0)
+        judgement.begins(operation)
+        assert judgement.ends(operation) is None
+
+    assert judgement.bits_used == 1
 
 
 def test_it_gives_up_and_says_so() -> None:
