@@ -14,13 +14,10 @@ from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
 
-INTERVAL = "consumer.heartbeat.interval.ms"
-
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    settings = {"offsets_topic_num_partitions": "1", "offsets_topic_replication_factor": "1", "raftka_group_consumer_busy_interval_ms": "0"}
-    with Stage(**settings) as stage:
+    with Stage(offsets_topic_num_partitions="1", offsets_topic_replication_factor="1", raftka_group_consumer_busy_interval_ms="0") as stage:
         stage.create("t", partitions=2)
         wire = stage.wire()
         stage.wait(lambda: wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"])).coordinators[0].error_code == Code.NONE)
@@ -66,7 +63,7 @@ def test_a_groups_own_settings_hold_within_the_brokers_bounds(stage: Stage) -> N
     wire = stage.wire()
     assert beat(wire, "a").heartbeat_interval_ms == 5000
 
-    stage.set(GROUP, "g", **{INTERVAL.replace(".", "_"): "12000"})
+    stage.set(GROUP, "g", consumer_heartbeat_interval_ms="12000")
     assert beat(wire, "a", 2).heartbeat_interval_ms == 12000
     assert beat(wire, "a", group_id="other").heartbeat_interval_ms == 5000
 
