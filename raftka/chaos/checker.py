@@ -33,7 +33,7 @@ def check(history: History, rules: Rules | None = None, seen: Iterable[metadata.
 def _too_little(done: Sequence[Operation], rules: Rules) -> str:
     """A history of registers alone need not have records."""
     acknowledged = sum(len(each.sends) for each in done)
-    polled = sum(len(records) for each in done for records in each.polled.values())
+    polled = sum(sum(map(len, each.polled.values())) for each in done if each.polled)
     if done and not acknowledged and not polled and any(each.verb in REGISTER_VERBS for each in done):
         return ""
     if acknowledged < rules.least_acknowledged:

@@ -40,24 +40,30 @@ class Register:
 
 
 def check(history: History, ended: Sequence[Operation], findings: Findings) -> None:
-    registers: dict[tuple[str, str], Register] = {}
+    groups: dict[str, dict[str, Register]] = defaultdict(dict)
     for operation in history.operations:
-        if not operation.offsets:
-            continue
-        reads = operation.verb == FETCH_OFFSET
-        for key, offset in operation.offsets.items():
-            register = registers.get((operation.group, key))
-            if register is None:
-                register = registers[operation.group, key] = Register(operation.group, key)
-                register.commits[NONE].append(Commit(None, BEFORE_ALL, BEFORE_ALL))
-            if reads and operation.outcome == OK:
-                register.reads.append((operation, offset))
-            elif not reads and operation.outcome != FAIL:
-                register.commits[offset].append(Commit(operation, operation.began, operation.ended, operation.generation))
-    for register in registers.values():
-        _witness(register)
-        _judge(register, findings)
+        if operation.offsets:
+            _gather(operation, groups[operation.group])
+    for registers in groups.values():
+        for register in registers.values():
+            _witness(register)
+            _judge(register, findings)
     _generations(ended, findings)
+
+
+def _gather(operation: Operation, registers: dict[str, Register]) -> None:
+    reads = operation.verb == FETCH_OFFSET
+    if operation.outcome == FAIL or (reads and operation.outcome != OK):
+        return
+    for key, offset in operation.offsets.items():
+        register = registers.get(key)
+        if register is None:
+            register = registers[key] = Register(operation.group, key)
+            register.commits[NONE].append(Commit(None, BEFORE_ALL, BEFORE_ALL))
+        if reads:
+            register.reads.append((operation, offset))
+        else:
+            register.commits[offset].append(Commit(operation, operation.began, operation.ended, operation.generation))
 
 
 def _witness(register: Register) -> None:

@@ -24,11 +24,13 @@ def check(ended: Sequence[Operation], findings: Findings) -> None:
                 _end(operation, key, told, ends, findings)
                 continue
             name = (key, told.leader_epoch)
-            if rising.top(name) == told:
+            top = rising.top(name)
+            if top == told:
                 continue
-            before = rising.known(name, operation.began)
-            if before is not None and before[0] != told:
-                _compare(name, before[0], told, operation, rising, findings)
+            if top is not None and (told[1] < top[1] or told[2] < top[2] or told[3] < top[3]):  # wrong only if that was known when it began
+                before = rising.known(name, operation.began)
+                if before is not None:
+                    _compare(name, before[0], told, operation, rising, findings)
             rising.learn(name, told, operation)
 
 

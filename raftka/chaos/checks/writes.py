@@ -102,7 +102,8 @@ def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None
                     findings.wrong("int-nonmonotonic-send", key, f"{value} lies at {offset}, one sent before it at {high}", (operation,))
                 spans[key] = (min(low, offset), max(high, offset))
         for key, (low, high) in spans.items():
-            before = rising.known(key, operation.began)
+            top = rising.top(key)
+            before = rising.known(key, operation.began) if top is not None and top >= low else None
             if before is not None and before[0] >= low:
                 said = f"what was sent later lies at {low}, at {before[0]} what was acknowledged before it began"
                 findings.wrong("nonmonotonic-send", key, said, (before[1], operation))
