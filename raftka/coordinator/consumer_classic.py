@@ -6,7 +6,7 @@ hears REBALANCE_IN_PROGRESS when it is to join again: to give up, or to get. Kno
 
 from raftka.coordinator.commands import Heartbeat, Join, Joined, Leave, Left, MemberIdRequired, Sync, Synced
 from raftka.coordinator.consumer_group import NOBODY, ConsumerGroup, Member
-from raftka.coordinator.consumer_heartbeat import NAME_LENGTH, check_instance, check_room, replace, unknown
+from raftka.coordinator.consumer_heartbeat import NAME_LENGTH, check_instance, check_room, unknown
 from raftka.coordinator.consumer_records import Classic, MemberState
 from raftka.coordinator.consumer_soft import JOIN, SYNC
 from raftka.coordinator.consumer_turn import ConsumerTurn
@@ -44,7 +44,7 @@ def _place(turn: ConsumerTurn, member_id: str, instance_id: str, *, is_new: bool
     if not is_new:
         check_instance(held, member_id, instance_id)
     elif held is not None:
-        replace(turn, held, member_id)
+        turn.draft.replace(held, member_id)
 
 
 def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool]:

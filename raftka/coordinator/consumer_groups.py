@@ -48,6 +48,7 @@ class ConsumerGroups:
         self.soft: dict[str, Soft] = {}
         self.topics_version = 0  # how often topics have changed, as far as was told
         self.resolutions: dict[str, Resolution] = {}  # under way, by group
+        self._names: tuple[int, list[str]] = (-1, [])  # of all topics, and of which version: the resolutions share them
         self._alarms = alarms
 
     # the new protocol
@@ -66,6 +67,7 @@ class ConsumerGroups:
             consumer_turn = self._turn(turn, self._found_or_made(command, turn))
             turn.reply(ticket, beat(consumer_turn, command))
         except KafkaError as error:
+            self._tidy(command.group_id)
             if not turn.replies:
                 raise
             return Outcome((), (*turn.replies, (ticket, error)))  # classic members that waited have been told to join again
@@ -163,6 +165,7 @@ class ConsumerGroups:
             soft = self.soft.get(group_id)
             if soft is not None:
                 soft.timers.pop((what, member_id), None)
+                self._tidy(group_id)
             if isinstance(group, ClassicGroup):
                 if what == DOWNGRADED:
                     _go_on_as_classic(group, turn)
@@ -203,7 +206,9 @@ class ConsumerGroups:
         if running is not None and (not urgent or all(regex in running.found for regex in group.regex_members)):
             return
         if urgent or context.now - soft.resolved_at >= RESOLVED_EVERY_S:
-            self.resolutions[group.group_id] = Resolution(list(group.regex_members), list(context.topics.names()), self.topics_version)
+            if self._names[0] != self.topics_version:
+                self._names = self.topics_version, list(context.topics.names())
+            self.resolutions[group.group_id] = Resolution(list(group.regex_members), self._names[1], self.topics_version)
 
     def resolve(self, context: Context) -> Outcome:
         """A part of it; nobody waits while thousands of names are looked at."""
@@ -258,6 +263,12 @@ class ConsumerGroups:
                     soft.off(what, member_id, self._alarms)
             if not soft.timers:
                 del self.soft[group_id]
+
+    def _tidy(self, group_id: str) -> None:
+        """Of a group that did not come to be, or is none of these any more, nothing stays."""
+        soft = self.soft.get(group_id)
+        if soft is not None and not soft.timers and not isinstance(self.groups.get(group_id), ConsumerGroup):
+            del self.soft[group_id]
 
     # making turns
 

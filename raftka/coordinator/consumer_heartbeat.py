@@ -98,12 +98,8 @@ def _place(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> Me
     if held.said.classic is None and held.current.epoch != AWAY:
         owner = f"cannot join the group because the instance id is owned by {held.member_id} member."
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, f"Static member {member_id} with instance id {instance_id} {owner}")
-    replace(turn, held, member_id)
-    return turn.group.members[member_id]
-
-
-def replace(turn: ConsumerTurn, held: Member, member_id: str) -> None:
     turn.draft.replace(held, member_id)
+    return turn.group.members[member_id]
 
 
 def check_instance(held: Member | None, member_id: str, instance_id: str) -> Member:

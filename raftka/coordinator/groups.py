@@ -64,7 +64,7 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self._alarms = Alarms()
         self.consumers = ConsumerGroups(self.groups, self._alarms, settings)
-        self._becoming: dict[str, ClassicGroup] = {}  # groups that stand in the place of empty consumer groups when those are gone from the log
+        self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
         self._decide: dict[type, Decide] = {
@@ -88,6 +88,7 @@ class GroupCoordinator:
     # the machine
 
     def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
+        self._becoming = None
         return self._decide[type(command)](command, ticket, context)
 
     def replay(self, record: Record) -> None:
@@ -186,7 +187,7 @@ class GroupCoordinator:
         classic = new_group(group.group_id)
         turn.records += group.tombstones()
         join(classic, command, ticket, turn)
-        self._becoming[group.group_id] = classic
+        self._becoming = classic
 
     def _sync(self, command: Sync, ticket: Ticket, context: Context) -> Outcome:
         if command.needs_protocol and (command.protocol_type is None or command.protocol_name is None):
@@ -355,12 +356,13 @@ class GroupCoordinator:
     def _remove(self, group_id: str) -> None:
         """Offsets that are there still, from a log that was compacted in between or because the group changes its kind, are of a simple group."""
         group = self.groups.pop(group_id, None)
-        becoming = self._becoming.pop(group_id, None)
+        becoming = None
         if isinstance(group, ClassicGroup):
             self._turn_off(group)
-            becoming = None
         elif group is not None:
             self.consumers.forget(group_id)
+            if self._becoming is not None and self._becoming.group_id == group_id:
+                becoming = self._becoming
         if group is not None and (group.offsets or becoming is not None):
             after = self.groups[group_id] = becoming or new_group(group_id)
             after.offsets, after.in_log = group.offsets, bool(group.offsets)

@@ -14,7 +14,7 @@ from raftka.coordinator.consumer_group import FIRST_EPOCH, ConsumerGroup, Member
 from raftka.coordinator.consumer_records import Classic, Current, Epoch, MemberState, Said, Targets
 from raftka.coordinator.draft import Draft
 from raftka.coordinator.embedded import read_assignment, read_subscription, version_of, write_assignment
-from raftka.coordinator.machine import Record, Topics
+from raftka.coordinator.machine import Topics
 from raftka.coordinator.records import GroupMember, GroupMetadata, group_tombstone
 from raftka.coordinator.records import group_record as classic_record
 from raftka.coordinator.turn import Turn
@@ -95,12 +95,8 @@ def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:
         members.append(_recorded(member, metadata, write_assignment(named, version_of(metadata))))
     turn.records += group.tombstones()
     record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, turn.context.wall_ms, tuple(members))
-    turn.records.append(_written(group.group_id, record))
+    turn.records.append(classic_record(group.group_id, record))
     return group.epoch.epoch
-
-
-def _written(group_id: str, record: GroupMetadata) -> Record:
-    return classic_record(group_id, record)
 
 
 def _classic(member: Member) -> Classic:
