@@ -1,10 +1,11 @@
 """A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Pending. Knows no API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP
 from raftka.broker.dispatch import Pending, Request
+from raftka.broker.shards import Gathered
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row
 
@@ -64,6 +65,22 @@ def ask(request: Request, node: "Node", group_id: str, command: Any, make: Make,
     except KafkaError as error:
         return make(request, error)
     return asking.result((lambda ticket: shards.forget(group_id, ticket)) if may_wait else None)
+
+
+def ask_of_each(
+    request: Request, node: "Node", group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
+) -> Row | Pending:
+    """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
+    asking = Asking(request, make)
+    gathered = Gathered(len(group_ids), asking)
+    for place, group_id in enumerate(group_ids):
+        ticket = gathered.place(place)
+        try:
+            check_group(request, operation, group_id)
+            node.groups.shards.submit(group_id, command(group_id), ticket)
+        except KafkaError as error:
+            ticket(error)
+    return asking.result()
 
 
 def check_group(request: Request, operation: str, group_id: str) -> None:

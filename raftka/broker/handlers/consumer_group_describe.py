@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP, TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking
+from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
-from raftka.broker.shards import Gathered
 from raftka.coordinator.consumer_commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
@@ -27,22 +26,12 @@ def _refused(request: Request, code: Code) -> Row:
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
 def consumer_group_describe(request: Request, node: "Node") -> Row | Pending:
     check_served(node)
-    asking = Asking(request, lambda request, answers: _answer(request, node.image, answers))
-    gathered = Gathered(len(request.body.group_ids), asking)
-    for place, group_id in enumerate(request.body.group_ids):
-        ticket = gathered.place(place)
-        try:
-            if not request.may("DESCRIBE", (GROUP, group_id)):
-                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
-            node.groups.shards.submit(group_id, DescribeConsumerGroup(group_id), ticket)
-        except KafkaError as error:
-            ticket(error)
-    return asking.result()
 
+    def answer(request: Request, answers: list[Any]) -> Row:
+        asked = zip(request.body.group_ids, answers, strict=True)
+        return response(groups=[_group(request, node.image, group_id, found) for group_id, found in asked])
 
-def _answer(request: Request, image: MetadataImage, answers: list[Any]) -> Row:
-    asked = zip(request.body.group_ids, answers, strict=True)
-    return response(groups=[_group(request, image, group_id, answer) for group_id, answer in asked])
+    return ask_of_each(request, node, request.body.group_ids, "DESCRIBE", DescribeConsumerGroup, answer)
 
 
 def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Row:

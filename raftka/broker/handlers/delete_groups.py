@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking
-from raftka.broker.shards import Gathered
+from raftka.broker.handlers.asking import ask_of_each
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DELETE_GROUPS
@@ -23,18 +21,7 @@ def _refused(request: Request, code: Code) -> Row:
 
 @handles(DELETE_GROUPS, refused=_refused)
 def delete_groups(request: Request, node: "Node") -> Row | Pending:
-    asking = Asking(request, _answer)
-    names = dict.fromkeys(request.body.groups_names)
-    gathered = Gathered(len(names), asking)
-    for place, group_id in enumerate(names):
-        ticket = gathered.place(place)
-        try:
-            if not request.may("DELETE", (GROUP, group_id)):
-                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
-            node.groups.shards.submit(group_id, DeleteGroup(group_id), ticket)
-        except KafkaError as error:
-            ticket(error)
-    return asking.result()
+    return ask_of_each(request, node, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer)
 
 
 def _answer(request: Request, answers: list[Any]) -> Row:

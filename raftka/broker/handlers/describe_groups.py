@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking
-from raftka.broker.shards import Gathered
+from raftka.broker.handlers.asking import ask_of_each
 from raftka.coordinator.commands import DescribedGroup, DescribeGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
@@ -23,17 +22,7 @@ def _refused(request: Request, code: Code) -> Row:
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
 def describe_groups(request: Request, node: "Node") -> Row | Pending:
-    asking = Asking(request, _answer)
-    gathered = Gathered(len(request.body.groups), asking)
-    for place, group_id in enumerate(request.body.groups):
-        ticket = gathered.place(place)
-        try:
-            if not request.may("DESCRIBE", (GROUP, group_id)):
-                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
-            node.groups.shards.submit(group_id, DescribeGroup(group_id), ticket)
-        except KafkaError as error:
-            ticket(error)
-    return asking.result()
+    return ask_of_each(request, node, request.body.groups, "DESCRIBE", DescribeGroup, _answer)
 
 
 def _answer(request: Request, answers: list[Any]) -> Row:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP, TOPIC
+from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking
+from raftka.broker.handlers.asking import Asking, check_group
 from raftka.broker.shards import Gathered
 from raftka.coordinator.commands import FetchedPartition, FetchedTopic, FetchOffsets, FetchTopic, OffsetsFetched
 from raftka.metadata.image import MetadataImage
@@ -31,8 +31,7 @@ def offset_fetch(request: Request, node: "Node") -> Row | Pending:
     for place, group in enumerate(groups):
         ticket = gathered.place(place)
         try:
-            if not request.may("DESCRIBE", (GROUP, group.group_id)):
-                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
+            check_group(request, "DESCRIBE", group.group_id)
             one = _OneGroup(request, node.image, group)
             node.groups.shards.submit(group.group_id, one.command(), lambda answer, one=one, ticket=ticket: ticket(one.merged(answer)))
         except KafkaError as error:
