@@ -22,6 +22,7 @@ _XERIAL = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_SIZE = Struct(">i")
 GZIP_MAGIC = b"\x1f\x8b"
+PIECE_BYTES = 4096
 LZ4_HEAD_BYTES, FLAGS = 7, 4  # magic, flags, block size, checksum; the flags' place
 LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
 _TOO_SMALL = "failed to write whole buffer"
@@ -99,22 +100,26 @@ def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
     except ProtocolError as error:
         if error.limit is not None:
             raise
-        return _members(bytes(data), limit_bytes)
+        return _members(data, limit_bytes)
 
 
-def _members(data: bytes, limit_bytes: int) -> bytes:
+def _members(data: Buffer, limit_bytes: int) -> bytes:
+    """In pieces: what is behind a member is copied each time, and there may be fifty thousand of them in a megabyte."""
+    view = memoryview(data)
     out: list[bytes] = []
-    left = limit_bytes
+    position, left = 0, limit_bytes
     try:
-        while not out or data.startswith(GZIP_MAGIC):
+        while not out or view[position : position + 2] == GZIP_MAGIC:
             member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            out.append(member.decompress(data, left + 1))
-            left -= len(out[-1])
-            if left < 0:
-                raise _too_much(limit_bytes)
-            if not member.eof:
-                raise ProtocolError("compressed records: the end of a member is missing")
-            data = member.unused_data
+            while not member.eof:
+                piece = view[position : position + PIECE_BYTES]
+                if not piece:
+                    raise ProtocolError("compressed records: the end of a member is missing")
+                out.append(member.decompress(piece, left + 1))
+                left -= len(out[-1])
+                if left < 0:
+                    raise _too_much(limit_bytes)
+                position += len(piece) - len(member.unused_data)
     except zlib.error as error:
         raise ProtocolError(f"compressed records: {error}") from error
     return b"".join(out)

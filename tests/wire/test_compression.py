@@ -6,13 +6,17 @@ xerial's stream). gzip is also held against zlib, both ways.
 
 import gzip
 import json
+import random
 import tracemalloc
+import zlib
 from pathlib import Path
+from typing import Any
 
 import cramjam
 import pytest
 
 from raftka.limits import DECOMPRESSED_BYTES
+from raftka.wire import compression
 from raftka.wire.compression import GZIP, LZ4, NAMES, SNAPPY, ZSTD, compress, decompress
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import build_batch, crc_matches, iterate, records_of
@@ -38,6 +42,43 @@ def test_there_and_back(codec: int, size: int) -> None:
     data = (b"some text %d " * 8 % tuple(range(8)) * (size // 80 + 1))[:size]
     for given in (data, bytearray(data), memoryview(data)):
         assert bytes(decompress(codec, compress(codec, given))) == data
+
+
+def test_gzip_members_that_lie_one_behind_the_other_and_what_is_behind_them() -> None:
+    text = random.Random(1).randbytes(3 * compression.PIECE_BYTES)
+    stream = gzip.compress(text) + gzip.compress(b"") + gzip.compress(b"end") + b"what Java ignores"
+
+    assert bytes(decompress(GZIP, stream)) == text + b"end"
+    with pytest.raises(ProtocolError, match="more than 100 bytes"):
+        decompress(GZIP, stream, 100)
+    with pytest.raises(ProtocolError, match="the end of a member is missing"):
+        decompress(GZIP, stream[: compression.PIECE_BYTES])
+
+
+def test_tens_of_thousands_of_empty_gzip_members_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind a member is copied by zlib: all of it each time would be seconds for a megabyte."""
+    given = 0
+    make = zlib.decompressobj
+
+    def counted(bits: int) -> Any:
+        member = make(bits)
+
+        class Counted:
+            eof = property(lambda self: member.eof)
+            unused_data = property(lambda self: member.unused_data)
+
+            def decompress(self, data: bytes, limit: int) -> bytes:
+                nonlocal given
+                given += len(data)
+                return member.decompress(data, limit)
+
+        return Counted()
+
+    monkeypatch.setattr(zlib, "decompressobj", counted)
+    members = 50_000
+
+    assert bytes(decompress(GZIP, gzip.compress(b"") * members + b"x")) == b""
+    assert given <= members * compression.PIECE_BYTES
 
 
 def test_gzip_against_zlib() -> None:
