@@ -66,6 +66,10 @@ class EmbeddedNode:
             self._settled.set()
             self._ended.set()
 
+    @property
+    def paused(self) -> bool:
+        return self._runtime is not None and self._runtime.paused
+
     def knows(self, node_id: int) -> bool:
         """Whether clients of this node are told of that one."""
         return self.node is None or node_id in self.node.image.alive_brokers()

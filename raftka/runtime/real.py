@@ -193,9 +193,13 @@ class RealRuntime:
             self.failure = error
             self.stop(reset=True)
 
+    @property
+    def paused(self) -> bool:
+        return not self._going.is_set()
+
     def pause(self) -> None:
         """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit. (Its threads go on.)"""
-        if self._going.is_set():
+        if not self.paused:
             self._going = trio.Event()
 
     def resume(self) -> None:

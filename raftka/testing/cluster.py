@@ -17,7 +17,7 @@ import trio
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
 from raftka.cluster.embedded import Cluster as Embedded
-from raftka.cluster.embedded import launch
+from raftka.cluster.embedded import EmbeddedNode, launch
 from raftka.metadata.commands import CreateTopics, DeleteTopics, DoomedTopic, NewTopic
 from raftka.testing.faults import Fault, Faults, api_key, error_code
 from raftka.testing.views import GroupView, StoredRecord, committed_records, group_view
@@ -126,6 +126,7 @@ class Cluster:
             self.resume(node_id)
             if node_id not in self.alive:
                 self.restart(node_id)
+        self._async(self._embedded.wait_ready)
 
     # faults
 
@@ -179,7 +180,7 @@ class Cluster:
 
     def group(self, group_id: str) -> GroupView:
         """As its coordinator has it. Raises KafkaError while it has none."""
-        host, _, port = self._embedded.nodes[self.alive[0]].plan.address.rpartition(":")
+        host, _, port = self._serving()[0].plan.address.rpartition(":")
         return group_view((host, int(port)), group_id)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = WAIT_SECONDS) -> T:
@@ -200,17 +201,21 @@ class Cluster:
 
     # in the thread of the nodes
 
+    def _serving(self) -> list[EmbeddedNode]:
+        """Who is alive and not paused: what a paused node knows is of the past."""
+        serving = [node for node in self._embedded.nodes.values() if node.alive and not node.paused]
+        if not serving:
+            raise RuntimeError("no node serves: all are dead or paused")
+        return serving
+
     def _a_node(self) -> Node:
-        for node in self._embedded.nodes.values():
-            if node.node is not None:
-                return node.node
-        raise RuntimeError("no node is alive")
+        return max((each.node for each in self._serving() if each.node is not None), key=lambda node: node.image.offset)
 
     def _led(self, topic: str, partitions: int) -> bool:
-        living = [node.node for node in self._embedded.nodes.values() if node.node is not None]
-        if any(node.image.topic_named(topic) is None for node in living):
+        serving = [each.node for each in self._serving() if each.node is not None]
+        if any(node.image.topic_named(topic) is None for node in serving):
             return False
-        hosts = [node.replicas.hosts.get((topic, index)) for node in living for index in range(partitions)]
+        hosts = [node.replicas.hosts.get((topic, index)) for node in serving for index in range(partitions)]
         return sum(1 for host in hosts if host is not None and host.leader is not None) == partitions
 
     def _committed(self, topic: str, partition: int) -> list[StoredRecord]:
@@ -219,8 +224,8 @@ class Cluster:
         return self._sync(lambda: list(committed_records(self._led_by(topic, partition))))
 
     def _led_by(self, topic: str, partition: int) -> PartitionHost:
-        for node in self._embedded.nodes.values():
-            host = node.node.replicas.hosts.get((topic, partition)) if node.node is not None else None
+        for each in self._serving():
+            host = each.node.replicas.hosts.get((topic, partition)) if each.node is not None else None
             if host is not None and host.leader is not None:
                 return host
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")

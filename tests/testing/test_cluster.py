@@ -130,18 +130,21 @@ def test_who_is_delayed_waits_and_what_is_behind_it_too(cluster: Cluster) -> Non
     assert values(cluster, topic) == [b"late"]
 
 
-def test_who_is_paused_is_silent_and_goes_on_afterwards(cluster: Cluster) -> None:
-    topic = cluster.create_topic()
-    leader = cluster.leader(topic)
+@pytest.mark.parametrize("leader", [1, 2, 3])
+def test_who_is_paused_is_silent_and_goes_on_afterwards(cluster: Cluster, leader: int) -> None:
+    """Whoever it is: how things are is asked of the others."""
+    topic = cluster.create_topic(partitions=3)
+    (partition,) = (index for index in range(3) if cluster.leader(topic, index) == leader)
     cluster.pause(leader)
     with pytest.raises(TimeoutError):
         call(address(cluster, leader), METADATA, METADATA.request(topics=[]), timeout=0.2)
-    cluster.wait_for(lambda: cluster.leader(topic) not in {leader, -1})  # the others go on without it
+    cluster.wait_for(lambda: cluster.leader(topic, partition) not in {leader, -1})  # the others go on without it
+    other = cluster.create_topic()
 
     cluster.resume(leader)
 
     assert len(call(address(cluster, leader), METADATA, METADATA.request(topics=[])).brokers) >= 2
-    cluster.wait_for(lambda: send(cluster, topic) == Code.NONE)
+    cluster.wait_for(lambda: send(cluster, other) == Code.NONE)
 
 
 def test_a_killed_leader_takes_nothing_with_it(cluster: Cluster) -> None:
