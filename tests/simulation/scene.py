@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from raftka.broker.partition_host import PartitionHost
+from raftka.chaos.simulated import verify
+from raftka.chaos.simulated.client import Client
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
-from tests.simulation import checker
-from tests.simulation.client import Client
-from tests.simulation.cluster import Cluster
 
 TOPIC = "trucks_gps"
 
@@ -54,11 +54,11 @@ class Scene:
         """Every acknowledged record once and in order, the replicas of those that live equal."""
         for partition, acknowledged in self.acknowledged.items():
             assert self.read(partition) == acknowledged
-            assert checker.replicas(self.cluster, TOPIC, partition) == []
-        assert checker.metadata(self.cluster) == []
+            assert verify.replicas(self.cluster, TOPIC, partition) == []
+        assert verify.metadata(self.cluster) == []
 
     def wait_whole(self, at_most_s: float = 30.0) -> None:
-        assert self.cluster.settled(lambda: checker.whole(self.cluster, TOPIC, range(self.partitions)), at_most_s), "not every replica is in sync"
+        assert self.cluster.settled(lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), at_most_s), "not every replica is in sync"
 
     # who is who
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from multiprocessing import Pool
 
-from tests.simulation.life import PLANS, Life, live
+from raftka.chaos.simulation import PLANS, Life, live
 
 VIOLATIONS_SHOWN = 5
 

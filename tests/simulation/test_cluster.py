@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
-from tests.simulation.cluster import Cluster
 
 ROOT = Path(__file__).parent.parent.parent
 TOPIC = "trucks_gps"

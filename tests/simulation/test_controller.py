@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any
 
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, Heartbeat, NewTopic
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
-from tests.simulation.cluster import Cluster
 
 
 def test_a_deposed_controller_tells_nothing_that_was_never_committed() -> None:

@@ -11,10 +11,10 @@ import pytest
 from raftka.broker.node import Node
 from raftka.broker.shard import Shard
 from raftka.broker.shards import Shards
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.toy import TOPIC, Add, Asked, Read, host
-from tests.simulation.cluster import Cluster
 
 LIVES = 12
 STEP_S = 0.0004

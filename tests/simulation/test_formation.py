@@ -2,10 +2,10 @@
 
 import pytest
 
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.directory import LogDirectoryError
 from raftka.metadata.journal import Standing
 from raftka.runtime.simulated import World
-from tests.simulation.cluster import Cluster
 from tests.simulation.scene import TOPIC, Scene
 
 

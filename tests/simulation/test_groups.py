@@ -10,13 +10,13 @@ import pytest
 import trio
 
 from raftka.broker.shards import partition_for
+from raftka.chaos.simulated.client import Address, Client, NoAnswer
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.rows import Row
-from tests.simulation.client import Address, Client, NoAnswer
-from tests.simulation.cluster import Cluster
 
 OFFSETS, TOPIC = "__consumer_offsets", "t"
 GROUPS, ROUNDS = 4, 4

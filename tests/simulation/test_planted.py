@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from raftka.chaos.simulated.client import produce_row
+from raftka.chaos.simulated.cluster import CLIENT_PORT
+from raftka.chaos.simulation import FAULTS, POWER, live
+from raftka.chaos.zoo.planted import planted
 from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from tests.simulation.client import produce_row
-from tests.simulation.cluster import CLIENT_PORT
-from tests.simulation.life import FAULTS, POWER, live
-from tests.simulation.planted import planted
 from tests.simulation.scene import TOPIC, Scene
 
 SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time

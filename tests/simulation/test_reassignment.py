@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
-from tests.simulation.cluster import Cluster
 from tests.simulation.scene import TOPIC, Scene
 
 

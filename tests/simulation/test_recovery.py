@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
+from raftka.chaos.simulated import verify
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.journal import Journal, Standing
 from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
 from raftka.metadata.settings import METADATA_DIRECTORY
 from raftka.runtime.door import Buffer
 from raftka.runtime.simulated import World
-from tests.simulation import checker
-from tests.simulation.cluster import Cluster
 from tests.simulation.scene import TOPIC, Scene
 
 DIRECTORY = f"/data/{METADATA_DIRECTORY}"
@@ -122,7 +122,7 @@ def test_a_beginning_that_is_interrupted_makes_one_quorum(seed: int) -> None:
         cluster.wait_ready()
         assert all(node.image.topic_named(TOPIC) is not None for node in cluster.nodes.values()), "somebody began with nothing"
         assert len({node.image.cluster_id for node in cluster.nodes.values()}) == 1
-        assert checker.metadata(cluster) == []
+        assert verify.metadata(cluster) == []
 
 
 def test_numbers_that_the_lost_may_have_given_out_are_not_given_out_again() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
+from raftka.chaos.simulated import verify
+from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
+from raftka.chaos.simulation import WIDTH, live
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.schema import Row
-from tests.simulation import checker
-from tests.simulation.cluster import CLIENT_PORT, Cluster
-from tests.simulation.life import WIDTH, live
 from tests.simulation.scene import TOPIC, Scene
 
 SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
@@ -71,7 +71,7 @@ def test_brokers_without_a_vote_follow_whichever_controller_there_is(seed: int) 
             world.run(world.now + chance.uniform(0.0, 1.0))
         cluster.wait_ready()
         assert cluster.settled(lambda: equal(cluster))
-        assert checker.metadata(cluster) == []
+        assert verify.metadata(cluster) == []
         assert all(len(node.image.topics) == 7 for node in cluster.nodes.values())
 
 
@@ -89,7 +89,7 @@ def test_one_that_was_away_for_long_gets_a_snapshot() -> None:
         world.network.heal()
         cluster.wait_ready()
         assert cluster.settled(lambda: equal(cluster))
-        assert checker.metadata(cluster) == []
+        assert verify.metadata(cluster) == []
 
 
 def test_the_quorum_is_described_as_its_leader_sees_it() -> None:

@@ -5,11 +5,11 @@ from collections import defaultdict
 import pytest
 import trio
 
+from raftka.chaos.simulated.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.rows import Row
-from tests.simulation.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
 from tests.simulation.scene import TOPIC, Scene
 
 PARTITIONS = 8

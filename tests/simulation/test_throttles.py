@@ -2,10 +2,10 @@
 
 import pytest
 
+from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.metadata.image import BROKER, TOPIC
 from raftka.runtime.simulated import World
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
-from tests.simulation.cluster import CLIENT_PORT
 from tests.simulation.scene import TOPIC as NAME
 from tests.simulation.scene import Scene
 from tests.simulation.test_reassignment import others, reassign, settled

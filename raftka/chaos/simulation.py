@@ -9,12 +9,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from raftka.chaos.simulated import faults, verify
+from raftka.chaos.simulated.client import Client
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.faults import Faults, Kind
+from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream
 from raftka.runtime.simulated import World
-from tests.simulation import checker, faults
-from tests.simulation.client import Client
-from tests.simulation.cluster import Cluster
-from tests.simulation.faults import Faults, Kind
-from tests.simulation.workload import History, Noise, Producer, Reader, Stream
 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
@@ -148,12 +148,12 @@ class _Run:
     def _check(self, client: Client) -> None:
         if self.history.violations:
             return
-        if not self._settled(lambda: checker.whole(self.cluster, TOPIC, range(self.partitions)), WHOLE_S):
+        if not self._settled(lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
         for partition in range(self.partitions):
             read = self.cluster.do(client, lambda partition=partition: client.read_with_offsets(TOPIC, partition))  # type: ignore[misc]
-            self.found += checker.records(self.history, TOPIC, partition, read)
-            self.found += checker.replicas(self.cluster, TOPIC, partition)
-        self.found += checker.metadata(self.cluster) + checker.log_lines(self.cluster)
+            self.found += verify.records(self.history, TOPIC, partition, read)
+            self.found += verify.replicas(self.cluster, TOPIC, partition)
+        self.found += verify.metadata(self.cluster) + verify.log_lines(self.cluster)
         self.found += [f"{name} refused to start: {error}" for name, error in self.cluster.refused.items()]
         self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not isinstance(error, OSError)]

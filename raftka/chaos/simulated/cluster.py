@@ -5,11 +5,11 @@ from typing import IO, Any, cast
 
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
+from raftka.chaos.simulated.client import Client
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SimulatedDisk
 from raftka.runtime.simulated_tasks import NodeStopped
-from tests.simulation.client import Client
 
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 READY_S = 30.0

@@ -6,10 +6,10 @@ from functools import partial
 from random import Random
 
 from raftka.broker.node import Node
+from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.commands import AlterReassignments, Command, ElectLeaders, Move, MovedTopic
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import KafkaError
-from tests.simulation.cluster import Cluster
 
 SLOW_SYNC_S = (0.02, 0.3)
 SLOW_DELAY_S = (0.01, 0.2)

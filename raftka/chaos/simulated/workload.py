@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import trio
 
+from raftka.chaos.simulated.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition, produce_row
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 from raftka.wire.schema import Api, Row
-from tests.simulation.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition, produce_row
 
 BATCH_RECORDS = (1, 4)
 PADDING_BYTES = (0, 300)

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from raftka.broker.partition_host import PartitionHost
-from tests.simulation.cluster import Cluster
-from tests.simulation.workload import History, Stream, number_of
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.workload import History, Stream, number_of
 
 READ_BYTES = 1 << 30
 MUST_NOT_SAY = ("handler_failed", "replica_append_refused")
