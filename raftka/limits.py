@@ -68,6 +68,9 @@ HTTP_SECONDS = Limit("http_seconds", 150, "from one answer to the next: twice a 
 # cluster
 PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
 RECORDS_OF_REQUEST = Limit("records_of_request", 10_000, "Kafka's bound for what elections and reassignments of one request may change")
+AUTOMATIC_TOPICS = Limit(
+    "automatic_topics", 100, "missing topics that Metadata requests wait for on one node; more are for their clients to ask again"
+)
 TOPICS = Limit("topics", 100_000, "the metadata image is in memory")
 PARTITIONS = Limit("partitions", 200_000, "the metadata image is in memory")
 CONFIGURED_RESOURCES = Limit("configured_resources", 200_000, "topics, brokers, groups and client metrics with settings of their own, in memory")

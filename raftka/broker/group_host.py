@@ -11,7 +11,7 @@ from raftka.broker.shards import Shards, partition_for
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer_commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.metadata.commands import CreateTopics, NewTopic
+from raftka.metadata.commands import NewTopic
 from raftka.metadata.image import GROUP, MetadataImage
 from raftka.metadata.settings import NodeSettings
 from raftka.metadata.settings_groups import GROUP_SETTINGS
@@ -77,7 +77,7 @@ class Groups:
         node = self.node
         topic = node.image.topic_named(TOPIC)
         if topic is None:
-            node.create_automatically(CreateTopics((self._new_topic(node.settings),)))
+            node.topic_creation.want(self._new_topic(node.settings), internal=True)
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader < 0:

@@ -23,8 +23,8 @@ from raftka.broker.quorum import Quorum
 from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
+from raftka.broker.topic_creation import TopicCreation
 from raftka.log.manager import LogManager
-from raftka.metadata.commands import CreateTopics
 from raftka.metadata.describe import BrokerRows, TopicRows
 from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
@@ -57,6 +57,7 @@ class Node:
         self.link = ControllerLink(self)
         self.producer_ids = ProducerIds(self)
         self.chronicle = Chronicle(self)
+        self.topic_creation = TopicCreation(self)
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
         self.stopping = False
@@ -68,7 +69,6 @@ class Node:
         self.parked = 0
         self.ready = trio.Event()  # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
         self._published = False  # the partitions follow the image; not before it has our own registration: what came before is history
-        self._creating: set[str] = set()
 
     # starting and stopping
 
@@ -214,10 +214,3 @@ class Node:
             if broker is not None and endpoint is not None:
                 rows.append(row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack))
         return rows
-
-    def create_automatically(self, command: CreateTopics) -> None:
-        """Nobody waits for it; asked for again while it is under way it is not asked twice."""
-        (topic,) = command.topics
-        if topic.name not in self._creating:
-            self._creating.add(topic.name)
-            self.link.call(command, lambda error, reply: self._creating.discard(topic.name))

@@ -288,6 +288,7 @@ HIT_HERE = {
     *(GREETING_BYTES, CONTROLLER_FRAME_BYTES, CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES, RAFT_ENTRY_BYTES, PROPOSALS_IN_FLIGHT),
 }
 ELSEWHERE = {
+    "automatic_topics": "test_topic_creation",
     "connections_of_listener": "test_admission",
     "connections_of_address": "test_admission",
     "connection_rate": "test_admission",

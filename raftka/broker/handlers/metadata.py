@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
-from raftka.metadata.commands import CreateTopics, NewTopic
+from raftka.metadata.commands import NewTopic
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
@@ -78,7 +78,7 @@ def _missing(request: Request, node: "Node", name: str) -> Code:
     if request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
-        node.create_automatically(CreateTopics((NewTopic(name),)))
+        node.topic_creation.want(NewTopic(name))
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 

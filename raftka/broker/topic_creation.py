@@ -1,0 +1,46 @@
+"""Topics that are made because somebody asked for them: one request to the controller at a time, with those that were asked for meanwhile.
+
+Nobody waits for it: who asked is told that there is no such topic, and asks again.
+"""
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from raftka.limits import AUTOMATIC_TOPICS
+from raftka.metadata.commands import CreateTopics, NewTopic
+from raftka.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+TOPICS_AT_ONCE = 4  # in one request: all partitions of one are made in one turn
+
+
+class TopicCreation:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self._wanted: dict[str, NewTopic] = {}  # by name, the first of them under way
+        self._under_way = 0
+
+    def want(self, topic: NewTopic, *, internal: bool = False) -> None:
+        """A name that waits already, or is under way, is not asked for twice. `internal`: those of our own are not kept out by others."""
+        if topic.name in self._wanted:
+            return
+        if len(self._wanted) >= AUTOMATIC_TOPICS.value and not internal:
+            self.node.metrics.hit(AUTOMATIC_TOPICS)
+            return
+        self._wanted[topic.name] = topic
+        if not self._under_way:
+            self._ask()
+
+    def _ask(self) -> None:
+        topics = tuple(islice(self._wanted.values(), TOPICS_AT_ONCE))
+        self._under_way = len(topics)
+        self.node.link.call(CreateTopics(topics), self._answered)
+
+    def _answered(self, error: KafkaError | None, reply: Any) -> None:
+        for name in list(islice(self._wanted, self._under_way)):
+            del self._wanted[name]
+        self._under_way = 0
+        if self._wanted:
+            self._ask()
