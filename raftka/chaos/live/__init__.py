@@ -1,0 +1,1 @@
+"""Live: real processes, real clients, real faults. `run.py` is one round of it."""
