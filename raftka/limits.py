@@ -84,6 +84,9 @@ PENDING_MEMBERS = Limit("pending_members", 10_000, "ids of one group given out t
 MEMBER_PROTOCOL_BYTES = Limit(
     "member_protocol_bytes", 1 * MIB, "names and metadata of a member's protocols: more does not fit into the group's record"
 )
+MEMBER_BYTES_OF_COORDINATOR = Limit(
+    "member_bytes_of_coordinator", 64 * MIB, "what members of all groups of one partition of __consumer_offsets say, and ids given out, in memory"
+)
 
 REGEX_LENGTH = Limit("regex_length", 4096, "characters of a regular expression that a consumer subscribes to")
 REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looked up in all topics' names whenever topics change")

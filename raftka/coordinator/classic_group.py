@@ -4,6 +4,7 @@ Hard: what its last record says (generation, protocol, leader, members with thei
 begins anew with another coordinator. So in PreparingRebalance and CompletingRebalance the members and the generation here are ahead of the record.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from math import inf
 
@@ -11,6 +12,7 @@ from raftka.coordinator.alarms import Alarm
 from raftka.coordinator.commands import JoinedMember, Protocol
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.records import NO_TIME, CommittedOffset, GroupMember, GroupMetadata, offset_prefix
+from raftka.coordinator.room import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.subscription import topics_of
 
 CONSUMER = "consumer"  # the type of protocol whose subscriptions can be read
@@ -37,6 +39,7 @@ class Member:
         "session",
         "session_timeout_ms",
         "sync_ticket",
+        "weight",
     )
 
     def __init__(self, member_id: str, instance_id: str | None, client_id: str, client_host: str) -> None:
@@ -51,6 +54,7 @@ class Member:
         self.sync_ticket: Ticket | None = None
         self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
         self.session: Alarm
+        self.weight = MEMBER_BYTES
 
     def metadata(self, protocol_name: str | None) -> bytes:
         return next((each.metadata for each in self.protocols if each.name == protocol_name), b"")
@@ -123,6 +127,7 @@ class ClassicGroup:
         if counted:
             self._count(member, -1)
         member.protocols = protocols
+        member.weight = MEMBER_BYTES + len(member.instance_id or "") + weight_of(protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         if counted:
@@ -135,6 +140,11 @@ class ClassicGroup:
                 self._supported[name] = count
             else:
                 self._supported.pop(name, None)
+
+    @property
+    def weight(self) -> int:
+        """Of its members in memory, about: bytes."""
+        return sum([member.weight for member in self.members.values()]) + PENDING_BYTES * len(self.pending)
 
     @property
     def all_joined(self) -> bool:
@@ -221,6 +231,10 @@ class ClassicGroup:
         self.in_log = True
         self.know_topics()
         return unknown
+
+
+def weight_of(protocols: Iterable[Protocol]) -> int:
+    return sum([len(name) + len(metadata) + STRING_BYTES for name, metadata in protocols])
 
 
 def _recorded(member: Member, protocol_name: str | None, assignment: bytes) -> GroupMember:

@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from raftka.coordinator.alarms import Alarm
-from raftka.coordinator.classic_group import ClassicGroup, Member, State
+from raftka.coordinator.classic_group import ClassicGroup, Member, State, weight_of
 from raftka.coordinator.classic_rebalance import (
     begin_session,
     complete_if_all_joined,
@@ -24,6 +24,7 @@ from raftka.coordinator.commands import Join, MemberIdRequired
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.members import check_member
 from raftka.coordinator.records import group_record
+from raftka.coordinator.room import MEMBER_BYTES, PENDING_BYTES
 from raftka.coordinator.turn import Turn
 from raftka.limits import MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
 from raftka.wire.errors import Code, KafkaError, LimitRefused
@@ -53,6 +54,13 @@ def check_session(command: Join, turn: Turn) -> None:
         raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
 
 
+def weight_of_join(command: Join, known: int = 0) -> int:
+    """How much more memory it takes; `known`: what its member takes already."""
+    if not command.member_id and command.instance_id is None and command.needs_member_id:
+        return PENDING_BYTES
+    return MEMBER_BYTES + len(command.instance_id or "") + weight_of(command.protocols) - known
+
+
 def _has_room(group: ClassicGroup, command: Join, turn: Turn) -> bool:
     """While members come back, those who wait count, not those who were there: where the size was lowered, the last ones find no place."""
     member = group.members.get(command.member_id)
@@ -79,7 +87,7 @@ def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -
 
 def _check_size(command: Join) -> None:
     """More would not fit into the group's record. The answer is what Kafka's append would come to, later, for all members."""
-    size = sum([len(name) + len(metadata) for name, metadata in command.protocols])
+    size = weight_of(command.protocols)
     if size > MEMBER_PROTOCOL_BYTES.value:
         raise LimitRefused(MEMBER_PROTOCOL_BYTES, size, code=Code.UNKNOWN_SERVER_ERROR)
 

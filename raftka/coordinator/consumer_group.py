@@ -5,7 +5,7 @@ under that epoch. Each member goes from what it has to its target by itself: it 
 epoch is that of the targets which it follows; a partition has one owner at any time, who has it assigned or is still revoking it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
@@ -29,6 +29,7 @@ from raftka.coordinator.consumer_records import (
 )
 from raftka.coordinator.machine import Record, Topics
 from raftka.coordinator.records import CommittedOffset, offset_prefix
+from raftka.coordinator.room import MEMBER_BYTES, STRING_BYTES
 
 LEFT = -1  # epochs of who goes for good
 AWAY = -2  # and of a static member that will be back
@@ -87,6 +88,11 @@ class ConsumerGroup:
         return other
 
     # what it is
+
+    @property
+    def weight(self) -> int:
+        """Of its members in memory, about: bytes."""
+        return sum([weight_of(member) for member in self.members.values()])
 
     @property
     def state(self) -> State:
@@ -197,6 +203,14 @@ class ConsumerGroup:
         found += [tombstone(MEMBER, self.group_id, each) for each in self.members]
         found += [tombstone(REGEX, self.group_id, each) for each in self.regexes]
         return [*found, tombstone(GROUP, self.group_id)]
+
+
+def weight_of(member: Member | None) -> int:
+    return MEMBER_BYTES + weight_of_names(member.said.topics) if member is not None else 0
+
+
+def weight_of_names(names: Collection[str]) -> int:
+    return STRING_BYTES * len(names) + sum(map(len, names))
 
 
 def _all(current: Current) -> Iterator[tuple[bytes, int]]:

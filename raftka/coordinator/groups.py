@@ -10,7 +10,7 @@ from typing import Any
 
 from raftka.coordinator.alarms import Alarms
 from raftka.coordinator.classic_group import ClassicGroup, State
-from raftka.coordinator.classic_join import check_session, join
+from raftka.coordinator.classic_join import check_session, join, weight_of_join
 from raftka.coordinator.classic_rebalance import begin_session, new_group, prepare_rebalance, watch
 from raftka.coordinator.classic_sync import heartbeat, leave, sync
 from raftka.coordinator.commands import (
@@ -31,7 +31,7 @@ from raftka.coordinator.commands import (
     Sync,
 )
 from raftka.coordinator.consumer_commands import ConsumerHeartbeat, DescribeConsumerGroup
-from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.consumer_group import ConsumerGroup, weight_of, weight_of_names
 from raftka.coordinator.consumer_group import State as ConsumerState
 from raftka.coordinator.consumer_groups import ConsumerGroups, Group
 from raftka.coordinator.consumer_records import KINDS as CONSUMER_GROUP_KEYS
@@ -47,6 +47,7 @@ from raftka.coordinator.records import (
     read_offset_key,
     read_offset_value,
 )
+from raftka.coordinator.room import MEMBER_BYTES, Room
 from raftka.coordinator.turn import Turn
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -64,6 +65,7 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self._alarms = Alarms()
         self.consumers = ConsumerGroups(self.groups, self._alarms, settings)
+        self._room = Room(lambda: sum([group.weight for group in self.groups.values()]))
         self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
@@ -78,7 +80,7 @@ class GroupCoordinator:
             DescribeGroup: self._describe,
             ListGroups: self._list,
             DeleteGroup: self._delete_group,
-            ConsumerHeartbeat: self.consumers.heartbeat,
+            ConsumerHeartbeat: self._consumer_heartbeat,
             DescribeConsumerGroup: self._describe_consumers,
         }
 
@@ -164,8 +166,12 @@ class GroupCoordinator:
         check_session(command, turn)
         group = self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
+            held = group.static_member(command.instance_id) or group.members.get(command.member_id)
+            self._room.take(weight_of_join(command, weight_of(held)), context.now)
             self._join_consumers(group, command, ticket, turn)
             return turn.outcome()
+        known = group.members.get(group.static.get(command.instance_id or "", command.member_id)) if group is not None else None
+        self._room.take(weight_of_join(command, known.weight if known is not None else 0), context.now)
         if group is None:
             if command.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -176,6 +182,13 @@ class GroupCoordinator:
         finally:
             self._forget_nothing(group)
         return turn.outcome()
+
+    def _consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Outcome:
+        if command.topics is not None:
+            group = self.groups.get(command.group_id)
+            held = group.static_member(command.instance_id) or group.members.get(command.member_id) if isinstance(group, ConsumerGroup) else None
+            self._room.take(MEMBER_BYTES + weight_of_names(command.topics) - weight_of(held), context.now)
+        return self.consumers.heartbeat(command, ticket, context)
 
     def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
         """One without members becomes a classic group."""

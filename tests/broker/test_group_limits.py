@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.limits import GROUPS_OF_COORDINATOR, MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
+from raftka.limits import GROUPS_OF_COORDINATOR, MEMBER_BYTES_OF_COORDINATOR, MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
 from raftka.wire.errors import Code
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -90,6 +91,11 @@ def test_members_of_a_group(stage: Stage, lowered: Lower) -> None:
     assert second.answer(JOIN_GROUP, 3).error_code == Code.NONE
     assert joined(third, "g", version=3).error_code == Code.GROUP_MAX_SIZE_REACHED
     assert stage.counted(MEMBERS_OF_GROUP.metric) == 1
+    lowered(MEMBERS_OF_GROUP, 3)
+    given = joined(third, "g").member_id
+    lowered(MEMBERS_OF_GROUP, 2)
+    refused = joined(third, "g", given)
+    assert (refused.error_code, refused.member_id) == (Code.GROUP_MAX_SIZE_REACHED, "")  # its id is no member's any more
     assert neighbour.is_well()
 
 
@@ -118,6 +124,38 @@ def test_metadata_that_does_not_fit(stage: Stage) -> None:
     assert stage.counted(MEMBER_PROTOCOL_BYTES.metric) == 1
     assert joined(wire, "g", given.member_id, b"small").error_code == Code.NONE
     assert neighbour.is_well()
+
+
+def test_protocols_of_no_bytes_take_room_too(stage: Stage) -> None:
+    neighbour, wire = Neighbour(stage), stage.wire()
+    member_id = joined(wire, "g").member_id
+    many = join("g", member_id)
+    many.protocols = [JOIN_GROUP.request.protocols(name="", metadata=b"")] * 30_000
+
+    assert wire.ask(JOIN_GROUP, many).error_code == Code.UNKNOWN_SERVER_ERROR
+    assert stage.counted(MEMBER_PROTOCOL_BYTES.metric) == 1
+    assert neighbour.is_well()
+
+
+def test_all_members_of_all_groups(stage: Stage, lowered: Lower) -> None:
+    """Who is there stays and may come back; when others have gone there is room again."""
+    neighbour, wire = Neighbour(stage), stage.wire()
+    lowered(MEMBER_BYTES_OF_COORDINATOR, 500_000)
+
+    members = [joined(wire, f"g{i}", metadata=bytes(100_000), version=3) for i in range(6)]
+    consumer = CONSUMER_GROUP_HEARTBEAT.request(
+        group_id="new", member_id="m", rebalance_timeout_ms=10_000, subscribed_topic_names=["t" * 200] * 600, topic_partitions=[]
+    )
+
+    assert [each.error_code for each in members] == [Code.NONE] * 4 + [Code.GROUP_MAX_SIZE_REACHED] * 2
+    assert wire.ask(CONSUMER_GROUP_HEARTBEAT, consumer).error_code == Code.GROUP_MAX_SIZE_REACHED
+    assert stage.counted(MEMBER_BYTES_OF_COORDINATOR.metric) == 3
+    assert joined(wire, "g0", members[0].member_id, bytes(100_000), version=3).error_code == Code.NONE
+    assert neighbour.is_well()
+    for _ in range(11):
+        stage.world.run(stage.world.now + 1)
+        assert neighbour.is_well()
+    assert joined(wire, "g5", metadata=bytes(100_000), version=3).error_code == Code.NONE  # sessions of the others have ended
 
 
 def test_a_record_that_does_not_fit(stage: Stage) -> None:

@@ -299,6 +299,7 @@ ELSEWHERE = {
     "regex_length": "test_consumer_groups",
     "regexes_of_group": "test_consumer_groups",
     "member_protocol_bytes": "test_group_limits",
+    "member_bytes_of_coordinator": "test_group_limits",
     "parked_requests": "test_purgatory",
     "http_connections": "test_http",
     "http_request_bytes": "test_http",

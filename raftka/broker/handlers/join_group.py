@@ -41,7 +41,7 @@ def join_group(request: Request, node: "Node") -> Row | Pending:
 
 def _answer(request: Request, answer: Any) -> Row:
     if isinstance(answer, KafkaError):
-        return _refused(request, answer.code, request.body.member_id)
+        return _refused(request, answer.code, request.body.member_id if answer.code is not Code.GROUP_MAX_SIZE_REACHED else "")
     if isinstance(answer, MemberIdRequired):
         return _refused(request, Code.MEMBER_ID_REQUIRED, answer.member_id)
     return response(
