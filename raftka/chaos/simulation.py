@@ -1,159 +1,237 @@
 """One seed, one life of a cluster: it is formed, clients write and read, faults happen, all heals, everything is counted.
 
-    print(live(17, FAULTS).violations)
+    print(simulate(17, Options(PLANS["swarm"])).violations)
 
-The same seed is the same life.
+The same seed and the same options are the same life, to the last byte.
 """
 
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from raftka.chaos.simulated import faults, verify
+from raftka.chaos import history as story
+from raftka.chaos.checker import check
+from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.client import Client
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.faults import Faults, Kind
-from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream
+from raftka.chaos.simulated.faults import Faults
+from raftka.chaos.simulated.groups import Committer
+from raftka.chaos.simulated.incident import Happened
+from raftka.chaos.simulated.observer import Observer
+from raftka.chaos.simulated.probes import probe
+from raftka.chaos.simulated.schedule import Fault, schedule, without
+from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose
+from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream, key_of
+from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.runtime.simulated import World
+
+__all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", "Options", "Outcome", "Plan", "Run", "Settings", "live", "simulate"]
 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
 WHOLE_S = 60.0  # and every replica in sync
+LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
+
+Prepare = Callable[[World, Cluster], object]
+
+
+class Stopped(Exception):
+    """The time that was asked for has come."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a life is made of; what is not fixed here the seed decides."""
-
-    name: str
-    kinds: tuple[Kind, ...]
-    seconds: float  # of faults, simulated
-    gap_s: tuple[float, float]  # between two of them
-    pauses_s: tuple[float, ...]  # of a producer between two sends, the longest
-    noise: bool
-    ends_in_the_dark: bool  # with a power loss of all
-    directories: bool = False  # every broker has two
-    roles: bool = False  # brokers without a vote, controllers that are no brokers
-
-
-POWER = Plan("power", faults.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
-FAULTS = Plan("faults", faults.ALL, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False)
-WIDTH = Plan("width", faults.WIDTH, 12.0, (0.2, 1.5), (0.05, 0.2), noise=True, ends_in_the_dark=False, roles=True)
-DIRECTORIES = Plan("directories", faults.DIRECTORIES, 12.0, (0.1, 0.8), (0.05, 0.2), noise=True, ends_in_the_dark=True, directories=True)
-PLANS = {plan.name: plan for plan in (POWER, FAULTS, WIDTH, DIRECTORIES)}
+class Options:
+    plan: Plan = SWARM
+    settings: Settings | None = None  # instead of what the seed would choose
+    skip: Collection[int] = ()  # numbers of faults to leave out
+    prepare: Sequence[Prepare] = ()  # called before the first client: nemeses that wait for their moment, what a test wants
+    until_s: float | None = None  # look at the world as it is then
+    keep_trace: int = 0  # lines
 
 
 @dataclass
-class Life:
+class Run:
     seed: int
     plan: Plan
+    settings: Settings = field(default_factory=Settings)
+    planned: tuple[Fault, ...] = ()
     violations: list[str] = field(default_factory=list)
     acknowledged: int = 0
-    happened: list[str] = field(default_factory=list)
+    faults: list[Happened] = field(default_factory=list)
     simulated_s: float = 0.0
     trace_hash: str = ""
-    log: list[str] = field(default_factory=list)
+    probes: Counter[str] = field(default_factory=Counter)
+    history: story.History = field(default_factory=story.History)
+    verdict: Verdict | None = None  # None: it did not come so far
+    trace: list[tuple[float, str, int, int, int]] = field(default_factory=list)
+    lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
+    stopped: bool = False  # at `until_s`
+
+    @property
+    def happened(self) -> list[str]:
+        return [str(each) for each in self.faults]
+
+    @property
+    def operations(self) -> int:
+        return len(self.history.operations)
+
+    @property
+    def log(self) -> list[str]:
+        return [line for _, line in self.lines]
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.violations:
+            return Outcome.VIOLATED
+        return Outcome.INCONCLUSIVE if self.acknowledged < LEAST_ACKNOWLEDGED else Outcome.VALID
 
 
-def live(seed: int, plan: Plan, prepare: Callable[[World, Cluster], None] | None = None) -> Life:
-    """`prepare`: what a test wants done before the first client."""
-    life = Life(seed, plan)
-    with World(seed) as world:
-        run = _Run(world, plan)
+Life = Run
+
+
+def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
+    return simulate(seed, Options(plan, prepare=(prepare,) if prepare is not None else ()))
+
+
+def simulate(seed: int, options: Options | None = None) -> Run:
+    options = options or Options()
+    run = Run(seed, options.plan)
+    with World(seed, keep_trace=options.keep_trace) as world:
+        life = _Life(world, options)
         try:
-            run.play(prepare)
+            life.play()
+        except Stopped:
+            run.stopped = True
         except Exception:
-            life.violations.append(traceback.format_exc())
-        life.violations += run.history.violations + run.found
-        life.acknowledged = run.history.count
-        life.happened = run.faults.happened
-        life.simulated_s = world.now
-        life.trace_hash = world.trace_hash
-        life.log = run.cluster.log.lines
-    return life
+            run.violations.append(traceback.format_exc())
+        run.settings, run.planned = life.settings, life.planned
+        run.violations += life.history.violations + life.found
+        run.acknowledged = life.history.count
+        run.history, run.verdict = life.history.told, life.verdict
+        run.probes = probe([line for _, line in life.lines], life.observer)
+        run.faults = life.faults.happened if life.faults else []
+        run.simulated_s, run.trace_hash, run.trace = world.now, world.trace_hash, list(world.trace)
+        run.lines = life.lines
+    return run
 
 
-class _Run:
-    def __init__(self, world: World, plan: Plan) -> None:
+class _Life:
+    def __init__(self, world: World, options: Options) -> None:
         self.world = world
-        self.plan = plan
-        self.history = History()
+        self.options = options
+        self.history = History(now=lambda: world.now)
+        self.observer = Observer(world)
+        self.verdict: Verdict | None = None
         self.found: list[str] = []  # what the checks found
-        chance = world.random("plan")
-        self.partitions = chance.randint(1, 4)
-        self.configs = {"min.insync.replicas": chance.choice("122"), "internal.segment.bytes": chance.choice(("1073741824", "20000"))}
-        self.depth = chance.randint(1, 5)
-        controllers = [node_id for node_id in (1, 2, 3) if chance.random() < 0.5] if plan.roles else []
-        nodes = 3 + len(controllers) + chance.randint(1, 2) if plan.roles else 3
-        for node_id in range(1, nodes + 1):
-            machine = world.machine(f"n{node_id}")
-            machine.clock_rate = chance.uniform(0.999, 1.001)
-            machine.clock_offset_s = chance.uniform(0, 10_000)
-        settings = {
-            "replica.lag.time.max.ms": chance.choice(("1000", "5000", "30000")),
-            "metadata.log.max.record.bytes.between.snapshots": chance.choice(("20971520", "2000")),
-        }
-        if plan.directories:
-            settings["log.dirs"] = f"/data,{faults.SECOND_DIRECTORY}"
-        self.cluster = Cluster(world, nodes, 3, settings, controllers=controllers)
-        self.faults = Faults(self.cluster, TOPIC, self.partitions, plan.kinds, plan.gap_s)
+        self.settings = options.settings or choose(options.plan, world.random("settings"))
+        self.planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
+        self.cluster: Cluster | None = None
+        self.faults: Faults | None = None
         self.producers: list[Producer] = []
-        self.others: list[Reader | Noise] = []
+        self.others: list[Reader | Noise | Committer] = []
 
-    def play(self, prepare: Callable[[World, Cluster], None] | None) -> None:
-        if prepare is not None:
-            prepare(self.world, self.cluster)
-        self.cluster.wait_ready()
-        client = self.cluster.client()
-        self.cluster.do(client, lambda: client.create_topic(TOPIC, self.partitions, 3, self.configs))
-        self._start_clients(client)
-        self.faults.begin()
-        self._settled(lambda: False, self.plan.seconds)
-        if self.plan.ends_in_the_dark:
-            self.cluster.power_loss()
-        self.faults.heal()
-        self._end_clients()
-        self._check(client)
+    @property
+    def lines(self) -> list[tuple[float, str]]:
+        return self.cluster.log.timed if self.cluster is not None else []
 
-    def _start_clients(self, client: Client) -> None:
-        chance = self.world.random("clients")
-        for partition in range(self.partitions):
-            for name in ("a", "b")[: chance.randint(1, 2)]:
-                pause_s = (0.0, chance.choice(self.plan.pauses_s))
-                self.producers.append(Producer(client, self.history, Stream(name, TOPIC, partition), self.depth, pause_s))
-            self.others.append(Reader(self.cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
-        if self.plan.noise:
-            self.others.append(Noise(self.cluster.client("noise"), TOPIC, range(self.partitions), "noise"))
+    def play(self) -> None:
+        settings = self.settings
+        if self.options.until_s is not None:
+            self.world.at(self.options.until_s, _stop)
+        self._set_clocks()
+        watch = (self.observer.watch,)
+        cluster = self.cluster = Cluster(
+            self.world, settings.nodes, settings.voters, settings.properties, controllers=settings.controllers, before_start=watch
+        )
+        faults = self.faults = Faults(cluster, TOPIC, settings.partitions, without(self.planned, self.options.skip))
+        for prepare in self.options.prepare:
+            prepare(self.world, cluster)
+        cluster.wait_ready()
+        client = cluster.client()
+        cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
+        self._start_clients(cluster, client)
+        faults.begin()
+        self._settled(cluster, lambda: False, settings.seconds)
+        if settings.ends_in_the_dark:
+            cluster.power_loss()
+        faults.heal()
+        self._end_clients(cluster)
+        self._check(cluster, client)
+
+    def _set_clocks(self) -> None:
+        chance = self.world.random("clocks")
+        for node_id in range(1, self.settings.nodes + 1):
+            machine = self.world.machine(f"n{node_id}")
+            if self.settings.drift:
+                machine.clock_rate = chance.uniform(0.999, 1.001)
+                machine.clock_offset_s = chance.uniform(0, 10_000)
+
+    def _start_clients(self, cluster: Cluster, client: Client) -> None:
+        settings = self.settings
+        for partition in range(settings.partitions):
+            for name in "abcdef"[: settings.writers]:
+                stream = Stream(name, TOPIC, partition)
+                self.producers.append(Producer(client, self.history, stream, settings.depth, (0.0, settings.pause_s)))
+            self.others.append(Reader(cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
+        if settings.noise:
+            self.others.append(Noise(cluster.client("noise"), self.history, TOPIC, range(settings.partitions), "noise"))
+        for number in range(settings.groups):
+            partition, pause_s = number % settings.partitions, (0.0, 2 * settings.pause_s)
+            self.others.append(Committer(cluster.client(f"group{number}"), self.history, f"group{number}", TOPIC, partition, pause_s))
         for each in (*self.producers, *self.others):
             each.client.runtime.spawn(each.run, type(each).__name__)
 
-    def _end_clients(self) -> None:
+    def _end_clients(self, cluster: Cluster) -> None:
         """Everything that was begun must come through, and then one record more."""
-        counted = {producer: len(self.history.acknowledged[producer.stream]) for producer in self.producers}
+        committers = [each for each in self.others if isinstance(each, Committer)]
+
+        def counts() -> list[int]:
+            return [len(self.history.acknowledged[producer.stream]) for producer in self.producers] + [each.acknowledged for each in committers]
+
+        before = counts()
 
         def went_on() -> bool:
-            return all(len(self.history.acknowledged[producer.stream]) > counted[producer] for producer in self.producers)
+            return all(now > was for now, was in zip(counts(), before, strict=True))
 
-        if not self._settled(went_on, PROGRESS_S):
+        if not self._settled(cluster, went_on, PROGRESS_S):
             self.found.append(f"no progress within {PROGRESS_S} s after all was healed")
         for each in (*self.producers, *self.others):
             each.over = True
-        if not self._settled(lambda: all(producer.done for producer in self.producers), PROGRESS_S):
+        if not self._settled(cluster, lambda: all(producer.done for producer in self.producers), PROGRESS_S):
             self.found.append("what was begun does not come through")
 
-    def _settled(self, holds: Callable[[], bool], at_most_s: float) -> bool:
+    def _settled(self, cluster: Cluster, holds: Callable[[], bool], at_most_s: float) -> bool:
         """Nothing is waited for any more when something was found already."""
-        return self.cluster.settled(lambda: bool(self.history.violations) or holds(), at_most_s)
+        return cluster.settled(lambda: bool(self.history.violations) or holds(), at_most_s)
 
-    def _check(self, client: Client) -> None:
+    def _check(self, cluster: Cluster, client: Client) -> None:
         if self.history.violations:
             return
-        if not self._settled(lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), WHOLE_S):
+        if not self._settled(cluster, lambda: verify.whole(cluster, TOPIC, range(self.settings.partitions)), WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
-        for partition in range(self.partitions):
-            read = self.cluster.do(client, lambda partition=partition: client.read_with_offsets(TOPIC, partition))  # type: ignore[misc]
+        for partition in range(self.settings.partitions):
+            read = self._read(cluster, client, partition)
             self.found += verify.records(self.history, TOPIC, partition, read)
-            self.found += verify.replicas(self.cluster, TOPIC, partition)
-        self.found += verify.metadata(self.cluster) + verify.log_lines(self.cluster)
-        self.found += [f"{name} refused to start: {error}" for name, error in self.cluster.refused.items()]
+            self.found += verify.replicas(cluster, TOPIC, partition)
+        self.found += verify.metadata(cluster) + verify.log_lines(cluster)
+        self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
         self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not isinstance(error, OSError)]
+        rules = Rules(least_acknowledged=LEAST_ACKNOWLEDGED)
+        self.verdict = check(self.history.told, rules, self.observer.seen)
+        self.found += [str(each) for each in self.verdict.anomalies]
+
+    def _read(self, cluster: Cluster, client: Client, partition: int) -> list[tuple[int, bytes]]:
+        """From the beginning to the end, by somebody who has never read."""
+        process, key = self.history.process(), key_of(TOPIC, partition)
+        self.history.begin(process, story.ASSIGN, keys=[key])
+        self.history.end(process, story.OK)
+        self.history.begin(process, story.POLL)
+        read: list[tuple[int, bytes]] = cluster.do(client, partial(client.read_with_offsets, TOPIC, partition))
+        self.history.polled(process, key, read)
+        return read
+
+
+def _stop() -> None:
+    raise Stopped

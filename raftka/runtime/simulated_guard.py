@@ -26,6 +26,7 @@ class Unrepeatable(AssertionError):
 _depth = 0
 _lifted = 0
 _originals: list[tuple[Any, str, Any]] = []
+_traps: dict[str, tuple[Any, Any]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
 
 
 def _trap(name: str, original: Any) -> Callable[..., Any]:
@@ -61,10 +62,17 @@ def _set_traps() -> None:
         for name in names.split():
             original = getattr(module, name, None)
             if original is not None:
-                trap = _trap_class if isinstance(original, type) else _trap
                 _originals.append((module, name, original))
-                setattr(module, name, trap(f"{module_name}.{name}", original))
+                setattr(module, name, _trap_of(f"{module_name}.{name}", original))
     _trap_unseeded(modules["random"].Random)
+
+
+def _trap_of(name: str, original: Any) -> Any:
+    known = _traps.get(name)
+    if known is None or known[0] is not original:
+        make = _trap_class if isinstance(original, type) else _trap
+        known = _traps[name] = original, make(name, original)
+    return known[1]
 
 
 def _trap_unseeded(random_class: Any) -> None:

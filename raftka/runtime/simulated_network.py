@@ -7,21 +7,19 @@ what it means under TCP: the bytes come later. What meets a cut waits in the pip
 import errno
 from collections import deque
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
 from raftka.runtime.door import Buffer, Connection, FileSpan
+from raftka.runtime.simulated_link import DELAY_S, RESEND_S, Link
 
 if TYPE_CHECKING:
     from raftka.runtime.simulated import Machine, Node, World
 
-DELAY_S = (0.0001, 0.0008)  # one way
 PIECE_BYTES = 64 * 1024  # the most that comes at once
 PIPE_BYTES = 256 * 1024  # the most that is under way in one direction: socket buffers
 SPLIT = 0.1  # of the pieces are cut in two at a random byte
-RESEND_S = 0.2  # a lost piece comes so much later, and twice that when it is lost again
 SYN_TRIES = 2  # as the real network asks for: again after one second, given up after two more
 SYN_AGAIN_S = 1.0
 KEEPALIVE_IDLE_S = 2.0  # of who has connected; as the real network sets it
@@ -33,30 +31,6 @@ WILDCARD = frozenset({"", "0.0.0.0", "::"})
 IGNORE_ROOM = 0.1  # of the offers of a connection to have bytes put where it wants them: a network may ignore these
 END: Final = b""  # as a piece: no more will come
 RESET: Final = None  # as a piece: the other side is gone
-
-
-class Link:
-    """One direction between two machines."""
-
-    __slots__ = ("cut", "high_s", "loss", "low_s", "pipes", "random")
-
-    def __init__(self, low_s: float, high_s: float, random: Random) -> None:
-        self.low_s = low_s
-        self.high_s = high_s
-        self.loss = 0.0
-        self.cut = False
-        self.random = random
-        self.pipes: dict[int, Pipe] = {}  # those with pieces that wait for the link to heal
-
-    def delay(self) -> float:
-        random = self.random.random
-        delay = self.low_s + random() * (self.high_s - self.low_s)
-        if self.loss:
-            again = RESEND_S
-            while random() < self.loss and again < 60:
-                delay += again
-                again *= 2
-        return delay
 
 
 class Pipe:
@@ -338,10 +312,20 @@ class SimulatedNetwork:
         for link in self._both(a, b, one_way):
             link.loss = share
 
+    def reorder(self, a: str, b: str, share: float, late_s: float) -> None:
+        """That share of the pieces comes later, by up to so much: what is said on one connection is overtaken by what is said on another."""
+        for link in self._both(a, b, False):
+            link.late, link.late_s = share, late_s
+
     def cut(self, a: str, b: str, *, one_way: bool = False) -> None:
         """Nothing comes from `a` to `b` any more, and nothing back unless one_way."""
         for link in self._both(a, b, one_way):
             link.cut = True
+
+    def mend(self, a: str, b: str) -> None:
+        """As `heal`, of this direction."""
+        self._world.note(b"H", 0, crc32c(f"{a} {b}".encode()), 0)
+        self._mend(self.link(a, b))
 
     def isolate(self, name: str) -> None:
         for other in self._world.machines:
@@ -349,11 +333,14 @@ class SimulatedNetwork:
                 self.cut(name, other)
 
     def heal(self) -> None:
-        """All links carry again; delays stay as they were set."""
+        """All links carry again, lose nothing, and keep the order; delays stay as they were set."""
         self._world.note(b"H", 0, 0, 0)
         for link in self._links.values():
-            link.cut, link.loss = False, 0.0
-            self._go_on(link)
+            self._mend(link)
+
+    def _mend(self, link: Link) -> None:
+        link.cut, link.loss, link.late = False, 0.0, 0.0
+        self._go_on(link)
 
     def _both(self, a: str, b: str, one_way: bool) -> list[Link]:
         self._world.note(b"K", 0, crc32c(f"{a} {b}".encode()), one_way)

@@ -19,15 +19,20 @@ LOG_LINES = 20_000
 class LogLines:
     """Where the nodes log to: readable when something went wrong."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.timed: list[tuple[float, str]] = []
+        self._now = now
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for _, line in self.timed]
 
     def isatty(self) -> bool:
         return True
 
     def write(self, line: str) -> None:
-        if len(self.lines) < LOG_LINES:
-            self.lines.append(line.rstrip("\n"))
+        if len(self.timed) < LOG_LINES:
+            self.timed.append((self._now(), line.rstrip("\n")))
 
     def flush(self) -> None: ...
 
@@ -47,16 +52,18 @@ class Cluster:
         *,
         start: Iterable[int] | None = None,
         controllers: Iterable[int] = (),
+        before_start: Iterable[Callable[[int, Node], object]] = (),
     ) -> None:
-        """`start`: who is started at once; all, if it is not said. `controllers`: voters that are no brokers."""
+        """`start`: who is started at once; all, if it is not said. `controllers`: voters without a broker. `before_start`: is given each process."""
         self.world = world
         self.size = nodes
         self.voters = voters or nodes
         self.settings = settings or {}
         self.controllers = frozenset(controllers)
-        self.log = LogLines()
+        self.log = LogLines(lambda: world.now)
         self.nodes: dict[int, Node] = {}  # the last process of each
         self.refused: dict[int, Exception] = {}  # those that did not want to start, and why
+        self.before_start: list[Callable[[int, Node], object]] = list(before_start)
         for node_id in range(1, nodes + 1) if start is None else start:
             self.start(node_id)
 
@@ -81,6 +88,8 @@ class Cluster:
         node = Node(runtime, NodeSettings.from_properties(self.properties(node_id)), log_to=cast(IO[str], self.log))
         self.nodes[node_id] = node
         self.refused.pop(node_id, None)
+        for called in self.before_start:
+            called(node_id, node)
         runtime.take(lambda _: self._start(node_id, node), None)
 
     def _start(self, node_id: int, node: Node) -> None:

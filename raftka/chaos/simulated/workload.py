@@ -1,16 +1,18 @@
 """What clients do while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
 
-Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`.
+Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`, and
+operation by operation, for the checker, in its `told`.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
+from raftka.chaos import history as story
 from raftka.chaos.simulated.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition, produce_row
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
@@ -41,6 +43,23 @@ class History:
     begun: dict[Stream, int] = field(default_factory=dict)  # records that were sent, acknowledged or not
     seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))  # what readers were given, by offset
     violations: list[str] = field(default_factory=list)
+    told: story.History = field(default_factory=story.History)
+    now: Callable[[], float] = lambda: 0.0
+    _processes: int = 0
+
+    def process(self) -> int:
+        """A new one."""
+        self._processes += 1
+        return self._processes
+
+    def begin(self, process: int, verb: str, **body: Any) -> None:
+        self.told.invoke(process, verb, self.now(), **body)
+
+    def end(self, process: int, outcome: str, **body: Any) -> None:
+        self.told.end(process, outcome, self.now(), **body)
+
+    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: Any) -> None:
+        self.end(process, story.OK, polled={key: [(offset, name_of(value)) for offset, value in records]}, **body)
 
     @property
     def count(self) -> int:
@@ -57,6 +76,17 @@ class Batch:
     first: int  # number of its first record
     count: int
     data: bytearray
+    process: int  # in the history
+
+
+def key_of(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def name_of(value: bytes) -> str:
+    """Of a record, in the history."""
+    producer, number, _ = value.split(b"/", 2)
+    return f"{producer.decode()}/{number.decode()}"
 
 
 def value_of(stream: Stream, number: int, random: Random) -> bytes:
@@ -84,6 +114,7 @@ class Producer:
         self._next = 0
         self._producer_id = -1
         self._waiting: list[Batch] = []  # not acknowledged yet, in order
+        self._processes: list[int] = []  # that have nothing under way
 
     async def run(self) -> None:
         self._producer_id = await self.client.producer_id()
@@ -109,7 +140,11 @@ class Producer:
             producer_epoch=0,
             base_sequence=self._next,
         )
-        self._waiting.append(Batch(self._next, len(values), data))
+        process = self._processes.pop() if self._processes else self.history.process()
+        _, topic, partition = self.stream
+        sends = [(key_of(topic, partition), name_of(value), None) for value in values]
+        self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=0)
+        self._waiting.append(Batch(self._next, len(values), data, process))
         self._next += len(values)
         self.history.begun[self.stream] = self._next
 
@@ -134,31 +169,42 @@ class Producer:
         if code is Code.NONE:
             for i in range(batch.count):
                 self.history.acknowledged[self.stream][batch.first + i] = answer.base_offset + i
+            self._acknowledged(batch, answer.base_offset)
             return True
         if code not in PASSES and not (refused and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
             self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
         return False
 
+    def _acknowledged(self, batch: Batch, base_offset: int) -> None:
+        producer, topic, partition = self.stream
+        known = base_offset >= 0
+        sends = [(key_of(topic, partition), f"{producer}/{batch.first + i}", base_offset + i if known else None) for i in range(batch.count)]
+        self.history.end(batch.process, story.OK, sends=sends)
+        self._processes.append(batch.process)
+
 
 class Noise:
     """Writes with acks=1 and acks=0: leaves tails that nobody else has. Sends each record once, so none may be there twice."""
 
-    def __init__(self, client: Client, topic: str, partitions: Sequence[int], name: str) -> None:
+    def __init__(self, client: Client, history: History, topic: str, partitions: Sequence[int], name: str) -> None:
         self.client = client
+        self.history = history
         self.over = False
         self._topic, self._partitions, self._name = topic, partitions, name
         self._random = client.runtime.random(f"noise {name}")
 
     async def run(self) -> None:
-        number = 0
+        number, process = 0, self.history.process()
         while not self.over:
             partition = self._random.choice(self._partitions)
             value = value_of(Stream(self._name, self._topic, partition), number, self._random)
             batch = build_batch([(None, value, (), self.client.runtime.clock.wall_ms())])
             leader = await self.client.leader(self._topic, partition)
+            self.history.begin(process, story.PRODUCE, sends=[(key_of(self._topic, partition), name_of(value), None)])
             (answer,) = await self.client.ask_all(
                 leader.address, PRODUCE, [produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
             )
+            self.history.end(process, story.INFO)
             if answer is not None and only_partition(PRODUCE, answer).error_code:
                 await self.client.lost_leader(self._topic, partition)
             await trio.sleep(self._random.uniform(*NOISE_PAUSE_S))
@@ -178,23 +224,31 @@ class Reader:
         self._last_epoch = -1  # of the last batch read
         self._end = 0  # the largest end offset that was told
         self._high_watermark = (-1, -1)  # leader epoch, offset
+        self._key = key_of(topic, partition)
+        self._process = history.process()
 
     async def run(self) -> None:
+        self.history.begin(self._process, story.ASSIGN, keys=[self._key])
+        self.history.end(self._process, story.OK)
         while not self.over:
             leader = await self.client.leader(self._topic, self._partition)
+            if self._random.random() < 0.2:
+                row, api, verb = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS, story.LIST_OFFSETS
+            else:
+                row, api, verb = fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), FETCH, story.POLL
+            self.history.begin(self._process, verb)
             try:
-                if self._random.random() < 0.2:
-                    row, api = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS
-                else:
-                    row, api = fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), FETCH
                 found = only_partition(api, await self.client.ask(leader.address, api, row))
             except NoAnswer:
+                self.history.end(self._process, story.FAIL)
                 await self.client.lost_leader(self._topic, self._partition)
                 continue
             if found.error_code:
+                self.history.end(self._process, story.FAIL, error=Code(found.error_code).name)
                 self._refused(api, Code(found.error_code))
                 await self.client.lost_leader(self._topic, self._partition)
             elif api is LIST_OFFSETS:
+                self.history.end(self._process, story.OK, told={self._key: story.Told(leader.epoch, -1, -1, found.offset)})
                 self._told_end(found.offset)
             else:
                 self._read(found, leader.epoch)
@@ -215,12 +269,17 @@ class Reader:
         if answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0:
             self._wrong(f"what was read of epoch {self._last_epoch} diverges at {answer.diverging_epoch.end_offset}")
             self._last_epoch = -1
+            self.history.end(self._process, story.FAIL, error="diverges")
             return
         if (epoch, answer.high_watermark) < self._high_watermark:
             self._wrong(f"high watermark {answer.high_watermark} of epoch {epoch} after {self._high_watermark}")
         self._high_watermark = (epoch, answer.high_watermark)
+        told = story.Told(epoch, answer.log_start_offset, answer.last_stable_offset, answer.high_watermark)
+        records: list[tuple[int, bytes]] = []
         for batch in batches_of(answer, self.position):
+            records += batch.records
             for offset, value in batch.records:
                 self.history.saw(self._topic, self._partition, offset, value)
             self.position, self._last_epoch = batch.next_offset, batch.epoch
         self._end = max(self._end, self.position)
+        self.history.polled(self._process, self._key, records, told={self._key: told})

@@ -1,0 +1,104 @@
+"""Many seeds, one after the other or in several processes: what came of each, in few words, and the sums."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from time import process_time
+from typing import Any
+
+from raftka.chaos.simulation import Options, Outcome, simulate
+
+SHOWN = 5  # violations of a seed
+AT_ONCE = 2  # seeds that a process is given
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of one seed. Small, because it travels between processes."""
+
+    seed: int
+    outcome: Outcome
+    violations: tuple[str, ...]
+    acknowledged: int
+    operations: int
+    faults: int
+    simulated_s: float
+    cpu_s: float
+    trace_hash: str
+    probes: Counter[str]
+
+
+@dataclass
+class Total:
+    """Of all that are done."""
+
+    seeds: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    probes: Counter[str] = field(default_factory=Counter)  # in how many seeds each was seen
+    acknowledged: int = 0
+    operations: int = 0
+    faults: int = 0
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    bad: list[Summary] = field(default_factory=list)
+
+    def add(self, one: Summary) -> None:
+        self.seeds += 1
+        self.outcomes[one.outcome] += 1
+        self.probes.update(one.probes.keys())
+        self.acknowledged += one.acknowledged
+        self.operations += one.operations
+        self.faults += one.faults
+        self.simulated_s += one.simulated_s
+        self.cpu_s += one.cpu_s
+        if one.outcome is not Outcome.VALID:
+            self.bad.append(one)
+
+    @property
+    def exit_code(self) -> int:
+        """A few lives in which too little got through are no more than that; if all are such, the run shows nothing."""
+        if self.outcomes[Outcome.VIOLATED]:
+            return 1
+        return 0 if self.outcomes[Outcome.VALID] > self.outcomes[Outcome.INCONCLUSIVE] else 2
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seeds": self.seeds,
+            **{outcome.value: self.outcomes[outcome] for outcome in Outcome},
+            "faults": self.faults,
+            "operations": self.operations,
+            "acknowledged": self.acknowledged,
+            "simulated_s": round(self.simulated_s),
+            "cpu_s": round(self.cpu_s),
+        }
+
+
+def one_of_many(seed: int, options: Options) -> Summary:
+    began = process_time()
+    run = simulate(seed, options)
+    return Summary(
+        seed,
+        run.outcome,
+        tuple(run.violations[:SHOWN]),
+        run.acknowledged,
+        run.operations,
+        len({each.number for each in run.faults}),
+        run.simulated_s,
+        process_time() - began,
+        run.trace_hash,
+        run.probes,
+    )
+
+
+@contextmanager
+def many(seeds: Iterable[int], options: Options, jobs: int) -> Iterator[Iterator[Summary]]:
+    """In the order in which they end."""
+    work = partial(one_of_many, options=replace(options, prepare=options.prepare))
+    if jobs == 1:
+        yield map(work, seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield pool.imap_unordered(work, seeds, chunksize=AT_ONCE)

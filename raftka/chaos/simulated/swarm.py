@@ -1,0 +1,121 @@
+"""What a life is made of: a plan says what may be, the seed chooses, and each single choice can be given instead. Knows no cluster."""
+
+from dataclasses import dataclass
+from random import Random
+
+from raftka.chaos.simulated import schedule
+from raftka.chaos.simulated.schedule import Kind
+
+MAX_INT = "2147483647"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The defaults are the plain case: what a seed has chosen otherwise may matter for what went wrong."""
+
+    nodes: int = 3
+    voters: int = 3
+    controllers: tuple[int, ...] = ()  # voters that are no brokers
+    partitions: int = 1
+    replication: int = 3
+    min_isr: int = 2
+    segment_bytes: int = 1 << 30
+    fetch_bytes: int = 1 << 20  # of a follower, a partition
+    snapshot_bytes: int = 20 << 20  # between two of the metadata
+    lag_ms: int = 30_000
+    session_ms: int = 2_000
+    writers: int = 1  # to each partition
+    depth: int = 1  # batches in flight
+    pause_s: float = 0.1  # of a writer between two sends, the longest
+    noise: bool = False  # one more writer, who asks for less than acks=all
+    groups: int = 0  # whose offsets are committed
+    directories: bool = False  # every broker has two
+    drift: bool = False  # the machines' clocks differ, and run at different rates
+    ends_in_the_dark: bool = False  # with a power loss of all
+    seconds: float = 12.0  # of faults, simulated
+    gap_s: tuple[float, float] = (0.2, 1.5)  # between two faults
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The nodes' own, beside those of any cluster."""
+        found = {
+            "replica.lag.time.max.ms": str(self.lag_ms),
+            "replica.fetch.max.bytes": str(self.fetch_bytes),
+            "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
+            "broker.session.timeout.ms": str(self.session_ms),
+            "offsets.topic.num.partitions": "2",
+            "offsets.topic.replication.factor": str(min(3, self.nodes - len(self.controllers))),
+        }
+        return found | ({"log.dirs": "/data,/more"} if self.directories else {})
+
+    @property
+    def topic_configs(self) -> dict[str, str]:
+        return {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is not fixed here the seed decides."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+    seconds: float = 12.0
+    gap_s: tuple[float, float] = (0.2, 1.5)
+    pauses_s: tuple[float, ...] = (0.05, 0.2)
+    noise: bool = True
+    groups: bool = False
+    ends_in_the_dark: bool = False
+    directories: bool = False
+    roles: bool = False  # brokers without a vote, controllers that are no brokers
+    sizes: bool = False  # three to seven nodes, one, three or five of them voters
+
+
+POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
+FAULTS = Plan("faults", schedule.ALL)
+WIDTH = Plan("width", schedule.WIDTH, roles=True)
+DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
+THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.5), groups=True)
+SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.5), groups=True, sizes=True)
+PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
+
+
+def choose(plan: Plan, chance: Random) -> Settings:
+    nodes, voters, controllers = _sizes(plan, chance)
+    brokers = nodes - len(controllers)
+    replication = chance.choice((2, 3, 3, 3, min(5, brokers))) if plan.sizes else 3
+    return Settings(
+        nodes,
+        voters,
+        controllers,
+        partitions=chance.randint(1, 3 if plan.sizes else 4),
+        replication=replication,
+        min_isr=chance.choice((1, 2, 2)) if replication > 2 else 1,
+        segment_bytes=chance.choice((1 << 30, 20_000, 2_000) if plan.groups else (1 << 30, 20_000)),
+        fetch_bytes=chance.choice((1 << 20, 1 << 20, 600)) if plan.groups else 1 << 20,
+        snapshot_bytes=chance.choice((20 << 20, 2_000)),
+        lag_ms=chance.choice((1_000, 5_000, 30_000)),
+        session_ms=chance.choice((1_200, 2_000, 2_000, 6_000)) if plan.groups else 2_000,
+        writers=chance.randint(1, 2),
+        depth=chance.randint(1, 5),
+        pause_s=chance.choice(plan.pauses_s),
+        noise=plan.noise and (not plan.groups or chance.random() < 0.5),
+        groups=chance.randint(0, 2) if plan.groups else 0,
+        directories=plan.directories,
+        drift=True,
+        ends_in_the_dark=plan.ends_in_the_dark or (plan.groups and chance.random() < 0.2),
+        seconds=plan.seconds,
+        gap_s=plan.gap_s,
+    )
+
+
+def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:
+    """Nodes, voters, and which voters are no brokers. At least three are brokers."""
+    if plan.roles:
+        controllers = tuple(node_id for node_id in (1, 2, 3) if chance.random() < 0.5)
+        return 3 + len(controllers) + chance.randint(1, 2), 3, controllers
+    if not plan.sizes:
+        return 3, 3, ()
+    nodes = chance.choice((3, 3, 3, 3, 4, 5, 5, 6, 7))
+    voters = chance.choice([count for count in (1, 3, 3, 5) if count <= nodes])
+    controllers = tuple(sorted(chance.sample(range(1, voters + 1), min(voters, nodes - 3)))) if chance.random() < 0.3 else ()
+    return nodes, voters, controllers
