@@ -322,6 +322,8 @@ class ReplicaManager:
                 else:
                     self._unusable(f"{topic.name}-{index}", error)
                 return
+            if (cut := host.log.cut) is not None:
+                self.node.events.warning("log_cut", partition=host.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
         before, host.image = host.image, partition
         if partition.leader == self.me:
             self._lead(host, partition)
