@@ -92,5 +92,6 @@ def _step(key: str, before: PartitionSeen, after: PartitionSeen, unclean_electio
     if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
         findings.wrong("two-leaders-of-an-epoch", key, f"{before.leader} and {after.leader} lead in epoch {after.leader_epoch}", at)
     next_to_it = after.partition_epoch == before.partition_epoch + 1
-    if next_to_it and not unclean_elections and after.leader not in (NO_LEADER, before.leader, *before.isr):
+    completed = after.replicas != before.replicas  # a reassignment: who joins the ISR with it was waited for, and may lead at once
+    if next_to_it and not completed and not unclean_elections and after.leader not in (NO_LEADER, before.leader, *before.isr):
         findings.wrong("unclean-election", key, f"{after.leader} leads after an ISR of {before.isr}", at)
