@@ -51,6 +51,7 @@ class NodeProcess:
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
         self.module = "raftka.cli"  # what is run; a test may put something before it
+        self.environment: dict[str, str] = {}  # over ours
         self.ready = False
         self.process: subprocess.Popen[bytes] | None = None
         self.notices = Notices()
@@ -79,7 +80,7 @@ class NodeProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": path, VARIABLE: self.notices.address},
+                env={**os.environ, **self.environment, "PYTHONPATH": path, VARIABLE: self.notices.address},
                 start_new_session=True,  # Ctrl-C is for who started us: we end the nodes in order
                 preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
             )

@@ -1,0 +1,379 @@
+"""Real clients behind one face: kafka-python, confluent-kafka, aiokafka. Each is used by one thread, and knows neither history nor fault."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Told = Callable[[int | None, str], None]  # the record's offset, or the error
+Record = tuple[int, int, bytes | None]  # partition, offset, value
+Moved = Callable[[Iterable[int]], None]  # partitions that came or went
+
+GIVE_UP_MS = 60_000
+SESSION_MS = 6_000
+CALL_S = 15.0
+AT_ONCE = 500
+
+
+class Sender(Protocol):
+    def send(self, partition: int, value: bytes, told: Told) -> None:
+        """`told` once, from any thread."""
+
+    def serve(self) -> None:
+        """Where a client works only when it is called."""
+
+    def close(self, within_s: float) -> None: ...
+
+
+class Reader(Protocol):
+    def assign(self, start: Mapping[int, int]) -> None: ...
+    def subscribe(self, moved: Moved) -> None: ...
+    def poll(self) -> Sequence[Record]: ...
+    def commit(self, offsets: Mapping[int, int]) -> None: ...
+    def committed(self, partitions: Iterable[int]) -> Mapping[int, int]: ...
+    def ends(self, partitions: Iterable[int]) -> Mapping[int, int]: ...
+    def close(self) -> None: ...
+
+
+class Library(Protocol):
+    name: str
+
+    def sender(self, servers: str, topic: str) -> Sender: ...
+    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader: ...
+
+
+# kafka-python
+
+
+class _KafkaPythonSender:
+    def __init__(self, servers: str, topic: str) -> None:
+        from kafka import KafkaProducer
+
+        self._topic = topic
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers, acks="all", enable_idempotence=True, linger_ms=5, delivery_timeout_ms=GIVE_UP_MS, reconnect_backoff_max_ms=500
+        )
+
+    def send(self, partition: int, value: bytes, told: Told) -> None:
+        future = self._producer.send(self._topic, value=value, partition=partition)
+        future.add_callback(lambda metadata: told(metadata.offset, ""))
+        future.add_errback(lambda error: told(None, repr(error)))
+
+    def serve(self) -> None:
+        pass  # it has a thread
+
+    def close(self, within_s: float) -> None:
+        self._producer.close(timeout=within_s)
+
+
+class _KafkaPythonReader:
+    def __init__(self, servers: str, topic: str, group: str | None) -> None:
+        import kafka
+        from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+        self._kafka = kafka
+        self._topic = topic
+        grouped = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500, "partition_assignment_strategy": [RangePartitionAssignor]}
+        self._consumer = kafka.KafkaConsumer(
+            bootstrap_servers=servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fetch_max_wait_ms=200,
+            max_poll_records=AT_ONCE,
+            reconnect_backoff_max_ms=500,
+            **(grouped if group else {}),
+        )
+
+    def _where(self, partitions: Iterable[int]) -> list[Any]:
+        return [self._kafka.TopicPartition(self._topic, each) for each in partitions]
+
+    def assign(self, start: Mapping[int, int]) -> None:
+        self._consumer.assign(self._where(start))
+        for where in self._where(start):
+            self._consumer.seek(where, start[where.partition])
+
+    def subscribe(self, moved: Moved) -> None:
+        class Listener(self._kafka.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                moved([each.partition for each in revoked])
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                moved([each.partition for each in assigned])
+
+        self._consumer.subscribe([self._topic], listener=Listener())
+
+    def poll(self) -> Sequence[Record]:
+        found = self._consumer.poll(timeout_ms=500)
+        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        from kafka.structs import OffsetAndMetadata
+
+        self._consumer.commit({where: OffsetAndMetadata(offsets[where.partition], "", -1) for where in self._where(offsets)})
+
+    def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        found = {where.partition: self._consumer.committed(where) for where in self._where(partitions)}
+        return {partition: -1 if offset is None else int(offset) for partition, offset in found.items()}
+
+    def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        return {where.partition: offset for where, offset in self._consumer.end_offsets(self._where(partitions)).items()}
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
+class KafkaPython:
+    name = "kafka-python"
+
+    def sender(self, servers: str, topic: str) -> Sender:
+        return _KafkaPythonSender(servers, topic)
+
+    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _KafkaPythonReader(servers, topic, group)
+
+
+# confluent-kafka
+
+
+class _ConfluentSender:
+    def __init__(self, servers: str, topic: str) -> None:
+        import confluent_kafka
+
+        self._topic = topic
+        settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": GIVE_UP_MS, "reconnect.backoff.max.ms": 500}
+        self._producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0, "error_cb": lambda error: None, **settings})
+
+    def send(self, partition: int, value: bytes, told: Told) -> None:
+        def delivered(error: Any, message: Any) -> None:
+            told(None, str(error)) if error is not None else told(message.offset(), "")
+
+        self._producer.produce(self._topic, value=value, partition=partition, on_delivery=delivered)
+
+    def serve(self) -> None:
+        self._producer.poll(0)
+
+    def close(self, within_s: float) -> None:
+        self._producer.flush(within_s)
+
+
+class _ConfluentReader:
+    def __init__(self, servers: str, topic: str, group: str | None, *, new_protocol: bool) -> None:
+        import confluent_kafka
+
+        self._confluent = confluent_kafka
+        self._topic = topic
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": group or "nobody",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            "error_cb": lambda error: None,
+            "reconnect.backoff.max.ms": 500,
+        }
+        classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": "range"}
+        self._consumer = confluent_kafka.Consumer({**settings, **({"group.protocol": "consumer"} if new_protocol else classic)})
+
+    def _where(self, partitions: Iterable[int]) -> list[Any]:
+        return [self._confluent.TopicPartition(self._topic, each) for each in partitions]
+
+    def assign(self, start: Mapping[int, int]) -> None:
+        self._consumer.assign([self._confluent.TopicPartition(self._topic, each, offset) for each, offset in start.items()])
+
+    def subscribe(self, moved: Moved) -> None:
+        def changed(_consumer: Any, partitions: Any) -> None:
+            moved([each.partition for each in partitions])
+
+        self._consumer.subscribe([self._topic], on_assign=changed, on_revoke=changed, on_lost=changed)
+
+    def poll(self) -> Sequence[Record]:
+        messages = self._consumer.consume(AT_ONCE, 0.5)
+        return [(each.partition(), each.offset(), each.value()) for each in messages if each.error() is None]
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        wanted = [self._confluent.TopicPartition(self._topic, each, offset) for each, offset in offsets.items()]
+        for each in self._consumer.commit(offsets=wanted, asynchronous=False):
+            if each.error is not None:
+                raise self._confluent.KafkaException(each.error)
+
+    def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        found = self._consumer.committed(self._where(partitions), timeout=CALL_S)
+        if failed := [each.error for each in found if each.error is not None]:
+            raise self._confluent.KafkaException(failed[0])
+        return {each.partition: max(-1, each.offset) for each in found}
+
+    def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        return {where.partition: self._consumer.get_watermark_offsets(where, timeout=CALL_S)[1] for where in self._where(partitions)}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Confluent:
+    name = "confluent-kafka"
+
+    def sender(self, servers: str, topic: str) -> Sender:
+        return _ConfluentSender(servers, topic)
+
+    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _ConfluentReader(servers, topic, group, new_protocol=new_protocol)
+
+
+# aiokafka: in a loop of its own
+
+
+class _Loop:
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="aiokafka", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, T], within_s: float = CALL_S) -> T:
+        async def bounded() -> T:
+            return await asyncio.wait_for(work, within_s)
+
+        return asyncio.run_coroutine_threadsafe(bounded(), self.loop).result()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(CALL_S)
+
+
+class _AiokafkaSender:
+    def __init__(self, servers: str, topic: str) -> None:
+        self._loop = _Loop()
+        self._topic = topic
+        self._producer = self._loop.do(self._start(servers))
+
+    @staticmethod
+    async def _start(servers: str) -> Any:
+        import aiokafka
+
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=servers, acks="all", enable_idempotence=True, linger_ms=5, request_timeout_ms=GIVE_UP_MS
+        )
+        await producer.start()
+        return producer
+
+    def send(self, partition: int, value: bytes, told: Told) -> None:
+        """Returns when it stands in its line: what is sent later must not overtake it."""
+
+        def done(future: Any) -> None:
+            error = future.exception() if not future.cancelled() else asyncio.CancelledError()
+            told(None, repr(error)) if error is not None else told(future.result().offset, "")
+
+        async def begin() -> None:
+            future = await self._producer.send(self._topic, value=value, partition=partition)
+            future.add_done_callback(done)
+
+        self._loop.do(begin(), GIVE_UP_MS / 1000)
+
+    def serve(self) -> None:
+        pass
+
+    def close(self, within_s: float) -> None:
+        try:
+            self._loop.do(self._producer.stop(), max(within_s, 1.0))
+        finally:
+            self._loop.close()
+
+
+class _AiokafkaReader:
+    def __init__(self, servers: str, topic: str, group: str | None) -> None:
+        self._loop = _Loop()
+        self._topic = topic
+        self._consumer = self._loop.do(self._start(servers, group))
+
+    @staticmethod
+    async def _start(servers: str, group: str | None) -> Any:
+        import aiokafka
+        from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=servers,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=200,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=500,
+            partition_assignment_strategy=(RangePartitionAssignor,),
+        )
+        await consumer.start()
+        return consumer
+
+    def _where(self, partitions: Iterable[int]) -> list[Any]:
+        from aiokafka import TopicPartition
+
+        return [TopicPartition(self._topic, each) for each in partitions]
+
+    def assign(self, start: Mapping[int, int]) -> None:
+        async def work() -> None:
+            self._consumer.assign(self._where(start))
+            for where in self._where(start):
+                self._consumer.seek(where, start[where.partition])
+
+        self._loop.do(work())
+
+    def subscribe(self, moved: Moved) -> None:
+        from aiokafka import ConsumerRebalanceListener
+
+        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                moved([each.partition for each in revoked])
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                moved([each.partition for each in assigned])
+
+        async def work() -> None:
+            self._consumer.subscribe([self._topic], listener=Listener())
+
+        self._loop.do(work())
+
+    def poll(self) -> Sequence[Record]:
+        found = self._loop.do(self._consumer.getmany(timeout_ms=500, max_records=AT_ONCE))
+        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        self._loop.do(self._consumer.commit({where: offsets[where.partition] for where in self._where(offsets)}))
+
+    def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        found = {where.partition: self._loop.do(self._consumer.committed(where)) for where in self._where(partitions)}
+        return {partition: -1 if offset is None else int(offset) for partition, offset in found.items()}
+
+    def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        return {where.partition: offset for where, offset in self._loop.do(self._consumer.end_offsets(self._where(partitions))).items()}
+
+    def close(self) -> None:
+        try:
+            self._loop.do(self._consumer.stop())
+        finally:
+            self._loop.close()
+
+
+class Aiokafka:
+    name = "aiokafka"
+
+    def sender(self, servers: str, topic: str) -> Sender:
+        return _AiokafkaSender(servers, topic)
+
+    def reader(self, servers: str, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+        return _AiokafkaReader(servers, topic, group)
+
+
+MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
+LIBRARIES: Mapping[str, Callable[[], Library]] = {"kafka-python": KafkaPython, "confluent-kafka": Confluent, "aiokafka": Aiokafka}
+
+
+def missing() -> list[str]:
+    return [name for name, module in MODULES.items() if find_spec(module) is None]
+
+
+def quiet() -> None:
+    """A broken connection is what this is about."""
+    for name in ("kafka", "aiokafka", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

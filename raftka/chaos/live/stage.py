@@ -1,0 +1,186 @@
+"""The cluster that suffers: its processes, the proxy between them, a shim under each of them. Knows no nemesis and no client of a workload.
+
+One thread uses it (a node gets SIGTERM when the thread that started it ends).
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from raftka.chaos.live.plan import plan, ports_needed
+from raftka.chaos.live.proxy import Direction, Proxy
+from raftka.chaos.live.shim import Shim, compile_shim
+from raftka.cluster.ask import ClusterView, ask_any, call
+from raftka.cluster.ports import HeldPorts
+from raftka.cluster.processes import ClusterFailed, NodeProcess, Processes, how
+
+PAUSE_S = 0.05
+ASK_S = 1.0
+HEALED_S = 90.0
+EVERYBODY_S = 60.0
+
+
+class Stage:
+    """Entering the block starts the cluster; leaving it kills what runs."""
+
+    def __init__(self, folder: Path, nodes: int, settings: Mapping[str, str] | None = None, module: str = "raftka.cli") -> None:
+        self._resources = ExitStack()
+        folder.mkdir(parents=True, exist_ok=True)
+        library, self.no_shim = compile_shim(folder)
+        held = self._resources.enter_context(HeldPorts(ports_needed(nodes)))
+        made = plan(folder / "nodes", nodes, held.numbers, settings or {})
+        self.proxy = Proxy(made.routes)
+        self.voters, self.spare = made.voters, made.spare
+        self.members = tuple(range(1, nodes + 1))  # always there, unless a fault says otherwise
+        self.processes = Processes(made.nodes)
+        self.shims: dict[int, Shim] = {}
+        self.stopped: set[int] = set()  # by SIGSTOP
+        self.expected: set[int] = set()  # to end: their disk fails
+        self.died: list[str] = []  # what ended by itself and should not have
+        for node_id, node in self.processes.nodes.items():
+            node.module = module
+            if library is not None:
+                self.shims[node_id] = Shim(library, node.plan.directory / "shim.page", node.plan.directory / "data")
+                node.environment = dict(self.shims[node_id].environment)
+
+    def __enter__(self) -> "Stage":
+        try:
+            self._resources.callback(self._close)
+            self._resources.enter_context(self.proxy)
+            for node_id in self.members:
+                self.processes.start(node_id)
+            self.wait_ready()
+        except BaseException:
+            self._resources.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._resources.close()
+
+    def _close(self) -> None:
+        for node_id in tuple(self.stopped):
+            self.resume(node_id)
+        self.processes.close()
+        for shim in self.shims.values():
+            shim.close()
+
+    def wait_ready(self) -> None:
+        self.processes.wait_ready(EVERYBODY_S)
+
+    # who is there
+
+    @property
+    def nodes(self) -> Mapping[int, NodeProcess]:
+        return self.processes.nodes
+
+    @property
+    def alive(self) -> list[int]:
+        return [node_id for node_id, node in self.nodes.items() if node.alive]
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where clients ask first."""
+        return [self.address(node_id) for node_id in self.members]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        host, _, port = self.nodes[node_id].plan.address.rpartition(":")
+        return host, int(port)
+
+    def view(self, topics: Sequence[str] | None = None) -> ClusterView | None:
+        """As one of those who answer sees it."""
+        awake = [self.address(node_id) for node_id in self.alive if node_id not in self.stopped]
+        try:
+            return ask_any(awake, topics, ASK_S)
+        except OSError:
+            return None
+
+    def call(self, node_id: int, api: Any, request: Any, version: int | None = None) -> Any:
+        """Raises OSError."""
+        return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version)
+
+    # what is done to processes
+
+    def start(self, node_id: int) -> None:
+        if not self.nodes[node_id].alive:
+            self.expected.discard(node_id)
+            self.processes.start(node_id)
+
+    def kill(self, *node_ids: int) -> None:
+        """All at once, then their ends are waited for."""
+        running = [node_id for node_id in node_ids if self.nodes[node_id].alive]
+        for node_id in running:
+            self.nodes[node_id].signal(signal.SIGKILL)
+        for node_id in running:
+            self.stopped.discard(node_id)
+            self.processes.kill(node_id)
+
+    def end(self, node_id: int) -> None:
+        """In order; who does not end in time is killed."""
+        if self.nodes[node_id].alive:
+            self.processes.kill(node_id, signal.SIGTERM)
+
+    def pause(self, node_id: int) -> None:
+        if self.nodes[node_id].alive:
+            self.nodes[node_id].signal(signal.SIGSTOP)
+            self.stopped.add(node_id)
+
+    def resume(self, node_id: int) -> None:
+        if node_id in self.stopped:
+            self.nodes[node_id].signal(signal.SIGCONT)
+            self.stopped.discard(node_id)
+
+    def watch(self) -> None:
+        """Take note of who ended by itself."""
+        for event in self.processes.poll(0):
+            if event.kind == "ended" and event.node_id not in self.expected:
+                node = self.nodes[event.node_id]
+                self.died.append(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
+
+    # the network
+
+    def between(self, some: Iterable[int], others: Iterable[int]) -> list[Direction]:
+        """Both ways."""
+        there = [(a, b) for a in some for b in others if a != b]
+        return there + [(b, a) for a, b in there]
+
+    # healing
+
+    def heal(self) -> None:
+        """Everything works again, and everybody who belongs there runs. Raises ClusterFailed when the cluster does not come back."""
+        self.proxy.heal()
+        for node_id in tuple(self.stopped):
+            self.resume(node_id)
+        for shim in self.shims.values():
+            shim.heal()
+        self.watch()
+        for node_id in self.members:
+            self.start(node_id)
+        self.wait_ready()
+
+    def until_whole(self, topics: Sequence[str]) -> float:
+        """Seconds until every partition of them has a leader and all its replicas in sync. Raises ClusterFailed."""
+        began = time.monotonic()
+        if not self.wait_for(lambda: self._whole(topics), HEALED_S):
+            raise ClusterFailed(f"{HEALED_S:g} s after all was healed not every replica is in sync: {self.view(topics)}")
+        return time.monotonic() - began
+
+    def _whole(self, topics: Sequence[str]) -> bool:
+        view = self.view(topics)
+        return view is not None and bool(view.partitions) and all(p.leader >= 0 and set(p.isr) == set(p.replicas) for p in view.partitions)
+
+    def wait_for(self, holds: Callable[[], bool], at_most_s: float) -> bool:
+        end = time.monotonic() + at_most_s
+        while not holds():
+            if time.monotonic() > end:
+                return False
+            time.sleep(PAUSE_S)
+        return True

@@ -1,0 +1,64 @@
+"""One client library in a process of its own: `python -m raftka.chaos.live.worker JSON`, told by lines on its standard input.
+
+`stop`: send and read no more, and say `stopped` when all is known; `read`: read everything from the beginning, and say `done`. When the input ends
+without a word, whoever started it is gone, and so is this.
+"""
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from raftka.chaos.live import clients, roles, wire
+from raftka.chaos.live.recorder import Recorder
+from raftka.chaos.live.roles import Producing, Reading, Sharing, Task
+
+MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
+
+
+def roles_of(task: Task, client: str, seed: int) -> list[Any]:
+    if client == wire.NAME:
+        return [wire.WireProducing(task, seed), wire.WireReading(task, seed + 1), wire.WireCommitting(task, seed + 2)]
+    library = clients.LIBRARIES[client]()
+    found: list[Any] = [Producing(task, library, seed), Reading(task, library), Sharing(task, library, MIXED)]
+    if client == "confluent-kafka":
+        found.append(Sharing(task, library, NEW, new_protocol=True))
+    return found
+
+
+def read_everything(task: Task, client: str, seed: int) -> str:
+    try:
+        return wire.read_everything(task, seed) if client == wire.NAME else roles.read_everything(task, clients.LIBRARIES[client]())
+    except Exception as error:  # whatever a library raises
+        return f"{client}: {error!r}"
+
+
+def say(**what: str) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    given = json.loads(sys.argv[1])
+    clients.quiet()
+    client, seed, over = given["client"], given["seed"], threading.Event()
+    recorder = Recorder(Path(given["history"]), given["began"], given["worker"])
+    task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
+    threads = [threading.Thread(target=role.run, name=type(role).__name__, daemon=True) for role in roles_of(task, client, seed)]
+    for thread in threads:
+        thread.start()
+    for line in sys.stdin:
+        if line == "stop\n":
+            over.set()
+            for thread in threads:
+                thread.join()
+            say(said="stopped")
+        elif line == "read\n":
+            say(said="done", wrong=read_everything(task, client, seed))
+            return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
