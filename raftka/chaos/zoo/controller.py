@@ -1,0 +1,149 @@
+"""Planted in the controller: who may lead, who is in an ISR, whose word counts."""
+
+from typing import Any
+
+from raftka.broker.controller_host import ControllerHost
+from raftka.broker.replica_manager import ReplicaManager
+from raftka.chaos.zoo.planting import plant
+from raftka.metadata import controller, partitions
+from raftka.metadata.controller import Controller
+from raftka.metadata.directories import DirectoriesHere
+from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.replication.partition import LeaderState
+
+
+@plant(ControllerHost, "active")
+def deposed_controller_confirms(_: Any) -> Any:
+    """Zombie controller: what it takes for the commit of its own proposals is that of its successor's."""
+    return property(lambda self: self.machine is not None)
+
+
+@plant(ControllerHost, "_release")
+def controller_answers_at_once(release: Any) -> Any:
+    """The controller answers before what it decided is committed."""
+
+    def bug(self: ControllerHost) -> None:
+        while self._waiting:
+            _, done, refused, reply = self._waiting.popleft()
+            done(refused, reply)
+        release(self)
+
+    return bug
+
+
+@plant(controller, "current")
+def stale_broker_epoch_accepted(_: Any) -> Any:
+    """An earlier process of a broker is heard as if it were the one that is registered."""
+
+    def bug(image: MetadataImage, broker_id: int, broker_epoch: int) -> Any:
+        return image.brokers[broker_id]
+
+    return bug
+
+
+@plant(partitions, "_altered")
+def isr_change_without_partition_epoch(altered: Any) -> Any:
+    """A leader's ISR change is carried out although it was thought of before the last one: who has left is in again."""
+
+    def bug(image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int) -> Any:
+        known = change if partition is None else change._replace(partition_epoch=partition.partition_epoch)
+        return altered(image, partition, known, leader)
+
+    return bug
+
+
+@plant(partitions, "_altered")
+def isr_change_of_a_deposed_leader(altered: Any) -> Any:
+    """A leader that was deposed still decides who is in the ISR."""
+
+    def bug(image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int) -> Any:
+        if partition is None or partition.leader == NO_LEADER:
+            return altered(image, partition, change, leader)
+        epochs = {"leader_epoch": partition.leader_epoch, "partition_epoch": partition.partition_epoch}
+        return altered(image, partition, change._replace(**epochs), partition.leader)
+
+    return bug
+
+
+@plant(partitions, "_eligible")
+def isr_takes_earlier_processes(_: Any) -> Any:
+    """A broker that has begun anew is let into the ISR for what its process before had (before KIP-903)."""
+
+    def bug(image: MetadataImage, broker_id: int, epoch: int) -> bool:
+        return True
+
+    return bug
+
+
+@plant(Controller, "_unclean_allowed")
+def unclean_election_without_permission(_: Any) -> Any:
+    """Any replica may lead when nobody of the ISR is there, although the topic forbids it."""
+
+    def bug(self: Controller, topic: str) -> bool:
+        return True
+
+    return bug
+
+
+@plant(partitions, "settle")
+def leads_who_is_first(settle: Any) -> Any:
+    """When a leader dies the first replica that lives leads, in the ISR or not."""
+
+    def bug(topic: str, partition: PartitionImage, alive: Any, unclean: Any, lost: Any = ()) -> PartitionImage:
+        after: PartitionImage = settle(topic, partition, alive, unclean, lost)
+        if after.leader in (partition.leader, NO_LEADER):
+            return after
+        first = next(each for each in after.replicas if each in alive and each not in after.offline)
+        return after._replace(leader=first, isr=tuple({first: None, **dict.fromkeys(after.isr)}))
+
+    return bug
+
+
+@plant(partitions, "moved")
+def election_in_the_same_epoch(moved: Any) -> Any:
+    """A new leader begins in its predecessor's epoch: who wrote what cannot be told any more."""
+
+    def bug(before: PartitionImage, after: PartitionImage) -> PartitionImage:
+        done: PartitionImage = moved(before, after)
+        return done._replace(leader_epoch=before.leader_epoch) if before.leader == NO_LEADER else done
+
+    return bug
+
+
+@plant(partitions, "_completed")
+def reassignment_ends_too_early(completed: Any) -> Any:
+    """A reassignment is complete before those that it adds have everything: the old replicas go, and take it with them."""
+
+    def bug(partition: PartitionImage) -> PartitionImage:
+        if not partition.adding or partition.leader == NO_LEADER:
+            return completed(partition)  # type: ignore[no-any-return]
+        isr = tuple(dict.fromkeys((*partition.isr, *partition.adding)))
+        return completed(partition._replace(isr=isr))  # type: ignore[no-any-return]
+
+    return bug
+
+
+@plant(DirectoriesHere, "has")
+def believes_every_directory(_: Any) -> Any:
+    """Another disk is mounted where one was, and its broker counts on with what it finds: nothing."""
+
+    def bug(self: DirectoriesHere, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        return True
+
+    return bug
+
+
+@plant(ReplicaManager, "_lead")
+def goes_on_in_the_next_epoch(lead: Any) -> Any:
+    """A leader that leads again after another takes what it knew of its followers into the new epoch."""
+
+    def bug(self: ReplicaManager, host: Any, partition: PartitionImage) -> None:
+        before: LeaderState | None = host.leader
+        lead(self, host, partition)
+        if before is not None and host.leader is not before:
+            for replica, follower in host.leader._followers.items():
+                known = before._followers.get(replica)
+                if known is not None:
+                    follower.end_offset, follower.caught_up, follower.broker_epoch = known.end_offset, known.caught_up, known.broker_epoch
+
+    return bug

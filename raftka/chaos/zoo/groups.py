@@ -1,0 +1,224 @@
+"""Planted in the group coordinator: offsets that go back, coordinators that are none any more, members that are two."""
+
+from typing import Any
+
+from raftka.broker.shard import Shard
+from raftka.broker.shards import Shards
+from raftka.chaos.zoo.planting import part_of, plant
+from raftka.coordinator import classic_rebalance, classic_sync, groups, offsets
+from raftka.coordinator.classic_group import ClassicGroup
+from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.records import read_offset_key
+from raftka.wire.errors import Code, KafkaError
+
+
+@plant(Shard, "_hold")
+def coordinator_answers_before_commit(_: Any) -> Any:
+    """A commit is answered before its record is: the next coordinator has never seen it."""
+
+    def bug(self: Shard) -> None:
+        replies, self._replies = self._replies, []
+        for ticket, answer in replies:
+            ticket(answer)
+
+    return bug
+
+
+@plant(Shard, "load")
+def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
+    """A new coordinator begins with what it knows to be committed: a group's offset goes back."""
+
+    def bug(self: Shard) -> bool:
+        log = self.host.log
+        end, log.end_offset = log.end_offset, self.host.high_watermark
+        try:
+            return bool(load(self))
+        finally:
+            log.end_offset = end
+
+    return bug
+
+
+@plant(Shard, "submit")
+def coordinator_answers_while_it_loads(submit: Any) -> Any:
+    """Groups are answered with what has been read so far."""
+
+    def bug(self: Shard, command: Any, ticket: Any) -> None:
+        loaded, self.loaded = self.loaded, True
+        try:
+            submit(self, command, ticket)
+        finally:
+            self.loaded = loaded
+
+    return bug
+
+
+@plant(Shards, "_leadership_changed")
+def coordinator_survives_its_leadership(_: Any) -> Any:
+    """Who coordinates again after another goes on with what it knew."""
+
+    def bug(self: Shards, host: Any) -> None:
+        shard = self.shards.get(host.index)
+        if host.leader is None:
+            return
+        if shard is not None and shard.host is host:
+            shard.epoch = host.leader.leader_epoch
+        else:
+            self._load(host, host.leader.leader_epoch)
+
+    return bug
+
+
+@plant(Shard, "load")
+def coordinator_skips_what_it_read_first(load: Any) -> Any:
+    """Off by one slice: of a log that is read in several pieces the first is not replayed."""
+
+    def bug(self: Shard) -> bool:
+        replay, first = self.machine.replay, self._position == self.host.log.start_offset
+        if not first:
+            return bool(load(self))
+        self.machine.replay = lambda record: None  # type: ignore[method-assign]
+        try:
+            return bool(load(self))
+        finally:
+            self.machine.replay = replay  # type: ignore[method-assign]
+
+    return bug
+
+
+@plant(GroupCoordinator, "_replay_offset")
+def first_commit_wins(replay: Any) -> Any:
+    """Of two commits of a partition the earlier one is kept when the log is read back."""
+
+    def bug(self: GroupCoordinator, key: bytes, value: bytes | None) -> None:
+        group_id, topic, partition = read_offset_key(key)
+        group = self.groups.get(group_id)
+        if self._sweep_at == float("inf") and group is not None and partition in group.offsets.get(topic, {}) and value is not None:
+            return
+        replay(self, key, value)
+
+    return bug
+
+
+@plant(offsets, "check_commit")
+def generation_is_not_fenced(check: Any) -> Any:
+    """A member of an earlier generation still commits, over what its successor has committed."""
+
+    def bug(group: Any, command: Any, *rest: Any) -> None:
+        if isinstance(group, ClassicGroup) and 0 <= command.generation_id < group.generation_id:
+            return
+        check(group, command, *rest)
+
+    return bug
+
+
+@plant(offsets, "check_commit")
+def stranger_may_commit(check: Any) -> Any:
+    """Who was put out of the group commits as if it were a member still."""
+
+    def bug(group: Any, command: Any, *rest: Any) -> None:
+        try:
+            check(group, command, *rest)
+        except KafkaError as error:
+            if error.code is not Code.UNKNOWN_MEMBER_ID:
+                raise
+
+    return bug
+
+
+@plant(classic_rebalance, "_next_generation")
+def generation_stays(begin: Any) -> Any:
+    """A rebalance ends in the generation in which it began: who missed it is not told apart."""
+
+    def bug(group: ClassicGroup, turn: Any) -> None:
+        group.generation_id -= group.generation_id > 1
+        begin(group, turn)
+
+    return bug
+
+
+@plant(ClassicGroup, "restore")
+def generation_begins_anew(restore: Any) -> Any:
+    """A new coordinator counts a group's generations from the beginning."""
+
+    def bug(self: ClassicGroup, record: Any) -> Any:
+        known = self.generation_id
+        members = restore(self, record)
+        if known == 0 and self.generation_id > 1:
+            self.generation_id = 1
+        return members
+
+    return bug
+
+
+def _whoever_is_this_instance(check: Any) -> Any:
+    def bug(group: ClassicGroup, member_id: str, instance_id: str | None) -> Any:
+        if instance_id is not None and instance_id in group.static:
+            return group.members[group.static[instance_id]]
+        return check(group, member_id, instance_id)
+
+    return bug
+
+
+@plant(classic_sync, "check_member")
+def static_member_is_not_fenced(check: Any) -> Any:
+    """Two processes with one instance id are both the member."""
+    return _whoever_is_this_instance(check)
+
+
+part_of(static_member_is_not_fenced, offsets, "check_member")(_whoever_is_this_instance)
+
+
+@plant(classic_sync, "assign")
+def everybody_gets_the_leaders_share(assign: Any) -> Any:
+    """Assignments are mixed up: two members are given the same partitions."""
+
+    def bug(group: ClassicGroup, assignments: dict[str, bytes], turn: Any) -> None:
+        share = assignments.get(group.leader or "", b"")
+        assign(group, dict.fromkeys(assignments, share), turn)
+
+    return bug
+
+
+@plant(groups, "expired")
+def offsets_expire_early(expired: Any) -> Any:
+    """Committed offsets are forgotten long before offsets.retention.minutes."""
+
+    def bug(group: Any, settings: Any, wall_ms: int) -> Any:
+        return expired(group, settings, wall_ms + settings.offsets_retention_ms)
+
+    return bug
+
+
+@plant(offsets, "_may_expire")
+def offsets_of_live_groups_expire(_: Any) -> Any:
+    """Offsets expire although their group is at work."""
+
+    def bug(group: Any, topic: str) -> bool:
+        return True
+
+    return bug
+
+
+@plant(GroupCoordinator, "_remove")
+def last_member_takes_the_offsets(remove: Any) -> Any:
+    """With a group's record its offsets are forgotten in memory."""
+
+    def bug(self: GroupCoordinator, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.offsets = {}
+        remove(self, group_id)
+
+    return bug
+
+
+@plant(ConsumerGroup, "owner")
+def gives_what_another_still_has(_: Any) -> Any:
+    """A partition is given to its next member before the one before has let go of it (KIP-848)."""
+
+    def bug(self: ConsumerGroup, topic_id: bytes, partition: int) -> str | None:
+        return None
+
+    return bug

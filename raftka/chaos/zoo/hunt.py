@@ -1,0 +1,178 @@
+"""Which seed finds which planted bug, by which kind of life, and what was wrong there. Plants one bug at a time, in this process.
+
+A bug counts when it *survives* the first three seeds of the default plan: the cluster forms and clients see nothing. What is found after that is
+found by random lives, by lives in which a nemesis waits for one moment of the code, by a workload of its own, or by a scenario; the first that finds
+it is told, with how many lives it took.
+"""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.compaction_workload import CompactionWork
+from raftka.chaos.simulated.group_workload import GroupWork
+from raftka.chaos.simulated.lives import Workload, play
+from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_REPLICATION, OF_THE_QUORUM, Nemesis
+from raftka.chaos.simulated.watch import Watch
+from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Plan, live
+from raftka.chaos.zoo.catalogue import BUGS, Bug, planted
+from raftka.runtime.simulated import World
+
+SURVIVES = (FAULTS, range(3))
+QUIET = replace(FAULTS, name="quiet", gap_s=(1.0, 3.0))
+LIFE_CPU_S = 60.0  # a bug may make two nodes ask each other for ever
+Lived = Callable[[int], list[str]]  # seed -> violations
+
+
+def _random(plan: Plan) -> Lived:
+    def lived(seed: int) -> list[str]:
+        return live(seed, plan, lambda world, cluster: Watch(cluster, disks_stay=not plan.directories).begin()).violations
+
+    return lived
+
+
+def _struck(plan: Plan, moments: Sequence[str]) -> Lived:
+    """The random faults of the plan, and a nemesis that waits for its moments."""
+
+    def lived(seed: int) -> list[str]:
+        nemesis = Nemesis(moments, plan.seconds)
+
+        def prepare(world: World, cluster: Cluster) -> None:
+            Watch(cluster).begin()
+            nemesis.prepare(world, cluster)
+
+        with nemesis.lurking():
+            return live(seed, plan, prepare).violations
+
+    return lived
+
+
+def _at_work(make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
+    return lambda seed: play(seed, make, moments)
+
+
+HUNTS: dict[str, Lived] = {
+    **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
+    "replication struck": _struck(QUIET, OF_REPLICATION),
+    "quorum struck": _struck(QUIET, OF_THE_QUORUM),
+    "groups": _at_work(GroupWork, OF_COORDINATORS),
+    "compaction": _at_work(CompactionWork, OF_COMPACTION),
+}
+OF_AREA: dict[str, tuple[str, ...]] = {
+    "raft": ("quorum struck", "faults"),
+    "controller": ("replication struck", "width"),
+    "replication": ("replication struck", "power", "faults"),
+    "log": ("replication struck", "power", "compaction"),
+    "producers": ("replication struck", "power"),
+    "reading": ("replication struck", "faults"),
+    "groups": ("groups",),
+    "cleaner": ("compaction",),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    bug: str
+    hunt: str = ""  # "": not found
+    seed: int = -1
+    kind: str = ""
+    lives: int = 0  # with the one that found it
+    seconds: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        return bool(self.hunt)
+
+
+def hunts_of(bug: Bug) -> tuple[str, ...]:
+    return bug.hunted_by or OF_AREA[bug.area]
+
+
+def hunt(name: str, seeds: Iterable[int], hunts: Sequence[str] = ()) -> Finding:
+    began, lives = time.process_time(), 0
+    with planted(name):
+        for seed in seeds:
+            for each in hunts or hunts_of(BUGS[name]):
+                lives += 1
+                violations = lived(each, seed)
+                if violations:
+                    return Finding(name, each, seed, kind_of(violations), lives, time.process_time() - began)
+    return Finding(name, lives=lives, seconds=time.process_time() - began)
+
+
+def lived(name: str, seed: int) -> list[str]:
+    """The violations of one life. One that does not end is none: who is stuck has shown nothing."""
+    try:
+        with _bounded():
+            violations = HUNTS[name](seed)
+    except _Stuck:
+        return []
+    return [] if any("_Stuck" in each for each in violations) else violations
+
+
+def survives(name: str) -> bool:
+    plan, seeds = SURVIVES
+    with planted(name):
+        return not any(live(seed, plan).violations for seed in seeds)
+
+
+class _Stuck(Exception):
+    pass
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    def stuck(_: int, __: FrameType | None) -> None:
+        raise _Stuck
+
+    before = signal.signal(signal.SIGPROF, stuck)
+    signal.setitimer(signal.ITIMER_PROF, LIFE_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+KINDS = (  # of a violation's sentence, the first that fits
+    (r"acknowledged records are lost", "lost write"),
+    (r"taken back|not there any more", "read is taken back"),
+    (r"there twice", "duplicate"),
+    (r"two records at offset", "two records at one offset"),
+    (r"out of order|OUT_OF_ORDER", "out of order"),
+    (r"there is a gap|skipped", "gap"),
+    (r"is at \d+, acknowledged at", "another offset than told"),
+    (r"logs differ", "replicas differ"),
+    (r"high watermarks are|remember producers", "replicas differ"),
+    (r"metadata differs|another committed entry", "metadata differs"),
+    (r"two leaders of the quorum", "two leaders in a term"),
+    (r"ISR member behind", "ISR member lacks what is committed"),
+    (r"high watermark back|high watermark \d+ of epoch", "high watermark goes back"),
+    (r"log start", "log start ahead of the commits"),
+    (r"committed below min", "commit below min.insync.replicas"),
+    (r"the end was", "end goes back"),
+    (r"diverges at", "what was read diverges"),
+    (r"no progress|does not come through|not in sync|not every replica|never", "no progress"),
+    (r"SafetyViolated", "Raft's guard"),
+    (r"JournalDamaged|refused to start", "node does not start"),
+    (r"AssertionError: (.*)", r"assertion: \1"),
+    (r"(\w+(?:Error|Exception|Refused|Failed))\b", r"\1"),
+)
+
+
+def kind_of(violations: Sequence[str]) -> str:
+    """In two to five words."""
+    text = violations[0].strip().splitlines()[-1] if violations[0].startswith("Traceback") else violations[0]
+    if text.startswith("in a task of"):
+        text = next(
+            (line for line in reversed(violations[0].strip().splitlines()) if re.match(r"\w+(\.\w+)*(Error|Exception|Violated|Damaged)", line)), text
+        )
+    for pattern, kind in KINDS:
+        if (match := re.search(pattern, text)) is not None:
+            return match.expand(kind)[:60]
+    return text[:60]

@@ -1,0 +1,123 @@
+"""Planted in what is remembered of idempotent producers: retries that are written twice, or that are taken for written and are not."""
+
+from typing import Any
+
+from raftka.chaos.zoo.planting import plant
+from raftka.log import recovery
+from raftka.log.log import Log
+from raftka.log.producer_state import Producer, ProducerState
+from raftka.log.snapshots import Snapshots
+from raftka.metadata.image import MetadataImage
+
+
+@plant(ProducerState, "admit")
+def retry_is_written_twice(admit: Any) -> Any:
+    """A batch that is there already is appended again."""
+
+    def bug(self: ProducerState, producer: Producer, epoch: int, sequence: int, count: int) -> Any:
+        admit(self, producer, epoch, sequence, count)
+
+    return bug
+
+
+@plant(ProducerState, "admit")
+def gap_is_admitted(admit: Any) -> Any:
+    """A batch is taken although the one before it is missing: a pipeline comes out of order."""
+
+    def bug(self: ProducerState, producer: Producer, epoch: int, sequence: int, count: int) -> Any:
+        if epoch == producer.epoch and sequence > producer.next_sequence:
+            return None
+        return admit(self, producer, epoch, sequence, count)
+
+    return bug
+
+
+@plant(Producer, "add")
+def remembers_the_last_batch_alone(add: Any) -> Any:
+    """Of a pipeline that is sent again only the last batch is known for a duplicate."""
+
+    def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
+        add(self, sequence, count, base_offset, timestamp)
+        del self.batches[:-1]
+
+    return bug
+
+
+@plant(Log, "_append_given")
+def follower_forgets_producers(append: Any) -> Any:
+    """A follower notes no producers: when it leads it takes duplicates for new."""
+
+    def bug(self: Log, batch: memoryview, header: Any) -> None:
+        known = dict(self.producers.producers)
+        append(self, batch, header)
+        self.producers.producers.clear()
+        self.producers.producers.update(known)
+
+    return bug
+
+
+@plant(recovery, "rebuild")
+def restart_forgets_producers(_: Any) -> Any:
+    """Producer state is not read back: after a restart duplicates are new."""
+
+    def bug(segments: Any, snapshots: Any, trusted_up_to: int, now_ms: int) -> ProducerState:
+        return ProducerState()
+
+    return bug
+
+
+@plant(ProducerState, "remember_older")
+def restart_remembers_one_batch(_: Any) -> Any:
+    """A snapshot has the last batch of each producer: the four before it are not looked for in the log."""
+
+    def bug(self: ProducerState, batches: Any) -> None: ...
+
+    return bug
+
+
+@plant(Log, "truncate_to")
+def truncation_keeps_producers(truncate: Any) -> Any:
+    """What was cut is still remembered: its retry is answered as a duplicate, and is nowhere."""
+
+    def bug(self: Log, offset: int) -> int:
+        known = self.producers
+        end = int(truncate(self, offset))
+        self.producers = known
+        return end
+
+    return bug
+
+
+@plant(Snapshots, "remove_beyond")
+def snapshots_outlive_a_truncation(_: Any) -> Any:
+    """A snapshot of producers from a tail that was cut is believed when the log has grown past it again."""
+
+    def bug(self: Snapshots, offset: int) -> None: ...
+
+    return bug
+
+
+@plant(ProducerState, "snapshot")
+def snapshot_is_one_batch_behind(snapshot: Any) -> Any:
+    """A snapshot is taken before its last batch was counted: that batch may come again after a restart."""
+
+    def bug(self: ProducerState) -> bytes:
+        behind = ProducerState()
+        for producer_id, producer in self.producers.items():
+            kept = behind.producers[producer_id] = Producer(producer.epoch, producer.seen_ms)
+            kept.batches = producer.batches[:-1]
+        return bytes(snapshot(behind))
+
+    return bug
+
+
+@plant(MetadataImage, "apply")
+def producer_ids_are_given_twice(apply: Any) -> Any:
+    """Which blocks of producer ids were given out is not kept: two producers are one to every log."""
+
+    def bug(self: MetadataImage, offset: int, records: Any) -> Any:
+        image, delta = apply(self, offset, records)
+        object.__setattr__(image, "next_producer_id", 0)
+        return image, delta
+
+    return bug

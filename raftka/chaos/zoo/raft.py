@@ -1,0 +1,181 @@
+"""Planted in the metadata quorum: elections, the log's matching, what counts as committed, snapshots."""
+
+from typing import Any
+
+from raftka.broker.quorum import Quorum
+from raftka.chaos.zoo.planting import part_of, plant
+from raftka.metadata.journal import Journal
+from raftka.metadata.raft import RaftCore
+from raftka.metadata.raft_engine import LEADER, Engine
+from raftka.metadata.raft_membership import Membership
+from raftka.metadata.raft_types import Entry
+from raftka.metadata.raft_voter import Voter
+
+ABOVE_ALL = 1 << 40
+
+
+@plant(Quorum, "_step")
+def journal_without_flush(_: Any) -> Any:
+    """Votes, acknowledgements and commits leave before the disk has what they rest on."""
+
+    def bug(self: Quorum) -> None:
+        self._poked = False
+        core = self.core
+        assert core is not None
+        core.step(self.clock.now())
+        if core.unsynced:
+            core.take_sync()
+            core.synced()
+        self._ship()
+
+    return bug
+
+
+@plant(Journal, "set_vote")
+def forgets_its_vote(_: Any) -> Any:
+    """Term and vote are not written down: a voter that was restarted votes twice in a term."""
+
+    def bug(self: Journal, term: int, vote: int | None) -> None:
+        self.term, self.vote = term, vote
+
+    return bug
+
+
+@plant(Engine, "on_request_vote")
+def votes_for_everybody(ask: Any) -> Any:
+    """A voter gives its vote to whoever asks, also a second time in a term: two leaders decide at once."""
+
+    def bug(self: Engine, node: Any, message: Any) -> None:
+        if message["term"] == self.term and self.state != LEADER:
+            self._SyncObj__votedForNodeId = None
+        ask(self, node, message)
+
+    return bug
+
+
+@plant(Engine, "on_request_vote")
+def election_restriction_left_out(ask: Any) -> Any:
+    """Who stands for leader need not have all that its voters have: what was committed is missing in the new leader's log."""
+
+    def bug(self: Engine, node: Any, message: Any) -> None:
+        ask(self, node, message | {"last_log_term": ABOVE_ALL, "last_log_index": ABOVE_ALL})
+
+    return bug
+
+
+@part_of(election_restriction_left_out, Engine, "up_to_date")
+def _everybody_is_up_to_date(_: Any) -> Any:
+    def bug(self: Engine, message: Any) -> bool:
+        return True
+
+    return bug
+
+
+@plant(Voter, "on_append_entries")
+def log_matching_left_out(take: Any) -> Any:
+    """A follower appends what comes behind an entry that is not the leader's: logs part, and stay so."""
+
+    def bug(self: Voter, node: Any, message: Any) -> None:
+        mine = self.journal.term_at(message["prevLogIdx"])
+        take(self, node, message if mine is None else message | {"prevLogTerm": mine})
+
+    return bug
+
+
+@plant(Voter, "_cap_commit")
+def commits_what_is_not_the_leaders(_: Any) -> Any:
+    """The leader's commit index is believed for entries that are not known to be the leader's."""
+
+    def bug(self: Voter, index: int) -> int:
+        return index
+
+    return bug
+
+
+@plant(Voter, "_SyncObj__sendNextNodeIdx")
+def acknowledges_all_it_has(send: Any) -> Any:
+    """A follower acknowledges the end of its own log, whatever of it the leader has never seen."""
+
+    def bug(self: Voter, node: Any, reset: bool = False, nextNodeIdx: int | None = None, success: bool = False) -> None:
+        send(self, node, reset, self.journal.last.index + 1 if success else nextNodeIdx, success or not reset)
+
+    return bug
+
+
+@plant(Engine, "_SyncObj__getEntries")
+def commits_by_count_alone(entries: Any) -> Any:
+    """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the next leader may not have it."""
+
+    def bug(self: Engine, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
+        found: list[Entry] = entries(self, fromIDx, count, maxSizeBytes)
+        if count == 1 and self.state == LEADER:
+            return [Entry(each.command, each.index, self.term) for each in found]
+        return found
+
+    return bug
+
+
+@part_of(commits_by_count_alone, Engine, "own_no_op")
+def _no_first_entry(_: Any) -> Any:
+    """Its own first entry would commit all before it at once."""
+
+    def bug(self: Voter) -> int:
+        return 0
+
+    return bug
+
+
+@plant(RaftCore, "active")
+def acts_before_its_term_has_begun(_: Any) -> Any:
+    """A new leader decides before it knows all that was committed before it."""
+    return property(lambda self: self._voter.state == LEADER)
+
+
+@plant(Voter, "_has_already")
+def snapshot_regress(_: Any) -> Any:
+    """A late snapshot is installed over a log that is further on: applied and acknowledged entries are rolled back."""
+
+    def bug(self: Voter, index: int) -> bool:
+        return False
+
+    return bug
+
+
+@plant(Journal, "_begin_at")
+def snapshot_takes_the_tail(_: Any) -> Any:
+    """A snapshot from the leader makes a voter forget entries behind it that it has acknowledged."""
+
+    def bug(self: Journal, index: int, term: int) -> None:
+        self.entries = [Entry(b"", index, term)]
+
+    return bug
+
+
+@plant(Journal, "compact")
+def snapshot_says_one_too_many(compact: Any) -> Any:
+    """A snapshot is written down under the next entry's index: whoever begins with it never sees that entry."""
+
+    def bug(self: Journal, index: int, state: bytes, keep_from: int) -> None:
+        compact(self, index + (self.term_at(index + 1) is not None), state, keep_from)
+
+    return bug
+
+
+@plant(Membership, "_meets_member")
+def lost_voter_votes_at_once(_: Any) -> Any:
+    """A voter whose disk was lost takes itself for a new one, and votes as if it had never voted."""
+
+    def bug(self: Membership) -> bool:
+        return False
+
+    return bug
+
+
+@plant(Journal, "cut")
+def cut_is_not_written(_: Any) -> Any:
+    """A follower drops entries in memory alone: with its next process they are there again, before those that took their place."""
+
+    def bug(self: Journal, index: int) -> None:
+        del self.entries[index - self.base.index :]
+
+    return bug

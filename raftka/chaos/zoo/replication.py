@@ -1,0 +1,255 @@
+"""Planted in replication: what a leader counts as committed, whom it lets in, what a follower claims and cuts."""
+
+from typing import Any
+
+from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica_fetcher import Follow
+from raftka.chaos.zoo.planting import part_of, plant
+from raftka.replication.follower import NOTHING, FollowerFetch, Phase
+from raftka.replication.partition import AdvanceHighWatermark, Follower, LeaderState
+
+
+@plant(PartitionHost, "flush")
+def leader_counts_what_is_written(flush: Any) -> Any:
+    """Ack before fsync: the leader counts what is written, not what its disk has."""
+
+    def bug(self: PartitionHost) -> None:
+        if self.leader is not None and self.log.failed is None:
+            self.apply(self.leader.flushed(self.log.written_offset))
+        flush(self)
+
+    return bug
+
+
+@plant(LeaderState, "_durable_everywhere")
+def leader_does_not_count_itself(everywhere: Any) -> Any:
+    """What all followers have is committed, also where the leader's own disk has it not."""
+
+    def bug(self: LeaderState) -> int:
+        mine, self.flushed_offset = self.flushed_offset, self.log_end_offset
+        try:
+            return int(everywhere(self)) if len(self.isr) > 1 else mine
+        finally:
+            self.flushed_offset = mine
+
+    return bug
+
+
+@plant(LeaderState, "_durable_everywhere")
+def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
+    """What most of the ISR has is committed: one of the others may lead next."""
+
+    def bug(self: LeaderState) -> int:
+        ends = sorted([self.flushed_offset, *(each.end_offset for each in self._followers.values() if each.counts)], reverse=True)
+        return max(ends[len(ends) // 2], int(everywhere(self)))
+
+    return bug
+
+
+@plant(LeaderState, "_ask")
+def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
+    """Who is to leave the ISR is not waited for, although the controller may not have agreed."""
+
+    def bug(self: LeaderState, isr: Any) -> Any:
+        isr = tuple(isr)
+        effects = ask(self, isr)
+        for follower in self._followers.values():
+            follower.counts = follower.id in isr
+        return effects
+
+    return bug
+
+
+@plant(LeaderState, "_ask")
+def high_watermark_ahead_of_the_expansion(ask: Any) -> Any:
+    """Who is asked into the ISR is not waited for until the controller's answer is here: it may have been in for long."""
+
+    def bug(self: LeaderState, isr: Any) -> Any:
+        effects = ask(self, isr)
+        for follower in self._followers.values():
+            follower.counts = follower.id in self.isr
+        return effects
+
+    return bug
+
+
+@part_of(high_watermark_ahead_of_the_expansion, LeaderState, "_about_to_join")
+def _nobody_is(_: Any) -> Any:
+    def bug(self: LeaderState, follower: Follower) -> bool:
+        return False
+
+    return bug
+
+
+@plant(LeaderState, "_in_sync")
+def joins_the_isr_too_early(_: Any) -> Any:
+    """Who is still catching up is taken into the ISR."""
+
+    def bug(self: LeaderState, follower: Follower) -> bool:
+        return True
+
+    return bug
+
+
+@plant(LeaderState, "_in_sync")
+def joins_the_isr_at_the_high_watermark(_: Any) -> Any:
+    """A new leader's high watermark is late: who has all below it lacks what earlier leaders have committed (KAFKA-7128)."""
+
+    def bug(self: LeaderState, follower: Follower) -> bool:
+        return follower.end_offset >= self.high_watermark
+
+    return bug
+
+
+@plant(LeaderState, "_advance")
+def high_watermark_goes_back(_: Any) -> Any:
+    """The high watermark follows whoever joins the ISR, also downwards."""
+
+    def bug(self: LeaderState) -> Any:
+        if self.under_min_isr:
+            return ()
+        everywhere = max(0, self._durable_everywhere())
+        if everywhere == self.high_watermark:
+            return ()
+        self.high_watermark = everywhere
+        return (AdvanceHighWatermark(everywhere),)
+
+    return bug
+
+
+@plant(LeaderState, "under_min_isr")
+def min_isr_is_not_looked_at(_: Any) -> Any:
+    """acks=all is answered whoever is left in the ISR."""
+    return property(lambda self: False)
+
+
+@plant(LeaderState, "knows_its_end")
+def tells_its_end_too_early(_: Any) -> Any:
+    """A new leader shows its late high watermark as the end (before KIP-207): the end goes back."""
+    return property(lambda self: True)
+
+
+@plant(LeaderState, "alter_answered")
+def late_answer_is_believed(answered: Any) -> Any:
+    """An answer about an ISR that the metadata has overtaken is taken for the newest."""
+
+    def bug(self: LeaderState, request: Any, answer: Any, now: float) -> Any:
+        pending, self.pending = self.pending, request
+        effects = answered(self, request, answer, now)
+        self.pending = pending if pending is not request else self.pending
+        return effects
+
+    return bug
+
+
+@plant(Fetch, "_follower_read")
+def counts_a_fetch_that_diverges(read: Any) -> Any:
+    """A follower's fetch offset is counted although its log is another than the leader's up to there."""
+
+    def bug(self: Fetch, host: PartitionHost, wanted: Any) -> Any:
+        leader, asked = host.leading(), wanted.asked
+        if asked.fetch_offset <= host.log.end_offset and self._genuine():
+            host.apply(leader.fetched(self.replica, asked.fetch_offset, self.node.runtime.clock.now(), self.broker_epoch))
+        return read(self, host, wanted)
+
+    return bug
+
+
+@plant(LeaderState, "_introduced")
+def fetches_of_the_process_before_count(_: Any) -> Any:
+    """A fetch that an earlier process of a broker had sent moves the high watermark."""
+
+    def bug(self: LeaderState, replica: int, broker_epoch: int) -> Follower:
+        follower = self._followers[replica]
+        follower.broker_epoch = broker_epoch
+        return follower
+
+    return bug
+
+
+@part_of(fetches_of_the_process_before_count, Fetch, "_genuine")
+def _everybody_is(_: Any) -> Any:
+    def bug(self: Fetch) -> bool:
+        return True
+
+    return bug
+
+
+@plant(FollowerFetch, "_flush_first")
+def follower_claims_what_is_written(_: Any) -> Any:
+    """A follower fetches from where it has written, before its disk has it."""
+
+    def bug(self: FollowerFetch) -> Any:
+        self._flushed_offset = self._log_end
+        self.phase = Phase.READY
+        return NOTHING
+
+    return bug
+
+
+@plant(FollowerFetch, "start")
+def follower_does_not_flush_first(_: Any) -> Any:
+    """What an earlier role has left unflushed is claimed with the first fetch of the next."""
+
+    def bug(self: FollowerFetch) -> Any:
+        self._flushed_offset = self._log_end
+        return NOTHING
+
+    return bug
+
+
+@plant(Follow, "start")
+def truncates_to_the_high_watermark(start: Any) -> Any:
+    """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and loses what it had acknowledged."""
+
+    def bug(self: Follow) -> None:
+        log = self.host.log
+        if log.end_offset > self.host.high_watermark:
+            log.truncate_to(self.host.high_watermark)
+            self.fetch = FollowerFetch(
+                self.host.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end
+            )
+        start(self)
+
+    return bug
+
+
+@plant(FollowerFetch, "_common_end")
+def never_truncates(_: Any) -> Any:
+    """A follower keeps what its leader never had."""
+
+    def bug(self: FollowerFetch, epoch: int, leader_end: int) -> int:
+        return self._log_end
+
+    return bug
+
+
+@plant(FollowerFetch, "_common_end")
+def truncates_one_record_too_few(common_end: Any) -> Any:
+    """Off by one: the first record that the leader has otherwise stays."""
+
+    def bug(self: FollowerFetch, epoch: int, leader_end: int) -> int:
+        return min(int(common_end(self, epoch, leader_end)) + 1, self._log_end)
+
+    return bug
+
+
+@plant(FollowerFetch, "_common_end")
+def truncates_by_the_leaders_end_alone(_: Any) -> Any:
+    """Where its own epoch ends is not looked at: the leader's end may lie in records of another epoch here."""
+
+    def bug(self: FollowerFetch, epoch: int, leader_end: int) -> int:
+        return min(leader_end, self._log_end)
+
+    return bug
+
+
+@plant(Fetch, "_divergence")
+def divergence_is_not_looked_for(_: Any) -> Any:
+    """A leader sends what follows an offset, whatever the follower has before it."""
+
+    def bug(self: Fetch, host: PartitionHost, asked: Any) -> Any:
+        return None
+
+    return bug
