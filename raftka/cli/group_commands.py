@@ -36,7 +36,10 @@ def groups_describe(**options: Any) -> None:
 @click.argument("group")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one. May be repeated.")
-@click.option("--to", required=True, help="start, end, an offset, -N: N before the end, 90m, 2h, 7d: so long ago, or a time like 2026-11-21T08:00.")
+@click.option(
+    "--to", help="start, end, current, an offset, -N: N before the end, 90m, 2h, 7d or PT1H30M: so long ago, or a time like 2026-11-21T08:00."
+)
+@click.option("--by", type=int, help="So many on from where it is, or back: --by -10.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @client_options
 def groups_reset_offsets(**options: Any) -> None:
@@ -74,6 +77,7 @@ def offsets_export(**options: Any) -> None:
 @offsets.command("import")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-g", "--group", help="All go to this group; else each to its own.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @client_options
 def offsets_import(**options: Any) -> None:
     """Commit what export has printed as JSON (- reads it from standard input). The groups' consumers must be stopped."""

@@ -14,6 +14,7 @@ from raftka.wire.errors import Code
 
 PATIENCE_S = 10.0  # for a coordinator that is on its way
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+ISO_DURATION = re.compile(r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?")  # as kafka-consumer-groups takes them
 MEMBERS_STAY = "the group has members: stop its consumers first"
 
 Where = tuple[str, int]  # topic, partition
@@ -122,14 +123,19 @@ def _refusal(name: str, code: int) -> str:
 
 
 @command
-def reset_offsets(group: str, topics: Sequence[str], partitions: Sequence[int], to: str, dry_run: bool, bootstrap_server: str, output: str) -> None:
+def reset_offsets(
+    group: str, topics: Sequence[str], partitions: Sequence[int], to: str | None, by: int | None, dry_run: bool, bootstrap_server: str, output: str
+) -> None:
+    if (to is None) == (by is None):
+        raise CommandFailed("say where to: either --to or --by")
+    kind, value = target(to, time.time()) if to is not None else ("by", by or 0)
     with admin(bootstrap_server) as connected:
         before = _offsets(connected, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
-        wanted = [where for where in partitions_of(connected, names) if not partitions or where[1] in partitions]
-        after = _targets(connected, wanted, to)
+        wanted = _wanted(partitions_of(connected, names), partitions)
+        after = _targets(connected, wanted, kind, value, before)
         refused = [] if dry_run else _commit(connected, group, after, {})
         bad = {text.partition(":")[0] for text in refused}
         rows = [
@@ -140,14 +146,24 @@ def reset_offsets(group: str, topics: Sequence[str], partitions: Sequence[int], 
         finish(rows, ["group", "topic", "partition", "before", "offset"], output, refused)
 
 
-def _targets(connected: Any, wheres: Sequence[Where], to: str) -> dict[Where, int]:
+def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
+    wanted = [where for where in there if not partitions or where[1] in partitions]
+    missing = set(partitions) - {partition for _, partition in wanted}
+    if missing:
+        raise CommandFailed(f"there is no partition {min(missing)}")
+    return wanted
+
+
+def _targets(connected: Any, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]) -> dict[Where, int]:
     """Always an offset that is there, or the end."""
     from kafka.admin import OffsetSpec, OffsetTimestamp
 
     begins = _at(connected, dict.fromkeys(wheres, OffsetSpec.EARLIEST))
     ends = _at(connected, dict.fromkeys(wheres, OffsetSpec.LATEST))
-    kind, value = target(to, time.time())
     found = _at(connected, dict.fromkeys(wheres, OffsetTimestamp(value))) if kind == "time" else {}
+    if kind == "by" and not before.keys() >= set(wheres):
+        topic, partition = min(set(wheres) - before.keys())
+        raise CommandFailed(f"{topic}-{partition} has no offset that --by could go from")
 
     def one(where: Where) -> int:
         match kind:
@@ -155,6 +171,10 @@ def _targets(connected: Any, wheres: Sequence[Where], to: str) -> dict[Where, in
                 return begins[where]
             case "back":
                 return ends[where] - value
+            case "by":
+                return before[where] + value
+            case "current":
+                return before.get(where, ends[where])
             case "offset":
                 return value
             case "time" if found[where] >= 0:
@@ -165,17 +185,20 @@ def _targets(connected: Any, wheres: Sequence[Where], to: str) -> dict[Where, in
 
 
 def target(to: str, now: float) -> tuple[str, int]:
-    """What --to means: start, end, an offset, so many back from the end, or a time (ms)."""
-    if to in ("start", "end"):
+    """What --to means: start, end, current, an offset, so many back from the end, or a time (ms)."""
+    if to in ("start", "end", "current"):
         return to, 0
     if re.fullmatch(r"-?\d+", to):
         return ("back", int(to[1:])) if to.startswith("-") else ("offset", int(to))
     if match := re.fullmatch(r"(\d+)([smhd])", to):
         return "time", round((now - int(match[1]) * UNIT_S[match[2]]) * 1000)
+    if (match := ISO_DURATION.fullmatch(to)) and any(match.groups()):
+        ago_s = sum(int(count or 0) * UNIT_S[unit.lower()] for unit, count in match.groupdict().items())
+        return "time", round((now - ago_s) * 1000)
     try:
         return "time", round(datetime.fromisoformat(to).timestamp() * 1000)
     except ValueError:
-        raise CommandFailed(f"--to {to}: start, end, an offset, -N, 90m, 2h, 7d, or a time like 2026-11-21T08:00") from None
+        raise CommandFailed(f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like 2026-11-21T08:00") from None
 
 
 def _commit(connected: Any, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
@@ -202,7 +225,7 @@ def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) ->
 
 
 @command
-def import_offsets(file: IO[str], group: str | None, bootstrap_server: str, output: str) -> None:
+def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_server: str, output: str) -> None:
     offsets: dict[str, dict[Where, int]] = {}
     metadata: dict[str, dict[Where, str]] = {}
     for number, line in enumerate(file, 1):
@@ -216,7 +239,7 @@ def import_offsets(file: IO[str], group: str | None, bootstrap_server: str, outp
     with admin(bootstrap_server) as connected:
         rows, refused = [], []
         for name, wanted in offsets.items():
-            texts = _commit(connected, name, wanted, metadata[name])
+            texts = [] if dry_run else _commit(connected, name, wanted, metadata[name])
             bad = {text.partition(":")[0] for text in texts}
             refused += [f"{name}: {text}" for text in texts]
             rows += [

@@ -73,9 +73,26 @@ def test_offsets_are_moved(raftka: Any, read: str) -> None:
     assert offsets(raftka, read)[0] == 3
 
 
+def test_offsets_are_moved_from_where_they_are(raftka: Any, read: str) -> None:
+    reset = f"groups reset-offsets {read} {read} -p 0 -o json"
+    for how, expected in {"--by -3": 7, "--by 2": 12, "--by 100": 15, "--by -100": 0, "--to current": 10, "--to PT24H": 0}.items():
+        assert raftka(f"{reset} {how} --dry-run").rows[0]["offset"] == expected
+    assert raftka(f"{reset} --by -3").code == 0
+    assert offsets(raftka, read)[0] == 7
+
+    for wrong, says in {"": "--to or --by", "--to 3 --by 3": "--to or --by", "--to start -p 99": "no partition 99"}.items():
+        refused = raftka(f"{reset} {wrong}")
+        assert (refused.code, says in refused.err) == (1, True)
+    nowhere = raftka(f"groups reset-offsets {read}-nobody {read} --by 1")
+    assert (nowhere.code, f"{read}-0 has no offset" in nowhere.err) == (1, True)
+    assert offsets(raftka, read)[0] == 7
+
+
 def test_offsets_are_exported_and_imported(raftka: Any, read: str) -> None:
     exported = raftka(f"offsets export {read} -o json").out
 
+    assert raftka(f"offsets import - --group {read}-copy --dry-run", exported).code == 0
+    assert offsets(raftka, f"{read}-copy") == {}
     assert raftka(f"offsets import - --group {read}-copy", exported).code == 0
 
     assert offsets(raftka, f"{read}-copy") == offsets(raftka, read)
@@ -100,6 +117,8 @@ def test_a_group_is_deleted_with_its_offsets(raftka: Any, read: str) -> None:
         ("12", ("offset", 12)),
         ("-3", ("back", 3)),
         ("2h", ("time", 92_800_000)),
+        ("P1DT1H30M1S", ("time", 8_199_000)),
+        ("current", ("current", 0)),
         ("1970-01-01T00:01:00+00:00", ("time", 60_000)),
     ],
 )
@@ -107,6 +126,7 @@ def test_what_a_target_means(to: str, expected: tuple[str, int]) -> None:
     assert target(to, now=100_000.0) == expected
 
 
-def test_what_is_no_target_is_told() -> None:
-    with pytest.raises(CommandFailed, match="--to yesterday"):
-        target("yesterday", now=0.0)
+@pytest.mark.parametrize("to", ["yesterday", "P", "PT", "+3"])
+def test_what_is_no_target_is_told(to: str) -> None:
+    with pytest.raises(CommandFailed, match="--to"):
+        target(to, now=0.0)
