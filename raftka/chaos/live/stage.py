@@ -103,9 +103,21 @@ class Stage:
         except OSError:
             return None
 
-    def call(self, node_id: int, api: Any, request: Any, version: int | None = None) -> Any:
-        """Raises OSError."""
-        return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version)
+    def ready(self, node_id: int) -> bool:
+        """It runs, and somebody else counts on it."""
+        self.watch()
+        view = self.view([])
+        return self.nodes[node_id].alive and self.nodes[node_id].ready and view is not None and node_id in view.brokers
+
+    def ask_anybody(self, api: Any, request: Any, version: int | None = None) -> Any:
+        """None when nobody answers: it may have been done all the same."""
+        for node_id in self.alive:
+            if node_id not in self.stopped:
+                try:
+                    return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version)
+                except OSError:
+                    continue
+        return None
 
     # what is done to processes
 
@@ -125,6 +137,7 @@ class Stage:
 
     def end(self, node_id: int) -> None:
         """In order; who does not end in time is killed."""
+        self.resume(node_id)
         if self.nodes[node_id].alive:
             self.processes.kill(node_id, signal.SIGTERM)
 

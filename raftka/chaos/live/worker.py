@@ -7,6 +7,7 @@ without a word, whoever started it is gone, and so is this.
 import json
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from raftka.chaos.live import clients, roles, wire
 from raftka.chaos.live.recorder import Recorder
 from raftka.chaos.live.roles import Producing, Reading, Sharing, Task
 
+STOP_S = 130.0  # a little more than a record may take
 MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
 
 
@@ -51,9 +53,11 @@ def main() -> int:
     for line in sys.stdin:
         if line == "stop\n":
             over.set()
+            end = time.monotonic() + STOP_S
             for thread in threads:
-                thread.join()
-            say(said="stopped")
+                thread.join(max(0.0, end - time.monotonic()))
+            hung = [thread.name for thread in threads if thread.is_alive()]  # what it has begun never ended, as far as the history knows
+            say(said="stopped", wrong=f"{client} hangs in {', '.join(hung)}" if hung else "")
         elif line == "read\n":
             say(said="done", wrong=read_everything(task, client, seed))
             return 0

@@ -1,0 +1,274 @@
+"""One live round: a cluster starts, clients write and read, faults come and go, all heals, fresh consumers read everything, the checker judges.
+
+The seed chooses the faults and what clients send; when something happens the machine decides, so a seed replays a round's plan and not its outcome.
+"""
+
+import json
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from raftka import __version__
+from raftka.chaos import checker
+from raftka.chaos.history import History, load
+from raftka.chaos.live.clients import missing
+from raftka.chaos.live.nemeses import Nemesis, chosen
+from raftka.chaos.live.samples import Sampler
+from raftka.chaos.live.stage import Stage
+from raftka.chaos.live.workers import Workers, clients_here
+from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
+from raftka.cluster.processes import ClusterFailed
+from raftka.wire.errors import Code
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.topics import CREATE_TOPICS
+
+TOPIC = "chaos"
+SEGMENT_BYTES = "1048576"  # so that some are rolled
+AT_ONCE = ((0, 1), (1, 5), (2, 3), (3, 1))  # how many faults together, how often
+HOLD_S, REST_S, STAGGER_S = (2.0, 10.0), (2.0, 6.0), (0.0, 1.5)
+WARM_S = 2.0
+STEP_S = 0.1
+GROUPS = ("mixed", "new", "own")
+TOPIC_S = 30.0
+LEAST_PER_S = 2.0  # acknowledged and read: with less the run shows nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    minutes: float
+    nodes: int = 3
+    nemesis: tuple[str, ...] = ("mix",)
+    seed: int = 1
+    partitions: int = 4
+    per_s: float = 20.0  # records of each client
+    clients: tuple[str, ...] = ()  # all that are here
+    module: str = "raftka.cli"  # what nodes run; a test plants its bug there
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the nodes
+
+    @property
+    def command(self) -> str:
+        return f"raftka chaos live --minutes {self.minutes:g} --nodes {self.nodes} --nemesis {','.join(self.nemesis)} --seed {self.seed}"
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of it. `folder` has the rest."""
+
+    options: Options
+    folder: Path
+    verdict: Verdict
+    figures: dict[str, Any]
+    missing: list[str]
+
+
+Say = Callable[[str], None]
+
+
+def live(options: Options, folder: Path, say: Say = lambda line: None, commit: str = "") -> Run:
+    """Raises ClusterFailed when the cluster does not even start."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in ("history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
+        (folder / old).unlink(missing_ok=True)
+    with Stage(folder / "cluster", options.nodes, options.settings, options.module) as stage:
+        return _Round(options, folder, stage, say, commit).play()
+
+
+class _Round:
+    def __init__(self, options: Options, folder: Path, stage: Stage, say: Say, commit: str) -> None:
+        self.options, self.folder, self.stage = options, folder, stage
+        self._say = say
+        self.began = time.monotonic()
+        self.random = random.Random(options.seed)
+        wanted = chosen(options.nemesis)
+        lacking = {each.name: why for each in wanted if (why := each.missing(stage))}
+        self.nemeses = [each for each in wanted if each.name not in lacking]
+        self.missing = [f"{name}: {why}" for name, why in lacking.items()] + [f"the client {name}" for name in missing()]
+        self.clients = list(options.clients) or clients_here()
+        self.happened: Counter[str] = Counter()
+        self.bit: Counter[str] = Counter()
+        self.rounds = 0
+        self.wrong: list[Anomaly] = []  # beside what clients saw
+        self._faults = (folder / "faults.jsonl").open("w", encoding="utf-8")
+        self._write("plan.json", {"kind": "live", **asdict(options), "version": __version__, "commit": commit, "replay": options.command})
+
+    @property
+    def now_s(self) -> float:
+        return round(time.monotonic() - self.began, 2)
+
+    def play(self) -> Run:
+        for line in self.missing:
+            self._say(f"not here: {line}")
+        self._prepare()
+        sampler = Sampler(self.stage, TOPIC, self.folder / "samples.jsonl", self.began)
+        sampler.start()
+        healed_after_s = -1.0
+        try:
+            with Workers(self.clients, self._given()) as workers:
+                self._suffer()
+                healed_after_s = self._heal()
+                workers.stop()
+                workers.read_everything()
+                troubles = workers.wrong
+        finally:
+            sampler.stop()
+            self._faults.close()
+        seconds = self.now_s
+        self.stage.watch()
+        self._note_deaths()
+        self.stage.processes.stop()
+        return self._judge(seconds, healed_after_s, troubles)
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            "servers": self.stage.bootstrap_servers,
+            "topic": TOPIC,
+            "partitions": self.options.partitions,
+            "per_s": self.options.per_s,
+            "history": str(self.folder / "history.jsonl"),
+            "began": self.began,
+            "seed": self.options.seed,
+        }
+
+    def _prepare(self) -> None:
+        request = CREATE_TOPICS.request
+        configs = {"min.insync.replicas": "2", "segment.bytes": SEGMENT_BYTES}
+        given = [request.topics.configs(name=name, value=value) for name, value in configs.items()]
+        row = request.topics(name=TOPIC, num_partitions=self.options.partitions, replication_factor=3, configs=given)
+        answer = self.stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=5000))
+        if answer is None or answer.topics[0].error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+            raise ClusterFailed(f"the topic could not be made: {answer}")
+        self.stage.until_whole([TOPIC])
+        self.stage.wait_for(lambda: all(map(self._coordinated, GROUPS)), TOPIC_S)  # so that its topic is made on who stays
+
+    def _coordinated(self, group: str) -> bool:
+        answer = self.stage.ask_anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0), version=3)
+        return answer is not None and not answer.error_code
+
+    # faults
+
+    def _suffer(self) -> None:
+        """The deck is dealt through before any fault comes twice."""
+        deck: deque[Nemesis] = deque()
+        end = time.monotonic() + 60 * self.options.minutes
+        self._wait(min(WARM_S, 10 * self.options.minutes))
+        while time.monotonic() < end:
+            if not deck:
+                deck.extend(self.random.sample(self.nemeses, len(self.nemeses)))
+            sizes, weights = zip(*AT_ONCE, strict=True)
+            count = self.random.choices(sizes, weights)[0]
+            self._together([deck.popleft() for _ in range(min(count, len(deck)))], end)
+            self.rounds += 1
+            for node_id in self.stage.members:
+                self.stage.start(node_id)
+            self._wait(min(self.random.uniform(*REST_S), max(0.0, end - time.monotonic())))
+
+    def _together(self, nemeses: Sequence[Nemesis], end: float) -> None:
+        under_way: list[tuple[Nemesis, float, str]] = []
+        bit: set[str] = set()
+        for each in nemeses:
+            at_s, chance = self.now_s, random.Random(self.random.random())
+            what = each.begin(self.stage, TOPIC, chance)
+            under_way.append((each, at_s, what))
+            self._say(f"{at_s:7.1f} s  {each.name}: {what}")
+            self._wait(self.random.uniform(*STAGGER_S), under_way, bit)
+        hold_s = self.random.uniform(*HOLD_S)
+        self._wait(min(hold_s, max(HOLD_S[0], end - time.monotonic())), under_way, bit)
+        for each, at_s, what in under_way:
+            each.end(self.stage)
+            self.happened[each.name] += 1
+            self.bit[each.name] += each.name in bit
+            line = {"at_s": at_s, "until_s": self.now_s, "kind": each.name, "what": what, "bit": each.name in bit}
+            self._faults.write(json.dumps(line) + "\n")
+        self._faults.flush()
+
+    def _wait(self, seconds: float, under_way: Sequence[tuple[Nemesis, float, str]] = (), bit: set[str] | None = None) -> None:
+        end = time.monotonic() + seconds
+        while True:
+            self.stage.watch()
+            self._note_deaths()
+            for each, _, _ in under_way:
+                if bit is not None and each.name not in bit and each.bitten(self.stage):
+                    bit.add(each.name)
+            if (left := end - time.monotonic()) <= 0:
+                return
+            time.sleep(min(left, STEP_S))
+
+    def _note_deaths(self) -> None:
+        """A node may end when its disk fails, and else only when we end it."""
+        while self.stage.died:
+            said = self.stage.died.pop()
+            self.wrong.append(Anomaly("node-died", said.partition(";")[0], said, ()))
+            self._say(f"{self.now_s:7.1f} s  {said}")
+
+    def _heal(self) -> float:
+        """Seconds until everybody is in sync again; -1 when that does not happen, which is an anomaly."""
+        began = time.monotonic()
+        self._say(f"{self.now_s:7.1f} s  all is healed")
+        try:
+            self.stage.heal()
+            for each in self.nemeses:
+                each.settle(self.stage)
+            self.stage.until_whole([TOPIC])
+        except ClusterFailed as error:
+            self.wrong.append(Anomaly("not-healed", TOPIC, str(error), ()))
+            return -1.0
+        healed_after_s = time.monotonic() - began
+        self._wait(WARM_S)
+        return round(healed_after_s, 2)
+
+    # the end
+
+    def _judge(self, seconds: float, healed_after_s: float, troubles: list[str]) -> Run:
+        with (self.folder / "history.jsonl").open(encoding="utf-8") as lines:
+            history = load(lines)
+        least = int(LEAST_PER_S * 60 * self.options.minutes)
+        verdict = checker.check(history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)))
+        if self.wrong:
+            counts = verdict.counts + Counter(each.kind for each in self.wrong)
+            verdict = replace(verdict, outcome=Outcome.VIOLATED, anomalies=[*self.wrong, *verdict.anomalies], counts=counts)
+        figures = {
+            "seconds": seconds,
+            "rounds": self.rounds,
+            "faults": dict(sorted(self.happened.items())),
+            "bit": dict(sorted(self.bit.items())),
+            "clients": self.clients,
+            "healed_after_s": healed_after_s,
+            "troubles": troubles,
+            **figures_of(history, verdict),
+        }
+        run = Run(self.options, self.folder, verdict, figures, self.missing)
+        self._write("verdict.json", {**told(verdict), "figures": figures, "missing": self.missing})
+        return run
+
+    def _write(self, name: str, value: Any) -> None:
+        (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+def told(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "outcome": verdict.outcome,
+        "reason": verdict.reason,
+        "counts": dict(verdict.counts),
+        "notes": dict(verdict.notes),
+        "anomalies": [
+            {"kind": each.kind, "key": each.key, "sentence": each.sentence, "operations": list(each.operations)} for each in verdict.anomalies
+        ],
+    }
+
+
+def figures_of(history: History, verdict: Verdict) -> dict[str, Any]:
+    """Counts of a history, as the documents have them."""
+    outcomes = Counter((each.verb, each.outcome) for each in history.operations)
+    return {
+        "operations": len(history.operations),
+        "sent": sum(len(each.sends) for each in history.operations),
+        "acknowledged": sum(len(each.sends) for each in history.operations if each.outcome == "ok"),
+        "read": sum(len(records) for each in history.operations for records in each.polled.values()),
+        "lost": sum(verdict.counts[kind] for kind in ("lost-write", "torn-transaction", "unseen")),
+        "duplicates": verdict.counts["duplicate"],
+        "by_verb": {f"{verb} {outcome}": count for (verb, outcome), count in sorted(outcomes.items())},
+    }
