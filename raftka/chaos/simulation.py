@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
 from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.client import Client
-from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults import Faults
 from raftka.chaos.simulated.groups import Committer
 from raftka.chaos.simulated.incident import Happened
@@ -32,6 +33,7 @@ __all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
 WHOLE_S = 60.0  # and every replica in sync
+SAMPLE_S = 0.25
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
 
 Prepare = Callable[[World, Cluster], object]
@@ -49,6 +51,7 @@ class Options:
     prepare: Sequence[Prepare] = ()  # called before the first client: nemeses that wait for their moment, what a test wants
     until_s: float | None = None  # look at the world as it is then
     keep_trace: int = 0  # lines
+    samples: bool = False  # who led, who was in sync, how far the logs were: for a report
 
 
 @dataclass
@@ -66,6 +69,7 @@ class Run:
     history: story.History = field(default_factory=story.History)
     verdict: Verdict | None = None  # None: it did not come so far
     trace: list[tuple[float, str, int, int, int]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
     lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
     stopped: bool = False  # at `until_s`
 
@@ -113,7 +117,7 @@ def simulate(seed: int, options: Options | None = None) -> Run:
         run.probes = probe([line for _, line in life.lines], life.observer)
         run.faults = life.faults.happened if life.faults else []
         run.simulated_s, run.trace_hash, run.trace = world.now, world.trace_hash, list(world.trace)
-        run.lines = life.lines
+        run.lines, run.samples = life.lines, life.samples
     return run
 
 
@@ -124,6 +128,7 @@ class _Life:
         self.history = History(now=lambda: world.now)
         self.observer = Observer(world)
         self.verdict: Verdict | None = None
+        self.samples: list[dict[str, Any]] = []
         self.found: list[str] = []  # what the checks found
         self.settings = options.settings or choose(options.plan, world.random("settings"))
         self.planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
@@ -153,6 +158,8 @@ class _Life:
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
         self._start_clients(cluster, client)
         faults.begin()
+        if self.options.samples:
+            self._sample(cluster)
         self._settled(cluster, lambda: False, settings.seconds)
         if settings.ends_in_the_dark:
             cluster.power_loss()
@@ -182,6 +189,10 @@ class _Life:
             self.others.append(Committer(cluster.client(f"group{number}"), self.history, f"group{number}", TOPIC, partition, pause_s))
         for each in (*self.producers, *self.others):
             each.client.runtime.spawn(each.run, type(each).__name__)
+
+    def _sample(self, cluster: Cluster) -> None:
+        self.samples.append(sample(cluster, TOPIC, self.settings.partitions))
+        self.world.at(self.world.now + SAMPLE_S, lambda: self._sample(cluster))
 
     def _end_clients(self, cluster: Cluster) -> None:
         """Everything that was begun must come through, and then one record more."""

@@ -7,6 +7,7 @@ import click
 
 from raftka import __version__
 from raftka.cli.administration import completion, config, configs, partitions, reassign
+from raftka.cli.chaos import chaos
 from raftka.cli.group_commands import groups, offsets
 from raftka.cli.options import AS, client_options, pairs
 
@@ -17,7 +18,7 @@ def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
-for each in (completion, config, configs, groups, offsets, partitions, reassign):
+for each in (chaos, completion, config, configs, groups, offsets, partitions, reassign):
     root.add_command(each)
 
 

@@ -201,3 +201,18 @@ class Cluster:
         client.runtime.spawn(run, "task")
         assert self.world.run(lambda: bool(outcome), at_most_s=at_most_s), f"not done after {at_most_s} s"
         return outcome[0]
+
+
+def sample(cluster: Cluster, topic: str, partitions: int) -> dict[str, Any]:
+    """Who leads, who is in sync, and how far the logs are, as the leaders have it."""
+    leaders = {f"{topic}-{p}": cluster.leader_of(topic, p) for p in range(partitions)}
+    found = {(name, leader): cluster.hosts(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}
+    hosts = {name: host for (name, _), host in found.items() if host is not None}
+    return {
+        "at_s": cluster.world.now,
+        "leaders": leaders,
+        "isr": {f"{topic}-{p}": list(cluster.isr_of(topic, p)) for p in range(partitions)},
+        "ends": {name: host.log.end_offset for name, host in hosts.items()},
+        "high_watermarks": {name: host.high_watermark for name, host in hosts.items()},
+        "alive": sorted(cluster.living),
+    }

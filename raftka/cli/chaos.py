@@ -1,0 +1,85 @@
+"""`raftka chaos ...`: the tree of its commands. What each does stands in a file of its own, imported when it is called.
+
+Exit codes: 0 good, 1 violated, 2 inconclusive (too little got through to say).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
+PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
+SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
+
+
+class Seeds(click.ParamType[range]):
+    name = "A-B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        if isinstance(value, range):
+            return value
+        first, _, last = str(value).partition("-")
+        try:
+            found = range(int(first), int(last or first) + 1)
+        except ValueError:
+            found = range(0)
+        return found or self.fail(f"{value!r} is neither A-B nor a number", param, ctx)
+
+
+@click.group()
+def chaos() -> None:
+    """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1 violated, 2 inconclusive."""
+
+
+@chaos.command("sim")
+@click.option("--seeds", type=Seeds(), default="0-99", show_default=True, help="Each is a life of its own cluster.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@PLAN
+@SMALL
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep history, faults and verdict of each bad seed there; of one seed alone always.",
+)
+@click.option(
+    "--record", type=click.Path(dir_okay=False, path_type=Path), help="Append range, version and result to this file, a JSON object a line."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+def chaos_sim(**options: Any) -> None:
+    """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks that lose, networks that cut."""
+    from raftka.cli.chaos_sim import sim
+
+    raise SystemExit(sim(**options))
+
+
+@chaos.command("replay")
+@click.argument("seed", type=int)
+@PLAN
+@SMALL
+@click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
+@click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show what was last.")
+@click.option("--skip", default="", metavar="N,N-M,...", help="Leave out these faults, as `raftka chaos shrink` tells.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Another setting than the seed would choose, as `raftka chaos shrink` tells."
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep history, faults, samples and verdict there, for `raftka chaos report`."
+)
+def chaos_replay(**options: Any) -> None:
+    """The life of one seed, told; the same every time. Of one that fails: the step at which it does, and the last events of every node."""
+    from raftka.cli.chaos_replay import replay
+
+    raise SystemExit(replay(**options))
+
+
+@chaos.command("shrink")
+@click.argument("seed", type=int)
+@PLAN
+@click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
+@click.option("--planted", metavar="NAME", help="With this mistake of the zoo planted.")
+def chaos_shrink(**options: Any) -> None:
+    """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
+    from raftka.cli.chaos_shrink import shrink
+
+    raise SystemExit(shrink(**options))
