@@ -69,7 +69,8 @@ class Chronicle:
                 lost.append(name)
                 continue
             moved.append(name)
-            joined = now.leader in was.adding and not now.adding  # a reassignment is complete: who asked for the last ISR has waited for it
+            completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
+            joined = completed and any(after.alive(each) for each in was.isr)  # the last to join it leads: the leader that asked has waited for it
             if now.leader not in was.isr and not joined:
                 self.node.metrics.count("kafka_controller_controllerstats_uncleanleaderelections_total")
                 self.events.warning("unclean_election", partition=name, leader=now.leader, isr_before=was.isr)

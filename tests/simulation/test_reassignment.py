@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
-from tests.simulation.scene import TOPIC, Scene
 
 
 def reassign(scene: Scene, target: Sequence[int] | None, partition: int = 0) -> Code:
@@ -188,3 +188,14 @@ def test_new_partitions_take_records() -> None:
         scene.partitions = 8
         scene.wait_whole()
         scene.assert_nothing_lost()
+
+
+def test_who_joins_the_isr_last_and_leads_from_then_on_is_no_unclean_election() -> None:
+    with World(21) as world:
+        scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
+        scene.produce(2)
+        other = scene.other_than(scene.leader)
+        assert reassign(scene, [other]) is Code.NONE
+        settled(scene, {other})
+        scene.assert_nothing_lost()
+        assert scene.cluster.log.saying("unclean_election") == []
