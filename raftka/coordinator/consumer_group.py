@@ -8,6 +8,7 @@ epoch is that of the targets which it follows; a partition has one owner at any 
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 from raftka.coordinator.consumer_commands import Target
@@ -74,6 +75,7 @@ class ConsumerGroup:
         self.targets = NO_TARGETS
         self.target: dict[str, Target] = {}  # by member
         self.owners: dict[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
+        self.names: dict[str, int] = {}  # of topics that members subscribe to by name: how many do
         self.regexes: dict[str, Resolved] = {}
         self.regex_members: dict[str, int] = {}  # how many subscribe to each
         self.in_log = False
@@ -83,7 +85,7 @@ class ConsumerGroup:
         """To decide on: what is decided is not so before it is replayed."""
         other = ConsumerGroup.__new__(ConsumerGroup)
         other.__dict__.update(self.__dict__)
-        for name in ("members", "static", "target", "owners", "regexes", "regex_members"):
+        for name in ("members", "static", "target", "owners", "names", "regexes", "regex_members"):
             setattr(other, name, dict(getattr(self, name)))
         return other
 
@@ -115,14 +117,13 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> set[str]:
-        return set().union(*[self.topics_of(member.said) for member in self.members.values()]) if self.members else set()
+        return {*self.names, *chain.from_iterable(resolved.topics for resolved in self._resolved())}
 
     def subscribes(self, topic: str) -> bool:
-        return any(
-            topic in member.said.topics
-            or (member.said.regex and member.said.regex in self.regexes and topic in self.regexes[member.said.regex].topics)
-            for member in self.members.values()
-        )
+        return topic in self.names or any(topic in resolved.topics for resolved in self._resolved())
+
+    def _resolved(self) -> list[Resolved]:
+        return [self.regexes[regex] for regex in self.regex_members if regex in self.regexes]
 
     # classic members
 
@@ -161,8 +162,8 @@ class ConsumerGroup:
             self._forget_instance(before)
         if said.instance_id is not None:
             self.static[said.instance_id] = member_id
-        self._count_regex(before, -1)
-        self._count_regex(self.members[member_id], 1)
+        self._count(before.said if before is not None else NOBODY, -1)
+        self._count(said, 1)
 
     def _have(self, member_id: str, current: Current) -> None:
         before = self.members.get(member_id)
@@ -177,13 +178,14 @@ class ConsumerGroup:
         if member is not None:
             self._disown(member)
             self._forget_instance(member)
-            self._count_regex(member, -1)
+            self._count(member.said, -1)
 
-    def _count_regex(self, member: Member | None, by: int) -> None:
-        regex = member.said.regex if member is not None else None
-        if regex:
-            count = self.regex_members.get(regex, 0) + by
-            _put(self.regex_members, regex, count or None)
+    def _count(self, said: Said, by: int) -> None:
+        """What is subscribed to: a group of a thousand members is not looked through whenever one says something."""
+        for name in said.topics:
+            _put(self.names, name, self.names.get(name, 0) + by or None)
+        if said.regex:
+            _put(self.regex_members, said.regex, self.regex_members.get(said.regex, 0) + by or None)
 
     def _disown(self, member: Member) -> None:
         for topic_id, partition in _all(member.current):

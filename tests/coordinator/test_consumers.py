@@ -1,5 +1,6 @@
 """Consumer groups of the new protocol under random histories: one owner at a time, everything converges, and the log says it all."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from raftka.coordinator.commands import GroupSettings, Heartbeat, Join, Joined, Leave, LeavingMember, MemberIdRequired, Protocol, Sync, Synced
 from raftka.coordinator.consumer_commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer_group import ConsumerGroup, State
+from raftka.coordinator.consumer_records import MEMBER, Said
+from raftka.coordinator.draft import Draft
 from raftka.coordinator.embedded import read_assignment
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
@@ -234,6 +237,8 @@ class World:
         held = [(member_id, each) for member_id, member in group.members.items() for each in _all(member.current)]
         assert {each: member_id for member_id, each in held} == group.owners
         assert len(held) == len(group.owners)
+        assert group.subscribed == set().union(*[group.topics_of(member.said) for member in group.members.values()])
+        assert all(group.subscribes(name) == (name in group.subscribed) for name in self.topics.names())
         for member in group.members.values():
             assert member.current.epoch <= group.targets.epoch <= group.epoch.epoch
 
@@ -284,3 +289,28 @@ def test_when_nothing_changes_everybody_has_its_share(seed: int, with_classic: b
     for consumer in world.consumers:
         world.beat(consumer)
     assert len(world.log) == before or with_classic  # an eager one may join again
+
+
+class Looked(tuple[str, ...]):
+    """Topics of a member: how often somebody looks through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        Looked.times += 1
+        return super().__iter__()
+
+
+def test_a_group_of_many_is_not_looked_through_when_one_joins() -> None:
+    group = ConsumerGroup("g")
+    said = Said(None, None, "client", "/host", Looked(("t", "u")))
+    for number in range(100):
+        group.apply(MEMBER, f"m{number}", said)
+    before = Looked.times
+
+    draft = Draft(group, [])
+    draft.say("one more", said)
+
+    assert draft.group.subscribed == {"t", "u"}
+    assert draft.group.subscribes("u")
+    assert Looked.times - before <= 5
