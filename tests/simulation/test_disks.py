@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated import World
-from tests.simulation.scene import TOPIC, Scene
 
 JOURNAL = "/data/__raftka_metadata/journal"
 LOG = f"/data/{TOPIC}-0/00000000000000000000.log"

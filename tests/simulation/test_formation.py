@@ -3,10 +3,10 @@
 import pytest
 
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.log.directory import LogDirectoryError
 from raftka.metadata.journal import Standing
 from raftka.runtime.simulated import World
-from tests.simulation.scene import TOPIC, Scene
 
 
 def cluster_ids(cluster: Cluster) -> set[str | None]:

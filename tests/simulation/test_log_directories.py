@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from raftka.chaos.simulated.cluster import CLIENT_PORT
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import DIRECTORIES as LIFE
 from raftka.chaos.simulation import live
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
-from tests.simulation.scene import TOPIC, Scene
 
 FIRST, SECOND = "/data", "/more"  # the metadata log is in the first
 DIRECTORIES = {"log.dirs": f"{FIRST},{SECOND}"}

@@ -6,13 +6,13 @@ import pytest
 
 from raftka.chaos.simulated.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import FAULTS, POWER, live
 from raftka.chaos.zoo.planted import planted
 from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from tests.simulation.scene import TOPIC, Scene
 
 SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time
 

@@ -7,12 +7,12 @@ import pytest
 
 from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.metadata.journal import Journal, Standing
 from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
 from raftka.metadata.settings import METADATA_DIRECTORY
 from raftka.runtime.door import Buffer
 from raftka.runtime.simulated import World
-from tests.simulation.scene import TOPIC, Scene
 
 DIRECTORY = f"/data/{METADATA_DIRECTORY}"
 

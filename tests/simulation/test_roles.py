@@ -4,12 +4,12 @@ import pytest
 
 from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import WIDTH, live
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.schema import Row
-from tests.simulation.scene import TOPIC, Scene
 
 SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 

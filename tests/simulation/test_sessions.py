@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from raftka.chaos.simulated.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
+from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.rows import Row
-from tests.simulation.scene import TOPIC, Scene
 
 PARTITIONS = 8
 WAIT_MS = 500

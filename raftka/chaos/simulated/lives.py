@@ -47,7 +47,7 @@ class Workload(Protocol):
 
 def play(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> list[str]:
     nemesis = Nemesis(moments, TROUBLE_S)
-    with World(seed) as world, nemesis.lurking(), _often():
+    with World(seed) as world, nemesis.lurking(), often():
         workload = make()
         try:
             return _play(world, workload, nemesis)
@@ -56,7 +56,7 @@ def play(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> lis
 
 
 @contextmanager
-def _often() -> Iterator[None]:
+def often() -> Iterator[None]:
     """Checkpoints are written ten times as often: cleaners go by them, and a life is short."""
     every_s = replica_manager.CHECKPOINT_EVERY_S
     replica_manager.CHECKPOINT_EVERY_S = every_s / 10

@@ -8,7 +8,6 @@ from raftka.chaos.zoo.planting import plant
 from raftka.log import compaction
 from raftka.log.compaction import Compaction
 from raftka.log.log import Log
-from raftka.log.storage import Storage
 
 
 @plant(Compaction, "_note_keys")
@@ -65,31 +64,6 @@ def cleaner_drops_tombstones_early(kept: Any) -> Any:
     def bug(self: Compaction, data: bytes, at: int, header: Any, last_offset: int, expired: bool) -> Any:
         self.with_tombstones.add(header[0])
         return kept(self, data, at, header, last_offset, True)
-
-    return bug
-
-
-@plant(Compaction, "_is_last_of_producer")
-def cleaner_eats_a_producers_last_batch(_: Any) -> Any:
-    """A producer whose last record was replaced is forgotten: its retry is written twice after a restart."""
-
-    def bug(self: Compaction, header: Any, last_offset: int) -> bool:
-        return False
-
-    return bug
-
-
-@plant(Round, "_is_wanted")
-def cleaner_overlooks_a_truncation(_: Any) -> Any:
-    """A log was cut while it was cleaned: the new segment brings back what is gone."""
-    return property(lambda self: self._is_live)
-
-
-@plant(Storage, "_finish_swap")
-def truncation_amid_a_swap(_: Any) -> Any:
-    """A log is cut while a cleaned segment takes its place: which of the two counts is open."""
-
-    def bug(self: Storage) -> None: ...
 
     return bug
 

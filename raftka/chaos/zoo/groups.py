@@ -191,29 +191,6 @@ def offsets_expire_early(expired: Any) -> Any:
     return bug
 
 
-@plant(offsets, "_may_expire")
-def offsets_of_live_groups_expire(_: Any) -> Any:
-    """Offsets expire although their group is at work."""
-
-    def bug(group: Any, topic: str) -> bool:
-        return True
-
-    return bug
-
-
-@plant(GroupCoordinator, "_remove")
-def last_member_takes_the_offsets(remove: Any) -> Any:
-    """With a group's record its offsets are forgotten in memory."""
-
-    def bug(self: GroupCoordinator, group_id: str) -> None:
-        group = self.groups.get(group_id)
-        if group is not None:
-            group.offsets = {}
-        remove(self, group_id)
-
-    return bug
-
-
 @plant(ConsumerGroup, "owner")
 def gives_what_another_still_has(_: Any) -> Any:
     """A partition is given to its next member before the one before has let go of it (KIP-848)."""

@@ -1,0 +1,305 @@
+"""Directed simulations of quorum, controller and replication: see directed.py."""
+
+from typing import Any
+
+from raftka.chaos.simulated.client import produce_row
+from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
+from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.chaos.zoo.directed import finds
+from raftka.metadata.commands import AllocateProducerIds, Command, Heartbeat
+from raftka.metadata.journal import Standing
+from raftka.metadata.raft import RaftCore
+from raftka.runtime.simulated import World
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+
+SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time
+
+
+@finds
+def truncates_to_the_high_watermark() -> None:
+    """KIP-101: who follows a new leader before it was told how much is committed, and then must lead itself, has all that was acknowledged."""
+    with World(1) as world:
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        first = scene.leader
+        scene.cluster.kill(first, power_loss=False)
+        world.run(lambda: scene.leader not in (first, -1), at_most_s=5.0)
+        second = scene.leader
+        third = scene.other_than(first, second)
+        assert world.run(lambda: scene.host(third).image.leader == second, at_most_s=5.0)
+        scene.cluster.kill(second, power_loss=True)
+        scene.cluster.start(first)
+        scene.produce(1)
+        scene.cluster.start(second)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def high_watermark_ahead_of_the_shrink() -> None:
+    """A leader that nobody hears may not go on alone because it has asked for an ISR of its own."""
+    with World(2) as world:
+        scene = Scene(world, settings={"replica.lag.time.max.ms": "500", "min.insync.replicas": "1"})
+        scene.produce(3)
+        while scene.leader == scene.cluster.controller:
+            scene.cluster.kill(scene.leader, power_loss=False)
+            scene.cluster.start(next(iter(set(scene.replicas) - scene.cluster.living.keys())))
+            scene.produce(1)
+            scene.wait_whole()
+        for other in scene.followers:
+            world.network.cut(f"n{scene.leader}", f"n{other}")
+        client = scene.client
+        scene.client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"to a leader alone"], scene.producer_id, len(scene.acknowledged[0])), "produce")
+        world.run(world.now + 1.5)
+        told = scene.host(scene.leader).high_watermark
+        world.run(world.now + 5.0)
+        world.network.heal()
+        scene.wait_whole()
+        assert scene.read() == [*scene.acknowledged[0], b"to a leader alone"]
+        assert told == len(scene.acknowledged[0])
+
+
+@finds
+def joins_the_isr_too_early() -> None:
+    """Who is still catching up may not be the one that is left."""
+    with World(3) as world:
+        scene = Scene(world, settings={"replica.fetch.max.bytes": "100", "min.insync.replicas": "1"}, replication_factor=2)
+        leader, (late,) = scene.leader, scene.followers
+        scene.cluster.kill(late, power_loss=False)
+        scene.produce(20)
+        scene.cluster.disk(late).sync_s = SLOW_S
+        scene.cluster.start(late)
+        assert scene.cluster.settled(lambda: late in scene.cluster.hosts(TOPIC, 0) and scene.host(late).log.flushed_offset > 0, 20.0)
+        world.run(world.now + 0.1)
+        assert scene.host(late).log.end_offset < len(scene.acknowledged[0])
+        scene.cluster.kill(leader, power_loss=False)
+        world.run(world.now + 3.0)
+        scene.cluster.start(leader)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def follower_forgets_producers() -> None:
+    """A batch that is everywhere when its leader dies, unanswered, is sent again to the next leader: it is a duplicate there too."""
+    with World(4) as world:
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        before, leader = len(scene.acknowledged[0]), scene.leader
+        world.network.cut(f"n{leader}", "client", one_way=True)
+        scene.client.runtime.spawn(lambda: scene.client.produce(TOPIC, 0, [b"once"], scene.producer_id, before), "produce")
+        assert world.run(lambda: scene.host(leader).high_watermark > before, at_most_s=2.0)
+        scene.cluster.kill(leader, power_loss=False)
+        scene.acknowledged[0].append(b"once")
+        world.run(world.now + 5.0)
+        scene.cluster.start(leader)
+        world.network.heal()
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def never_truncates() -> None:
+    """A leader that comes back with records that nobody else has lets go of them."""
+    with World(5) as world:
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        leader, followers = scene.leader, scene.followers
+        for other in followers:
+            world.network.cut(f"n{leader}", f"n{other}")
+        values, address = [b"for nobody"], (f"n{leader}", CLIENT_PORT)
+        row = produce_row(TOPIC, 0, build_batch([(None, value, (), 0) for value in values]), acks=1)
+        scene.cluster.do(scene.client, lambda: scene.client.ask(address, PRODUCE, row))
+        assert world.run(lambda: scene.host(leader).log.flushed_offset == scene.host(leader).log.end_offset, at_most_s=1.0)
+        scene.cluster.kill(leader, power_loss=True)
+        scene.produce(2)
+        world.run(world.now + 10.0)  # what was on its way is given up
+        world.network.heal()
+        scene.cluster.start(leader)
+        scene.wait_whole(5.0)
+        scene.assert_nothing_lost()
+
+
+@finds
+def journal_without_flush() -> None:
+    """What the controller has confirmed is there when all come back, and with it every acknowledged record."""
+    with World(6) as world:
+        scene = Scene(world)
+        scene.produce(1)
+        for node_id in scene.cluster.nodes:
+            scene.cluster.disk(node_id).keeps_nothing = True
+        scene.cluster.power_loss()
+        for node_id in scene.cluster.nodes:
+            scene.cluster.start(node_id)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def forgets_its_vote() -> None:
+    """A voter that was restarted votes no second time in a term: two leaders would decide, each with a majority."""
+    with World(7) as world:
+        scene = Scene(world)
+        cluster, first = scene.cluster, scene.cluster.controller
+        assert first is not None
+        world.network.isolate(f"n{first}")
+        others = [node_id for node_id in cluster.nodes if node_id != first]
+        assert cluster.settled(lambda: any(_leads(scene, node_id) for node_id in others), 10.0)
+        second = next(node_id for node_id in others if _leads(scene, node_id))
+        voter, term = scene.other_than(first, second), _core(scene, second).term
+        cluster.kill(voter, power_loss=True)
+        world.network.heal()
+        world.network.isolate(f"n{second}")
+        cluster.start(voter)
+        assert cluster.settled(lambda: any(_leads(scene, node_id, term) for node_id in (first, voter)), 10.0)
+        world.network.heal()
+        scene.produce(1)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+def _core(scene: Scene, node_id: int) -> RaftCore:
+    core = scene.cluster.nodes[node_id].quorum.core
+    assert core is not None
+    return core
+
+
+def _leads(scene: Scene, node_id: int, term: int = 0) -> bool:
+    """In that term or a later one."""
+    core = scene.cluster.nodes[node_id].quorum.core  # None: about to start
+    return core is not None and core.active and core.term >= term
+
+
+@finds
+def believes_every_directory() -> None:
+    """One of a broker's directories is replaced by an empty one, and the broker is back before the other that has everything."""
+    with World(8) as world:
+        settings = {"log.dirs": "/data,/more", "min.insync.replicas": "1"}
+        scene = Scene(world, settings=settings, partitions=6, replication_factor=2)
+        cluster = scene.cluster
+        for partition in range(6):
+            scene.produce(3, partition)
+        scene.wait_whole()
+        partition, victim = next((p, i) for p in range(6) for i, host in cluster.hosts(TOPIC, p).items() if host.home.path == "/more")
+        (other,) = set(cluster.replicas_of(TOPIC, partition)) - {victim}
+        cluster.power_loss()
+        cluster.disk(victim).replace_directory("/more")
+        for node_id in cluster.nodes.keys() - {other}:
+            cluster.start(node_id)
+        world.run(world.now + 5.0)
+        cluster.start(other)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def lost_voter_votes_at_once() -> None:
+    """A topic is created while one voter is cut off from the others. One of these loses its disk, then the last dies: who is left knows less."""
+    with World(9) as world:
+        scene = Scene(world)
+        cluster, leader = scene.cluster, scene.cluster.controller
+        assert leader is not None
+        behind, loses = sorted(node_id for node_id in cluster.nodes if node_id != leader)
+        for other in (leader, loses):
+            world.network.cut(f"n{behind}", f"n{other}")
+        client = scene.client
+        client.bootstrap = [(f"n{leader}", CLIENT_PORT)]
+        cluster.do(client, lambda: client.create_topic("second", 1, 1))
+        cluster.kill(loses, power_loss=True)
+        cluster.new_disk(loses)
+        world.network.heal()
+        world.network.cut(f"n{behind}", f"n{leader}")
+        world.network.delay(f"n{behind}", f"n{loses}", 0.11, 0.11)  # so its word comes between two of the leader's
+        cluster.start(loses)
+        assert world.run(lambda: _standing(scene, loses) is not Standing.EMPTY, at_most_s=5.0)
+        cluster.kill(leader, power_loss=True)
+        world.network.heal()
+        world.run(world.now + 8.0)
+        cluster.start(leader)
+        known = [node_id for node_id in (behind, leader) if _knows(scene, node_id, "second", 15.0)]
+        assert known == [behind, leader], f"the topic is known to {known} alone"
+        assert not world.failures
+
+
+def _standing(scene: Scene, node_id: int) -> Standing:
+    core = scene.cluster.nodes[node_id].quorum.core
+    return core.journal.standing if core is not None else Standing.EMPTY
+
+
+def _knows(scene: Scene, node_id: int, topic: str, at_most_s: float) -> bool:
+    return scene.cluster.settled(lambda: scene.cluster.nodes[node_id].image.topic_named(topic) is not None, at_most_s)
+
+
+@finds
+def deposed_controller_confirms() -> None:
+    """A controller sleeps with a proposal on its way, wakes when its successor has committed more, and is asked again before it knows."""
+    with World(1) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        old = cluster.controller
+        assert old is not None
+        told: list[tuple[KafkaError | None, Any]] = []
+        node = cluster.nodes[old]
+        host, core = node.quorum.host, node.quorum.core
+        assert host is not None
+        assert core is not None
+
+        def ask(command: Command) -> None:
+            host.submit(command, lambda error, reply: told.append((error, reply)))
+
+        def ask_and_sleep() -> None:
+            ask(AllocateProducerIds(old, node.link.broker_epoch))
+            world.pause(f"n{old}")
+
+        world.at(world.now, ask_and_sleep)
+        world.run(world.now + 4.0)  # the next one commits more than the old one has proposed
+        assert max(each.image.offset for each in cluster.nodes.values()) > core.last_index
+        apply = node.apply
+
+        def apply_and_ask(found: Any) -> None:
+            """The broker asks its own controller while it takes over what the new one has decided."""
+            ask(Heartbeat(old, node.link.broker_epoch, node.image.offset))
+            apply(found)
+
+        node.apply = apply_and_ask  # type: ignore[method-assign]
+        world.resume(f"n{old}")
+        assert world.run(lambda: len(told) > 1, at_most_s=30.0)
+        codes = {error.code if error is not None else None for error, _ in told}
+        assert codes == {Code.NOT_CONTROLLER}, f"a deposed controller confirms: {codes}"
+
+
+@finds
+def producer_ids_are_given_twice() -> None:
+    """Producers come to all brokers, and to the same ones again after a restart: no two have one id."""
+    with World(10) as world:
+        scene = Scene(world)
+        given: list[int] = [scene.producer_id]
+        for _ in range(3):
+            given += [scene.cluster.do(scene.client, scene.client.producer_id) for _ in range(6)]
+            scene.cluster.power_loss()
+            for node_id in scene.cluster.nodes:
+                scene.cluster.start(node_id)
+            scene.cluster.wait_ready()
+        assert len(set(given)) == len(given), f"producer ids are given twice: {sorted(given)}"
+
+
+@finds
+def unclean_election_without_permission() -> None:
+    """Who was left behind may not lead when the last of the ISR dies."""
+    with World(12) as world:
+        scene = Scene(world, replication_factor=2, configs={"min.insync.replicas": "1"}, settings={"replica.lag.time.max.ms": "500"})
+        leader, (late,) = scene.leader, scene.followers
+        scene.cluster.kill(late, power_loss=False)
+        scene.produce(3)
+        scene.cluster.kill(leader, power_loss=False)
+        scene.cluster.start(late)
+        world.run(world.now + 5.0)
+        scene.cluster.start(leader)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
