@@ -196,7 +196,7 @@ def decode_connect(data: bytes) -> ConnectRequest:
         values, at = _CONNECT.read(data, 0)
     except struct_error as error:
         raise Malformed("it ends too early") from error
-    return ConnectRequest(*values, bool(data[at]) if at < len(data) else None)
+    return ConnectRequest(*values)._replace(read_only=bool(data[at]) if at < len(data) else None)
 
 
 def decode_connected(data: bytes) -> ConnectResponse:

@@ -12,6 +12,8 @@ from raftka.broker.quorum_state import QuorumView
 from raftka.limits import LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.extension import ExtensionMachine
+from raftka.metadata.image import MetadataImage
 from raftka.metadata.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
 from raftka.runtime.door import Transport
@@ -56,6 +58,9 @@ class ControllerHost:
             outcome = self._decide(machine, command)
             self._append(outcome.records)
             reply = outcome.reply
+            if outcome.confirm and not outcome.records:
+                self._confirm(done, reply)
+                return
         except KafkaError as error:
             refused = error
             for limit in limit_of(error):
@@ -68,6 +73,21 @@ class ControllerHost:
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
         self._waiting.append((self._last_index, done, refused, reply))
         self._release()
+        self._arm()
+
+    def _confirm(self, done: Done, reply: Any) -> None:
+        """A read that must not be of the past: another controller may have begun without our knowing."""
+        term, index = self._term, self._last_index
+
+        def confirmed(read_index: int | None) -> None:
+            if read_index is None or not self.active or self._term != term:
+                done(KafkaError(Code.NOT_CONTROLLER), None)
+            else:
+                self._waiting.append((max(index, self._waiting[-1][0] if self._waiting else 0), done, None, reply))
+                self._release()
+
+        self.core.read_index(confirmed)
+        self._poke()
         self._arm()
 
     def _decide(self, machine: Controller, command: Command) -> Any:
@@ -126,11 +146,14 @@ class ControllerHost:
         image = self.node.image
         assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
         self._last_index, self._term = image.offset, self.core.term
-        self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard)
+        self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard, self._machines(image))
         self.node.events.info("controller_active", term=self.core.term, offset=image.offset)
         self.node.metrics.count("raftka_controller_elections_total")
         self._tick_now()
         self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._look_for_silent)
+
+    def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
+        return {package: each.machine(image, self.clock.now()) for package, each in self.node.extensions.items()}
 
     def _end(self) -> None:
         self.machine = None

@@ -26,6 +26,7 @@ from raftka.broker.shards import Shards
 from raftka.broker.topic_creation import TopicCreation
 from raftka.log.manager import LogManager
 from raftka.metadata.describe import BrokerRows, TopicRows
+from raftka.metadata.extension import Extension
 from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage, PartitionImage
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.recovery import NotRecoverable, recoveries
@@ -58,6 +59,7 @@ class Node:
         self.producer_ids = ProducerIds(self)
         self.chronicle = Chronicle(self)
         self.topic_creation = TopicCreation(self)
+        self.extensions: dict[str, Extension] = {}  # packages on this node, by name; whoever starts the node puts them here
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
         self.stopping = False
@@ -149,13 +151,18 @@ class Node:
             if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
                 self.runtime.fail(NotRecoverable("the metadata quorum was recovered, and this node knows what that has forgotten: start it again"))
                 return
-            self._publish(Delta(reloaded=True, cluster_formed=True))
+            self._tell(Delta(reloaded=True, cluster_formed=True))
             return
         for entry in found:
             before = self.image
             self.image, delta = before.apply_entry(entry.index, entry.data)
             self.chronicle.tell(before, self.image, delta)
-            self._publish(delta)
+            self._tell(delta)
+
+    def _tell(self, delta: Delta) -> None:
+        for each in self.extensions.values():
+            each.applied(self.image, delta)
+        self._publish(delta)
 
     def _publish(self, delta: Delta) -> None:
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):

@@ -328,6 +328,15 @@ class WriteExtension:
     REPLY: ClassVar[Any] = int  # the offset of the write
 
 
+@dataclass(frozen=True, slots=True)
+class ExtensionCommand:
+    """For the package's own machine beside the controller; what is in it, and in the reply, is the package's matter."""
+
+    package: str
+    payload: bytes
+    REPLY: ClassVar[Any] = bytes
+
+
 Administration = (
     CreateTopics
     | DeleteTopics
@@ -340,7 +349,7 @@ Administration = (
     | DescribeQuorum
 )
 OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | AlterPartition | AllocateProducerIds
-Command = OfBrokers | WriteExtension | Administration
+Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 

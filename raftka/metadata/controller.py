@@ -27,6 +27,7 @@ from raftka.metadata.commands import (
     DeleteTopics,
     DescribeQuorum,
     ElectLeaders,
+    ExtensionCommand,
     Heartbeat,
     HeartbeatAnswer,
     ListReassignments,
@@ -41,7 +42,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
 from raftka.metadata.directories import DirectoriesHere, when_offline, when_registered
 from raftka.metadata.elections import elect_leaders
-from raftka.metadata.extension import write
+from raftka.metadata.extension import ExtensionMachine, write
 from raftka.metadata.features import FORMED_WITH, update_features
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
@@ -68,6 +69,7 @@ from raftka.wire.errors import Code, KafkaError
 PRODUCER_IDS = 1000  # one block, as Kafka's
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
 REBALANCE_PAUSE_S = 1.0
+NO_MACHINES: Mapping[str, ExtensionMachine] = {}
 BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -85,17 +87,26 @@ class Context:
 class Outcome:
     records: Sequence[Record] = ()  # one atomic batch
     reply: Any = None  # plain values; what type, says the command's REPLY
+    confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
 
 
 class Controller:
-    def __init__(self, image: MetadataImage, settings: NodeSettings, now: float, heard: Mapping[int, float] | None = None) -> None:
-        """`image`: all that is committed. `heard`: when other nodes were last heard by Raft.
+    def __init__(
+        self,
+        image: MetadataImage,
+        settings: NodeSettings,
+        now: float,
+        heard: Mapping[int, float] | None = None,
+        machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
+    ) -> None:
+        """`image`: all that is committed. `heard`: when other nodes were last heard by Raft. `machines`: of the packages that this node has.
 
         So the session of the leader before this one, whose silence led to the election, does not begin anew.
         """
         self.image = image
         self.settings = settings
         self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
+        self._machines = machines
         self._configs = TopicConfigs(settings)
         self._names = TopicNames(image)
         self._shutdown_at: dict[int, int] = {}  # soft: offset of the record that took a broker's leaderships
@@ -127,6 +138,10 @@ class Controller:
                 return Outcome(() if broker.fenced else self._gone([broker]))
             case WriteExtension():
                 return Outcome(*write(self.image, command, context.next_offset))
+            case ExtensionCommand(package, payload):
+                if package not in self._machines:
+                    raise KafkaError(Code.UNSUPPORTED_VERSION, f"the controller, node {self.settings.node_id}, runs without {package}")
+                return self._machines[package].decide(payload, context)
             case _:
                 return self._administer(command, context)
 
@@ -173,12 +188,14 @@ class Controller:
                     self._shutdown_at[broker_id] = offset
                 case BrokerRegistered(broker_id):
                     self._shutdown_at.pop(broker_id, None)
+        for machine in self._machines.values():
+            machine.replay(offset, records)
 
     def deadline(self) -> float:
         """When tick() wants to run; inf: never."""
         if self.image.cluster_id is None:
             return self.sessions.leading_since
-        return min(self.sessions.next_end(self.image), self._rebalance_at)
+        return min(self.sessions.next_end(self.image), self._rebalance_at, *[machine.deadline() for machine in self._machines.values()])
 
     def tick(self, context: Context) -> Outcome:
         if self.image.cluster_id is None:
@@ -188,7 +205,8 @@ class Controller:
             return Outcome(self._gone(silent))
         if context.now >= self._rebalance_at:
             return self._rebalance(context.now)
-        return Outcome()
+        due = next((machine for machine in self._machines.values() if machine.deadline() <= context.now), None)
+        return due.tick(context) if due is not None else Outcome()
 
     def _rebalance(self, now: float) -> Outcome:
         """As many as go into one batch; the rest a moment later, so that brokers are not asked to move everything at once."""

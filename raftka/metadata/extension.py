@@ -2,18 +2,52 @@
 
 Its records are put and delete, applied by every node with or without the package and part of every snapshot: a node that does not have the
 package loses nothing of it. Knows no package and no meaning of a key.
+
+A node that has the package holds an Extension of it: that is told of what becomes so, and gives a machine to the controller when this node leads.
+The machine decides the package's commands in the controller's own batches, fenced like all others; it may write any record.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
 from raftka.metadata.commands import WriteExtension
-from raftka.metadata.image import EMPTY, ExtensionImage, MetadataImage
+from raftka.metadata.image import NO_ENTRIES, Delta, ExtensionImage, MetadataImage
 from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
 from raftka.wire.errors import Code, KafkaError
 
-NOTHING = ExtensionImage(0, EMPTY)
+if TYPE_CHECKING:
+    from raftka.metadata.controller import Context, Outcome
+
+
+class ExtensionMachine(Protocol):
+    """Made of the committed image when this node's controller begins, dropped when it ends. It runs ahead of what is committed, as the controller."""
+
+    def decide(self, payload: bytes, context: "Context") -> "Outcome":
+        """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is refused as a whole."""
+
+    def replay(self, offset: int, records: Sequence[Record]) -> None:
+        """A batch of the controller's, of any records. Here alone what is replicated changes."""
+
+    def deadline(self) -> float:
+        """When `tick` wants to run; inf: never. A tick that has run moves it."""
+
+    def tick(self, context: "Context") -> "Outcome": ...
+
+
+class Extension(Protocol):
+    """A package on one node."""
+
+    package: str
+
+    def applied(self, image: MetadataImage, delta: Delta) -> None:
+        """An entry, or a snapshot, has become a part of the image."""
+
+    def machine(self, image: MetadataImage, now: float) -> ExtensionMachine:
+        """`image`: all that is committed, and `applied` was told of."""
 
 
 def of_package(image: MetadataImage, package: str) -> ExtensionImage:
-    return image.extensions.get(package, NOTHING)
+    return image.extensions.get(package, NO_ENTRIES)
 
 
 def write(image: MetadataImage, command: WriteExtension, next_offset: int) -> tuple[list[Record], int]:

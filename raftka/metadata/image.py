@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from raftka.metadata.entries import Entries
 from raftka.metadata.records import (
     BrokerDirectoryFailed,
     BrokerFenced,
@@ -102,6 +103,9 @@ class ExtensionImage(NamedTuple):
     entries: Mapping[bytes, bytes]
 
 
+NO_ENTRIES = ExtensionImage(0, EMPTY)
+
+
 @dataclass(slots=True)
 class Delta:
     """What one apply changed; ids are enough, the values are in the two images."""
@@ -112,7 +116,7 @@ class Delta:
     partitions_changed: list[tuple[bytes, int]] = field(default_factory=list)  # those of created topics included
     brokers_changed: set[int] = field(default_factory=set)  # gone ones included
     configs_changed: set[tuple[int, str]] = field(default_factory=set)
-    extensions_changed: dict[str, set[bytes]] = field(default_factory=dict)
+    extensions_changed: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)  # by package, in order; None: deleted
     reloaded: bool = False  # the image came from a snapshot: take everything as changed
 
 
@@ -193,7 +197,7 @@ class MetadataImage:
             partition_count=sum(len(topic.partitions) for topic in by_id.values()),
             configs={(kind, resource): config for kind, resource, config in configs},
             next_producer_id=next_producer_id,
-            extensions={package: ExtensionImage(changed_at, entries) for package, changed_at, entries in extensions},
+            extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
         )
 
 
@@ -210,7 +214,6 @@ class _Draft:
         self.delta = Delta()
         self.changed: dict[str, Any] = {}
         self.partitions: dict[bytes, list[PartitionImage]] = {}  # of topics being changed: a topic of 10,000 is copied once, not 10,000 times
-        self.entries: dict[str, dict[bytes, bytes]] = {}  # of extensions being changed
 
     def _own(self, name: str) -> dict[Any, Any]:
         if name not in self.changed:
@@ -226,8 +229,10 @@ class _Draft:
             if topic_id in self._now("topics"):
                 topics = self._own("topics")
                 topics[topic_id] = TopicImage(topics[topic_id].name, topic_id, tuple(partitions))
-        for package, entries in self.entries.items():
-            self._own("extensions")[package] = ExtensionImage(self.offset, entries)
+        for package, changes in self.delta.extensions_changed.items():
+            known = self.before.extensions.get(package, NO_ENTRIES).entries
+            entries = known if isinstance(known, Entries) else Entries(known)
+            self._own("extensions")[package] = ExtensionImage(self.offset, entries.changed(dict(changes)))
         return replace(self.before, offset=self.offset, **self.changed)
 
     def replay(self, record: Record) -> None:
@@ -257,9 +262,9 @@ class _Draft:
             case ProducerIdsAllocated():
                 self.changed["next_producer_id"] = record.next_producer_id
             case ExtensionPut(package, key, value):
-                self._extension(package, key)[key] = value
+                self.delta.extensions_changed.setdefault(package, []).append((key, value))
             case ExtensionDelete(package, key):
-                self._extension(package, key).pop(key, None)
+                self.delta.extensions_changed.setdefault(package, []).append((key, None))
             case ClusterFormed(cluster_id):
                 self.changed["cluster_id"] = cluster_id
                 self.delta.cluster_formed = True
@@ -360,13 +365,6 @@ class _Draft:
         _put(values, record.name, record.value)
         _put(self._own("configs"), resource, values or None)
         self.delta.configs_changed.add(resource)
-
-    def _extension(self, package: str, key: bytes) -> dict[bytes, bytes]:
-        self.delta.extensions_changed.setdefault(package, set()).add(key)
-        if package not in self.entries:
-            known = self.before.extensions.get(package)
-            self.entries[package] = {} if known is None else dict(known.entries)
-        return self.entries[package]
 
 
 def _put(values: dict[Any, Any], key: Any, value: Any) -> None:

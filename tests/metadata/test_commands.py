@@ -18,6 +18,7 @@ from raftka.metadata.commands import (
     DescribeQuorum,
     DoomedTopic,
     ElectLeaders,
+    ExtensionCommand,
     FeatureUpdate,
     Heartbeat,
     HeartbeatAnswer,
@@ -63,6 +64,7 @@ COMMANDS: list[Command] = [
     DescribeQuorum(),
     RegisterBroker(1, ID, ID, None, (), None, (b"e" * 16,), 1, (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),)),
     ReplicasOffline(1, 5, ID, (TopicReplicas(ID, (0, 2)),)),
+    ExtensionCommand("zoo", b"\0"),
 ]
 
 
@@ -87,6 +89,7 @@ def test_a_reply_gets_its_names_back() -> None:
         (COMMANDS[7], (TopicResult("a", 37, "no"),)),
         (COMMANDS[8], (TopicResults("a", (PartitionResult(0, 84, None),)),)),
         (COMMANDS[10], (OngoingTopic("a", (OngoingPartition(0, (1, 2), (1,), (2,)),)),)),
+        (COMMANDS[-1], b"any"),
         (COMMANDS[12], QuorumState(1, 2, 30, (QuorumReplica(1, 30, 5, 5),), ())),
     ):
         back = read_reply(command, msgpack.unpackb(msgpack.packb(reply)))

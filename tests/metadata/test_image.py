@@ -141,7 +141,7 @@ def test_the_delta_says_what_changed_and_nothing_else() -> None:
     assert delta.topics_deleted == {B: before.topics[B]}
     assert delta.brokers_changed == {1}
     assert delta.configs_changed == {(TOPIC, "b"), (BROKER, "")}
-    assert delta.extensions_changed == {"zoo": {b"a"}}
+    assert delta.extensions_changed == {"zoo": [(b"a", b"")]}
     assert not delta.cluster_formed
 
 

@@ -1,0 +1,121 @@
+"""A package's machine beside the controller: it decides where the controller is, in its batches, and every node is told what became so."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+from raftka.metadata.commands import ExtensionCommand, WriteExtension
+from raftka.metadata.controller import Context, Outcome
+from raftka.metadata.extension import of_package
+from raftka.metadata.image import Delta, MetadataImage
+from raftka.metadata.records import ExtensionPut, Record
+from raftka.wire.errors import Code, KafkaError
+from tests.broker.stage import Stage
+
+COUNTER = b"counter"
+
+
+class Counting:
+    """Adds what it is asked to add; at `at` it adds a hundred by itself."""
+
+    def __init__(self, image: MetadataImage, at: float) -> None:
+        self.value = int(of_package(image, "count").entries.get(COUNTER, b"0"))
+        self.at = at
+
+    def decide(self, payload: bytes, context: Context) -> Outcome:
+        if payload == b"?":
+            return Outcome(reply=b"%d" % self.value, confirm=True)
+        if payload == b"!":
+            raise KafkaError(Code.POLICY_VIOLATION, "not that")
+        return Outcome([ExtensionPut("count", COUNTER, b"%d" % (self.value + int(payload)))], b"%d at %d" % (self.value, context.next_offset))
+
+    def replay(self, offset: int, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, ExtensionPut) and record.package == "count":
+                self.value = int(record.value)
+
+    def deadline(self) -> float:
+        return self.at
+
+    def tick(self, context: Context) -> Outcome:
+        self.at = inf
+        return Outcome([ExtensionPut("count", COUNTER, b"%d" % (self.value + 100))])
+
+
+class Count:
+    package = "count"
+
+    def __init__(self, tick_after_s: float = inf) -> None:
+        self.tick_after_s = tick_after_s
+        self.seen: list[tuple[int, list[tuple[bytes, bytes | None]]]] = []
+
+    def applied(self, image: MetadataImage, delta: Delta) -> None:
+        if "count" in delta.extensions_changed:
+            self.seen.append((image.offset, delta.extensions_changed["count"]))
+
+    def machine(self, image: MetadataImage, now: float) -> Counting:
+        return Counting(image, now + self.tick_after_s)
+
+
+def counting(nodes: int = 3, on: Sequence[int] = (1, 2, 3), tick_after_s: float = inf) -> Stage:
+    stage = Stage(nodes, wait=False)
+    for node_id in set(on) & set(stage.nodes):
+        stage.nodes[node_id].extensions["count"] = Count(tick_after_s)
+    stage.wait(lambda: all(node.ready.is_set() for node in stage.nodes.values()))
+    return stage
+
+
+def ask(stage: Stage, node_id: int, payload: bytes) -> Any:
+    told: list[Any] = []
+    stage.nodes[node_id].link.call(ExtensionCommand("count", payload), lambda error, reply: told.append(error.code if error else reply))
+    stage.wait(lambda: bool(told))
+    return told[0]
+
+
+def test_any_node_may_ask_and_all_are_told_the_same() -> None:
+    with counting() as stage:
+        replies = [ask(stage, node_id, b"1") for node_id in (1, 2, 3)]
+        end = int(replies[-1].split()[-1])
+        stage.wait(lambda: all(node.image.offset >= end for node in stage.nodes.values()))
+
+        assert [reply.split()[0] for reply in replies] == [b"0", b"1", b"2"]
+        seen = [node.extensions["count"].seen for node in stage.nodes.values()]  # type: ignore[attr-defined]
+        assert seen[0] == seen[1] == seen[2] == [(int(r.split()[-1]), [(COUNTER, b"%d" % (i + 1))]) for i, r in enumerate(replies)]
+        assert ask(stage, 2, b"?") == b"3"
+        assert ask(stage, 2, b"!") == Code.POLICY_VIOLATION
+
+
+def test_a_machine_sees_what_else_is_written_in_the_packages_name() -> None:
+    with counting(1, (1,)) as stage:
+        stage.nodes[1].link.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: None)
+
+        assert ask(stage, 1, b"2").split()[0] == b"40"
+
+
+def test_a_controller_without_the_package_refuses_and_keeps_its_entries() -> None:
+    with counting(1, ()) as stage:
+        assert ask(stage, 1, b"1") == Code.UNSUPPORTED_VERSION
+        told: list[Any] = []
+        stage.nodes[1].link.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: told.append(reply))
+        stage.wait(lambda: bool(told))
+        image = MetadataImage.from_snapshot(stage.nodes[1].image.to_snapshot())
+        assert of_package(image, "count").entries == {COUNTER: b"40"}
+
+
+def test_time_is_a_command() -> None:
+    with counting(1, (1,), tick_after_s=1.0) as stage:
+        stage.wait(lambda: of_package(stage.nodes[1].image, "count").entries.get(COUNTER) == b"100")
+        assert ask(stage, 1, b"1").split()[0] == b"100"
+
+
+def test_what_must_be_of_now_is_not_answered_by_a_leader_that_may_have_been_replaced() -> None:
+    with counting() as stage:
+        assert ask(stage, 1, b"1")
+        leader = next(node for node in stage.nodes.values() if node.quorum.host is not None and node.quorum.host.active)
+        stage.world.network.isolate(f"n{leader.node_id}")
+        told: list[Any] = []
+        assert leader.quorum.host is not None
+        leader.quorum.host.submit(ExtensionCommand("count", b"?"), lambda error, reply: told.append(error.code if error else reply))
+        stage.wait(lambda: bool(told))
+
+        assert told == [Code.NOT_CONTROLLER]
