@@ -227,6 +227,49 @@ def test_a_member_joins_syncs_commits_and_leaves(stage: Stage, version: int) -> 
     assert wire.ask(OFFSET_FETCH, offsets_of("g", version=5), 5).topics[0].partitions[0].committed_offset == 7
 
 
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_committed_in_every_version_and_fetched_in_every_other(stage: Stage, version: int) -> None:
+    """By name, or by id from version 10 on; the leader epoch since 6 (committed) and 5 (fetched)."""
+    topic_id = stage.nodes[1].image.topic_ids["t"]
+    partition = OFFSET_COMMIT.request.topics.partitions(
+        partition_index=0, committed_offset=version, committed_metadata="m", **({"committed_leader_epoch": 3} if version >= 6 else {})
+    )
+    which = {"topic_id": topic_id} if version >= 10 else {"name": "t"}
+    wire = stage.wire()
+    answer = wire.ask(
+        OFFSET_COMMIT, OFFSET_COMMIT.request(group_id="g", topics=[OFFSET_COMMIT.request.topics(**which, partitions=[partition])]), version
+    )
+    assert answer.topics[0].partitions[0].error_code == Code.NONE
+
+    for asked_in in range(1, 11):
+        request = OFFSET_FETCH.request
+        if asked_in < 8:
+            row = request(group_id="g", topics=[request.topics(name="t", partition_indexes=[0])])
+        else:
+            by = {"topic_id": topic_id} if asked_in >= 10 else {"name": "t"}
+            row = request(groups=[request.groups(group_id="g", topics=[request.groups.topics(**by, partition_indexes=[0])])])
+        found = wire.ask(OFFSET_FETCH, row, asked_in)
+        (topic,) = found.topics if asked_in < 8 else found.groups[0].topics
+        (shown,) = topic.partitions
+        assert (shown.committed_offset, shown.metadata) == (version, "m")
+        assert shown.committed_leader_epoch == (3 if version >= 6 and asked_in >= 5 else -1)
+
+
+def test_what_versions_make_of_groups_that_are_not_there(stage: Stage) -> None:
+    wire = stage.wire()
+    described = [wire.ask(DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=["g"]), version).groups[0] for version in range(7)]
+    assert [(each.error_code, each.group_state) for each in described] == [(Code.NONE, "Dead")] * 6 + [(Code.GROUP_ID_NOT_FOUND, "Dead")]
+
+    left = [wire.ask(LEAVE_GROUP, leave("g", "m", version), version) for version in range(6)]
+    assert [each.error_code for each in left] == [Code.UNKNOWN_MEMBER_ID] * 3 + [Code.NONE] * 3
+    assert [each.members[0].error_code for each in left[3:]] == [Code.UNKNOWN_MEMBER_ID] * 3
+    assert wire.ask(LEAVE_GROUP, LEAVE_GROUP.request(group_id="g", members=[]), 3).error_code == Code.NONE
+
+    wire.ask(OFFSET_COMMIT, commit("h"), 9)
+    assert wire.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id="h", topics=[]), 1).topics == []
+    assert [topic.name for topic in wire.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id="h", topics=None), 2).topics] == ["t"]
+
+
 def test_a_join_that_waits_holds_up_nobody_and_is_told_when_the_group_is_complete(stage: Stage) -> None:
     first, second, third = stage.wire(), stage.wire(), stage.wire()
     member = first.ask(JOIN_GROUP, join("g"), 3).member_id

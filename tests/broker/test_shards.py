@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from raftka.broker.shard import shown_as
 from raftka.broker.shards import java_hash, partition_for
 from raftka.wire.errors import Code
 from raftka.wire.records import iterate, records_of
@@ -331,3 +332,13 @@ def test_a_log_that_cannot_be_written_is_no_coordinator(stage: ToyStage) -> None
 
     assert stage.ask(Add("a", ("2",))) is Code.NOT_COORDINATOR
     assert stage.ask(Read("a")) is Code.NOT_COORDINATOR
+
+
+def test_what_an_append_is_refused_with_is_said_as_a_coordinator_says_it() -> None:
+    away = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT}
+    moved = {Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR}
+    too_large = {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE}
+
+    assert {shown_as(code).code for code in away} == {Code.COORDINATOR_NOT_AVAILABLE}
+    assert {shown_as(code).code for code in moved} == {Code.NOT_COORDINATOR}
+    assert {shown_as(code).code for code in too_large} == {Code.UNKNOWN_SERVER_ERROR}

@@ -1,4 +1,4 @@
-"""Every rule of tests/scripts/groups/rules.md is named in the head of a script that shows it, and every script names rules that are there."""
+"""Every rule of tests/scripts/groups/rules.md is named in the head of a script, or names its test; scripts name rules that are there."""
 
 import re
 from collections import Counter
@@ -8,7 +8,9 @@ import pytest
 from tests.scenario import SCRIPTS, Script, scripts
 
 FOLDER = SCRIPTS / "groups"
-RULES = re.findall(r"^- ([\w-]+): ", (FOLDER / "rules.md").read_text(), re.MULTILINE)
+TEXT = (FOLDER / "rules.md").read_text()
+RULES = re.findall(r"^- ([\w-]+): ", TEXT, re.MULTILINE)
+SHOWN_BY_TESTS = re.findall(r"^- [\w-]+ \((\S+)::(\w+)\): ", TEXT, re.MULTILINE)
 OURS = [script for script in scripts() if script.folder == "groups"]
 
 
@@ -23,6 +25,15 @@ def test_no_rule_is_without_a_script() -> None:
 
     assert [rule for rule in RULES if rule not in shown] == []
     assert [rule for rule, times in Counter(RULES).items() if times > 1] == []
+
+
+def test_every_line_is_a_rule() -> None:
+    assert TEXT.count("\n- ") == len(RULES) + len(SHOWN_BY_TESTS)
+
+
+@pytest.mark.parametrize(("path", "test"), SHOWN_BY_TESTS)
+def test_the_tests_that_rules_name_are_there(path: str, test: str) -> None:
+    assert f"def {test}(" in (SCRIPTS.parents[1] / path).read_text()
 
 
 @pytest.mark.parametrize("script", OURS, ids=lambda script: script.name)
