@@ -12,10 +12,10 @@ from pysyncobj import SyncObj, SyncObjConf, replicated, syncobj
 from pysyncobj.node import Node as StockPeer
 from pysyncobj.transport import Transport
 
+from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft import Committed, RaftConfig, RaftCore, Snapshot
 from raftka.metadata.raft_engine import NEVER
-from tests.metadata.raft.disk import MemoryFiles
 
 FOREVER = float("inf")
 

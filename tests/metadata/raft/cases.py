@@ -3,10 +3,10 @@
 from copy import deepcopy
 from typing import Any
 
+from raftka.chaos.small.memory_files import MemoryFiles
+from raftka.chaos.small.raft_cluster import Cluster
 from raftka.metadata.raft import RaftConfig, SafetyViolated, WrongCluster
 from tests.metadata.raft.bench import OurBench
-from tests.metadata.raft.cluster import Cluster
-from tests.metadata.raft.disk import MemoryFiles
 from tests.metadata.raft.hazards import VALUES, harm_if
 
 

@@ -11,18 +11,18 @@ import pysyncobj
 import pytest
 
 import raftka.metadata
+from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft_engine import Engine
 from raftka.metadata.raft_types import RaftConfig
 from raftka.metadata.raft_voter import Voter
-from tests.metadata.raft.disk import MemoryFiles
 
 WHAT_TO_DO = """
 pysyncobj's {name} is not what it was. Before you write its new hash here:
 1. read what has changed in it, and in every method that it calls;
 2. for each guard in raft_engine.py and raft_voter.py: does it still stand before what it guards against? Is it still needed?
 3. run the scenarios against the new version as it comes (test_hazards.py): what it no longer gets wrong needs no guard;
-4. run `python -m tests.metadata.raft.fuzz --seeds 0-9999`.
+4. run `raftka chaos sim --small --seeds 0-9999`.
 New hash: {digest}
 """
 

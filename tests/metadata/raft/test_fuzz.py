@@ -1,8 +1,8 @@
-"""Forty seeds of the fuzz with every run of the tests; `python -m tests.metadata.raft.fuzz` plays as many as one likes."""
+"""Forty seeds of the fuzz with every run of the tests; `python -m raftka.chaos.small.raft_life` plays as many as one likes."""
 
 import pytest
 
-from tests.metadata.raft.fuzz import FAULTS, PROPOSALS, SECONDS, run_seed
+from raftka.chaos.small.raft_life import FAULTS, PROPOSALS, SECONDS, run_seed
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))

@@ -1,25 +1,19 @@
-"""Random faults against the metadata quorum: `python -m tests.metadata.raft.fuzz --seeds A-B [--jobs N]`.
+"""Random faults against the metadata quorum alone.
 
 Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without loss of power, of one or of all, between any two
-calls of the disk; lost disks, pauses, one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte. Exit 1 if a
-promise was broken.
+calls of the disk; lost disks, pauses, one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte.
 """
 
-import argparse
-import sys
-import time
 from collections.abc import Iterator
-from multiprocessing import Pool
 from random import Random
 from typing import Any
 
 import msgpack
-import pysyncobj.syncobj
 
+from raftka.chaos.small.memory_files import MemoryFiles
+from raftka.chaos.small.raft_cluster import Cluster, Node
+from raftka.chaos.small.raft_oracle import Oracle, Violation
 from raftka.metadata.raft import MalformedMessage, NotLeader, ProposalsFull, RaftConfig, SafetyViolated
-from tests.metadata.raft.cluster import Cluster, Node
-from tests.metadata.raft.disk import MemoryFiles
-from tests.metadata.raft.oracle import Oracle, Violation
 
 SECONDS = 20.0
 PROPOSALS = 100
@@ -280,55 +274,3 @@ def run_seed(seed: int) -> Run:
     except Exception as error:
         raise Violation(f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}") from error
     return run
-
-
-def _outcome(seed: int) -> tuple[int, str | None, int, int, int]:
-    try:
-        run = run_seed(seed)
-    except Violation as violation:
-        return seed, str(violation), 0, 0, 0
-    return seed, None, run.accepted, len(run.faults), run.oracle.reads
-
-
-def lines_of_syncobj(seed: int) -> tuple[int, int]:
-    """How many lines of pysyncobj's syncobj.py one seed executes (without those that define), and how many the file has."""
-    path, seen = pysyncobj.syncobj.__file__, set()
-
-    def local(frame: Any, event: str, argument: Any) -> Any:
-        if event == "line":
-            seen.add(frame.f_lineno)
-        return local
-
-    before = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == path else None)
-    try:
-        run_seed(seed)
-    finally:
-        sys.settrace(before)
-    with open(path) as source:
-        return len(seen), sum(1 for _ in source)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-99", help="A-B, both included")
-    parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args()
-    first, last = (int(part) for part in arguments.seeds.split("-"))
-    began, violations, proposals, faults, reads = time.monotonic(), [], 0, 0, 0
-    with Pool(arguments.jobs) as pool:
-        for seed, violation, accepted, struck, answered in pool.imap_unordered(_outcome, range(first, last + 1), chunksize=4):
-            proposals, faults, reads = proposals + accepted, faults + struck, reads + answered
-            if violation is not None:
-                violations.append(seed)
-                print(violation, flush=True)
-    seconds = time.monotonic() - began
-    executed, whole = lines_of_syncobj(first)
-    print(f"{last - first + 1} seeds in {seconds:.0f} s: {proposals} proposals, {faults} faults, {reads} reads")
-    print(f"{len(violations)} violations {sorted(violations)[:20] or ''}")
-    print(f"lines of pysyncobj's syncobj.py that seed {first} executed: {executed} of {whole}")
-    return 1 if violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,9 +2,9 @@
 
 from zlib import crc32
 
+from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.metadata.raft import Committed, Snapshot
 from raftka.metadata.raft_types import Entry
-from tests.metadata.raft.cluster import Cluster, Node
 
 MOST_MESSAGES, MOST_STEPS = 20_000, 100_000  # of a run; usual are a thousand or two, and ten thousand
 

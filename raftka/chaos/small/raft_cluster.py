@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft import Committed, Message, RaftConfig, RaftCore, Snapshot, WrongCluster
-from tests.metadata.raft.disk import MemoryFiles
 
 FOREVER = float("inf")
 
