@@ -6,7 +6,7 @@ import pytest
 
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBER_BYTES_OF_COORDINATOR, MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -206,3 +206,23 @@ def test_long_names_of_clients(stage: Stage) -> None:
     assert answer.error_code == Code.NONE
     assert answer.member_id.startswith("iii")
     assert len(answer.member_id) < 300
+
+
+def test_groups_that_are_named_a_thousand_times_are_told_once(stage: Stage) -> None:
+    neighbour, wire = Neighbour(stage), stage.wire()
+    assert neighbour.is_well()
+    beat = CONSUMER_GROUP_HEARTBEAT.request(
+        group_id="new", member_id="m", rebalance_timeout_ms=10_000, subscribed_topic_names=["t"], topic_partitions=[]
+    )
+    assert wire.ask(CONSUMER_GROUP_HEARTBEAT, beat).error_code == Code.NONE
+
+    described = wire.ask(DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=["neighbour"] * 1000 + ["nobody"])).groups
+    consumers = wire.ask(CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=["new"] * 1000)).groups
+    request = OFFSET_FETCH.request
+    everything = [request.groups(group_id="neighbour", topics=None)] * 1000
+    some = request.groups(group_id="neighbour", topics=[request.groups.topics(name="t", partition_indexes=[0])])
+    fetched = wire.ask(OFFSET_FETCH, request(groups=[*everything, some]), 9).groups
+
+    assert [each.group_id for each in described] == ["neighbour", "nobody"]
+    assert [(each.group_id, len(each.members)) for each in consumers] == [("new", 1)]
+    assert [each.topics[0].partitions[0].committed_offset for each in fetched] == [7, 7]

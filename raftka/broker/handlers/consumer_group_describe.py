@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe: v0-1 (KIP-848); consumer groups with what their members have and are to have."""
+"""ConsumerGroupDescribe: v0-1 (KIP-848); consumer groups with what their members have and are to have.
+
+One that is named twice is described once.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +29,12 @@ def _refused(request: Request, code: Code) -> Row:
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
 def consumer_group_describe(request: Request, node: "Node") -> Row | Pending:
     check_served(node)
+    asked = dict.fromkeys(request.body.group_ids)
 
     def answer(request: Request, answers: list[Any]) -> Row:
-        asked = zip(request.body.group_ids, answers, strict=True)
-        return response(groups=[_group(request, node.image, group_id, found) for group_id, found in asked])
+        return response(groups=[_group(request, node.image, group_id, found) for group_id, found in zip(asked, answers, strict=True)])
 
-    return ask_of_each(request, node, request.body.group_ids, "DESCRIBE", DescribeConsumerGroup, answer)
+    return ask_of_each(request, node, asked, "DESCRIBE", DescribeConsumerGroup, answer)
 
 
 def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Row:

@@ -1,4 +1,7 @@
-"""DescribeGroups: v0-6; classic groups with their members. A group that is not there is Dead; from version 6 on that is an error too."""
+"""DescribeGroups: v0-6; classic groups with their members. A group that is not there is Dead; from version 6 on that is an error too.
+
+One that is named twice is described once: an answer is no larger than what there is.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +25,12 @@ def _refused(request: Request, code: Code) -> Row:
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
 def describe_groups(request: Request, node: "Node") -> Row | Pending:
-    return ask_of_each(request, node, request.body.groups, "DESCRIBE", DescribeGroup, _answer)
+    return ask_of_each(request, node, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer)
 
 
 def _answer(request: Request, answers: list[Any]) -> Row:
-    return response(groups=[_group(request, group_id, answer) for group_id, answer in zip(request.body.groups, answers, strict=True)])
+    asked = dict.fromkeys(request.body.groups)
+    return response(groups=[_group(request, group_id, answer) for group_id, answer in zip(asked, answers, strict=True)])
 
 
 def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError) -> Row:

@@ -40,8 +40,16 @@ def offset_fetch(request: Request, node: "Node") -> Row | Pending:
 
 
 def _groups(request: Request) -> Sequence[Row]:
-    """Until version 7 the request itself is the only one."""
-    groups: Sequence[Row] = request.body.groups if request.version >= 8 else (request.body,)
+    """Until version 7 the request itself is the only one. All that a group has is told once, however often it is asked for in one request."""
+    if request.version < 8:
+        return (request.body,)
+    whole: set[str] = set()
+    groups = []
+    for group in request.body.groups:
+        if group.topics is not None or group.group_id not in whole:
+            groups.append(group)
+        if group.topics is None:
+            whole.add(group.group_id)
     return groups
 
 
@@ -89,7 +97,7 @@ class _OneGroup:
 
 def _answer(request: Request, answers: list[Any]) -> Row:
     if request.version >= 8:
-        return response(groups=[_group(group, answer) for group, answer in zip(request.body.groups, answers, strict=True)])
+        return response(groups=[_group(group, answer) for group, answer in zip(_groups(request), answers, strict=True)])
     (answer,) = answers
     if not isinstance(answer, KafkaError):
         return response(topics=_topics(response.topics, answer))
