@@ -22,9 +22,7 @@ NODE = re.compile(r" node=(\d+)")
 
 def replay(seed: int, plan: str, small: bool, trace: bool, until_s: float | None, skip: str, settings: Sequence[str], out: Path | None) -> int:
     if small:
-        from raftka.chaos.small.many import tell
-
-        return tell(seed, trace)
+        return _replay_small(seed)
     found: list[Run] = []
 
     def verb() -> None:
@@ -40,6 +38,19 @@ def replay(seed: int, plan: str, small: bool, trace: bool, until_s: float | None
         write_folder(run, out)
     _tell(run, trace)
     return 0 if run.stopped else CODES[run.outcome]
+
+
+def _replay_small(seed: int) -> int:
+    from raftka.chaos.small.many import one
+
+    life = one(seed)
+    print(f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, {life.simulated_s:.3f} simulated s")
+    print(f"{life.faults} faults, {life.operations} operations, {life.acknowledged} acknowledged")
+    for violation in life.violations:
+        print(f"  VIOLATED  {violation}")
+    print(f"verdict {life.outcome}")
+    print(f"trace hash {life.trace_hash}")
+    return CODES[life.outcome]
 
 
 def numbers(text: str) -> frozenset[int]:

@@ -1,0 +1,276 @@
+"""One broker's replica of the one partition: the machines of replication around a log in memory. What a broker's shell does, without a shell."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from raftka.metadata.image import MetadataImage, PartitionImage
+from raftka.replication.follower import Answer, AppendRecords, AskOffsets, Flush, FollowerFetch, Position, StartAfresh, TruncateTo
+from raftka.replication.follower import Effects as FollowerEffects
+from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
+from raftka.replication.partition import Effects as LeaderEffects
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.chaos.small.replication_life import Life
+
+FETCHED = 5  # records of an answer
+LAG_S = 1.0
+NOBODY = PartitionImage((), (), -1, -1, -1)
+
+
+class Entry(NamedTuple):
+    epoch: int
+    value: str
+
+
+class Log:
+    """What is in it, and what of that the platter has."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.epochs: list[tuple[int, int]] = []  # (epoch, where it begins), also those without a record
+        self.flushed = 0
+        self._platter: tuple[list[Entry], list[tuple[int, int]]] = ([], [])
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs[-1][0] if self.epochs else -1
+
+    def assign_epoch(self, epoch: int) -> None:
+        if epoch > self.latest_epoch:
+            self.epochs.append((epoch, self.end))
+
+    def append(self, entries: Sequence[Entry], epoch: int) -> None:
+        """None of a later epoch."""
+        for entry in entries:
+            if entry.epoch > epoch:
+                return
+            self.assign_epoch(entry.epoch)
+            self.entries.append(entry)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest that is not above it, and where it ends."""
+        found, end = -1, -1
+        for at, (each, _) in enumerate(self.epochs):
+            if each <= epoch:
+                found, end = each, self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end
+        return found, end
+
+    def truncate(self, offset: int) -> None:
+        del self.entries[offset:]
+        self.epochs = [each for each in self.epochs if each[1] < offset]
+        self.flushed = min(self.flushed, offset)
+
+    def flush(self, end: int) -> None:
+        """What was below `end` when the flush began is on the platter, if it is still there."""
+        self.flushed = max(self.flushed, min(end, self.end))
+        self._platter = self.entries[: self.flushed], [each for each in self.epochs if each[1] <= self.flushed]
+
+    def lose_power(self, random: Random) -> None:
+        """Of what was not flushed any part stays; a cut that was not flushed may come undone."""
+        kept, epochs = self._platter
+        if len(kept) <= self.end and self.entries[: len(kept)] == kept:
+            end = random.randint(len(kept), self.end)
+            self.entries, self.epochs = self.entries[:end], [each for each in self.epochs if each[1] < end or each in epochs]
+        else:
+            self.entries, self.epochs = list(kept), list(epochs)
+        self.flushed = self.end
+        self.flush(self.end)
+
+
+class Replica:
+    """One broker. `alive`, `life`: a process; all that was on its way to an earlier one is void."""
+
+    def __init__(self, world: "Life", broker_id: int) -> None:
+        self.world = world
+        self.id = broker_id
+        self.log = Log()
+        self.alive = self.paused = False
+        self.life = 0
+        self.broker_epoch = -1
+        self.high_watermark = 0  # the checkpoint, in the end: it may be old
+        self.image = MetadataImage()
+        self.partition = NOBODY
+        self.leader: LeaderState | None = None
+        self.follower = FollowerState(-1, -1, 0, 0)
+        self.fetch: FollowerFetch | None = None
+        self.wants: list[tuple[str, int]] = []  # what clients wait for: value, and the offset behind it
+        self._flushing = False
+
+    # its process
+
+    def start(self) -> None:
+        self.alive, self.paused = True, False
+        self.life += 1
+        self.broker_epoch = -1
+        self.image, self.partition = MetadataImage(), NOBODY
+        self.leader = self.fetch = None
+        self._flushing = False
+        self.wants.clear()
+        self.follower = FollowerState(-1, -1, self.log.end, self.high_watermark)
+
+    def stop(self, *, power: bool) -> None:
+        if self.world.random.random() < 0.5:
+            self.high_watermark = min(self.leader.high_watermark if self.leader else self.follower.high_watermark, self.log.end)
+        self.alive = False
+        self.life += 1
+        self.leader = self.fetch = None
+        if power:
+            self.log.lose_power(self.world.random)
+            self.high_watermark = min(self.high_watermark, self.log.end)
+
+    # what the metadata says
+
+    def on_image(self, image: MetadataImage) -> None:
+        """Not before it has our own registration: what came before is history."""
+        if image.offset <= self.image.offset:
+            return
+        self.image = image
+        if self.broker_epoch < 0 or image.offset < self.broker_epoch:
+            return
+        now = self.world.partition_of(image)
+        if now is None:
+            return
+        before, self.partition = self.partition, now
+        if self.id not in now.replicas:
+            self._remove()
+        elif now.leader == self.id:
+            self._lead(now)
+        elif self.leader is not None or (before.leader, before.leader_epoch) != (now.leader, now.leader_epoch):
+            self._follow(now)
+
+    def live(self) -> dict[int, int]:
+        return {each: self.image.brokers[each].epoch for each in self.image.alive_brokers()}
+
+    def _lead(self, now: PartitionImage) -> None:
+        if self.leader is not None and self.leader.leader_epoch == now.leader_epoch:
+            self.apply(self.leader.on_image(now, self.live(), self.world.now, self.world.min_isr))
+            return
+        known = self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        self.fetch = None
+        self.wants.clear()
+        self.log.assign_epoch(now.leader_epoch)
+        epochs = now.leader_epoch, now.partition_epoch
+        offsets = self.log.end, self.log.flushed, known
+        self.leader = LeaderState(self.id, *epochs, now.replicas, now.isr, *offsets, self.world.now, LAG_S, self.world.min_isr, self.live())
+        self.world.oracle.elected(self, now.leader_epoch)
+        self.world.oracle.committed(self, self.leader.high_watermark)
+        self.flush()
+
+    def _follow(self, now: PartitionImage) -> None:
+        known = self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        self.leader = None
+        self.wants.clear()
+        self.follower = FollowerState(now.leader, now.leader_epoch, self.log.end, known)
+        self.fetch = None
+        if now.leader >= 0:
+            log = self.log
+            self.fetch = FollowerFetch(self.follower, 0, log.end, log.flushed, log.latest_epoch, log.epoch_end)
+            self.carry_out(self.fetch, self.fetch.start())
+
+    def _remove(self) -> None:
+        """It has gone elsewhere, and its files with it."""
+        self.log, self.partition = Log(), NOBODY
+        self.leader = self.fetch = None
+        self.high_watermark = 0
+        self.follower = FollowerState(-1, -1, 0, 0)
+        self.wants.clear()
+
+    # leading
+
+    def append(self, value: str) -> bool:
+        """For a client, with acks=all."""
+        leader = self.leader
+        if leader is None or leader.under_min_isr:
+            return False
+        self.log.append([Entry(leader.leader_epoch, value)], leader.leader_epoch)
+        self.wants.append((value, self.log.end))
+        self.apply(leader.appended(self.log.end))
+        self.flush()
+        return True
+
+    def apply(self, effects: LeaderEffects) -> None:
+        for effect in effects:
+            if isinstance(effect, AlterIsr):
+                self.world.alter(self, effect)
+            else:
+                self.world.oracle.committed(self, effect.offset)
+        leader = self.leader
+        if leader is not None and not leader.under_min_isr:
+            done = [want for want in self.wants if want[1] <= leader.high_watermark]
+            self.wants = [want for want in self.wants if want[1] > leader.high_watermark]
+            for value, offset in done:
+                self.world.acknowledge(self, value, offset - 1)
+
+    def answer(self, follower: int, position: Position, broker_epoch: int) -> Answer:
+        """As the Fetch handler does for a follower."""
+        leader, log = self.leader, self.log
+        if leader is None:
+            return Answer(Code.NOT_LEADER_OR_FOLLOWER)
+        if position.leader_epoch != leader.leader_epoch:
+            return Answer(Code.FENCED_LEADER_EPOCH if position.leader_epoch < leader.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+        if position.last_fetched_epoch >= 0:
+            epoch, end = log.epoch_end(position.last_fetched_epoch)
+            if epoch < 0:
+                return Answer(Code.OFFSET_OUT_OF_RANGE)
+            if epoch < position.last_fetched_epoch or end < position.fetch_offset:
+                return Answer(Code.NONE, -1, 0, b"", (epoch, end))
+        if position.fetch_offset > log.end:
+            return Answer(Code.OFFSET_OUT_OF_RANGE)
+        records = log.entries[position.fetch_offset : position.fetch_offset + FETCHED]
+        try:
+            self.apply(leader.fetched(follower, position.fetch_offset, self.world.now, broker_epoch))
+        except KafkaError as error:
+            return Answer(error.code)
+        return Answer(Code.NONE, leader.high_watermark, 0, records)  # type: ignore[arg-type]
+
+    # following
+
+    def carry_out(self, fetch: FollowerFetch, effects: FollowerEffects) -> None:
+        for effect in effects:
+            if fetch is not self.fetch:
+                return
+            match effect:
+                case AppendRecords(records, epoch):
+                    self.log.append(records, epoch)  # type: ignore[arg-type]
+                    self.carry_out(fetch, fetch.appended(self.log.end, self.log.latest_epoch))
+                case TruncateTo(offset):
+                    self._cut(fetch, offset)
+                case StartAfresh(_):
+                    self._cut(fetch, 0)
+                case AskOffsets():
+                    self.world.ask_offsets(self, fetch)
+                case Flush():
+                    self.flush()
+                case AdvanceHighWatermark(offset):
+                    self.world.oracle.committed(self, offset)
+
+    def _cut(self, fetch: FollowerFetch, offset: int) -> None:
+        self.world.oracle.truncates(self, offset)
+        self.log.truncate(offset)
+        self.carry_out(fetch, fetch.truncated(self.log.end, self.log.latest_epoch))
+
+    # its disk
+
+    def flush(self) -> None:
+        if not self._flushing and self.log.flushed < self.log.end:
+            self._flushing = True
+            log, end = self.log, self.log.end
+            self.world.later(self.world.disk_s(self.id), self, lambda: self._flushed(log, end))
+
+    def _flushed(self, log: Log, end: int) -> None:
+        self._flushing = False
+        if log is not self.log:
+            self.flush()
+            return
+        log.flush(end)
+        if self.leader is not None:
+            self.apply(self.leader.flushed(log.flushed))
+        elif self.fetch is not None:
+            self.carry_out(self.fetch, self.fetch.flushed(log.flushed))
+        self.flush()

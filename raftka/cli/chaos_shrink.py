@@ -1,0 +1,73 @@
+"""`raftka chaos shrink SEED`: what is left of a failing life when all that does not matter is left out, and how to replay that."""
+
+import sys
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+
+from raftka.chaos.shrink import Shrinker, Shrunk, way_of
+from raftka.chaos.simulated.swarm import PLANS, Settings
+from raftka.chaos.simulation import Options, Run, simulate
+
+
+def shrink(seed: int, plan: str, minutes: float, planted: str | None) -> int:
+    ends = time.monotonic() + 60 * minutes
+    with _planting(planted):
+        first = simulate(seed, Options(PLANS[plan]))
+        way = way_of(first.violations)
+        if not way:
+            print(f"seed {seed} does not fail: {first.outcome}")
+            return 0 if first.outcome == "valid" else 2
+        everything = frozenset(fault.number for fault in first.planned)
+        struck = sorted({each.number for each in first.faults})
+        print(f"seed {seed} fails with {len(struck)} faults: {first.violations[0].strip().splitlines()[-1]}", file=sys.stderr)
+
+        def fails(faults: frozenset[int], settings: Settings) -> str:
+            run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
+            _progress(shrinker.best, ends)
+            return way_of(run.violations)
+
+        shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
+        best = shrinker.run()
+        _clear()
+        _tell(first, best, planted, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
+    return 1
+
+
+def _planting(planted: str | None) -> AbstractContextManager[None]:
+    if planted is None:
+        return nullcontext()
+    from raftka.chaos.zoo.catalogue import planted as plant
+
+    return plant(planted)
+
+
+def _progress(best: Shrunk, ends: float) -> None:
+    if sys.stderr.isatty():
+        left = max(0.0, ends - time.monotonic())
+        print(f"\r\033[K{best.runs} lives, {len(best.faults)} faults left, {left:.0f} s", end="", file=sys.stderr, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _tell(first: Run, best: Shrunk, planted: str | None, last: Run) -> None:
+    struck = {each.number for each in first.faults}
+    print(f"{len(struck)} faults became {len(best.faults)}, in {best.runs} lives{'' if best.in_time else ', and there was no time for more'}")
+    for each in last.faults:
+        print(f"  {each}")
+    changed = [
+        f"{each.name}={getattr(best.settings, each.name)!r}" for each in fields(Settings) if _differs(first.settings, best.settings, each.name)
+    ]
+    print(f"  {best.settings}")
+    print("  " + last.violations[0].rstrip().replace("\n", "\n  "))
+    skip = ",".join(map(str, sorted({fault.number for fault in first.planned} - set(best.faults))))
+    words = ["raftka chaos replay", str(first.seed), "--plan", first.plan.name, *(["--skip", skip] if skip else [])]
+    words += [f"--set '{pair}'" for pair in changed]
+    print("again: " + " ".join(words) + (f"   (with {planted} planted)" if planted else ""))
+
+
+def _differs(one: Settings, other: Settings, name: str) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
