@@ -3,7 +3,7 @@
 A way is a function of what members subscribe to, how many partitions there are, and what everybody was to have so far. Knows no group.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -25,18 +25,33 @@ Assignor = Callable[[Mapping[str, Wish], Mapping[bytes, int], Mapping[str, Targe
 def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> dict[str, Target]:
     """Topics of as many partitions, subscribed to by the same members, are shared out alike: what has one key is read by one member."""
     found: dict[str, Target] = {member_id: {} for member_id in wishes}
-    ordered = sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id]))
+    subscribers = _subscribers(wishes, sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id])), counts)
     for topic_id, count in counts.items():
-        members = [member_id for member_id in ordered if topic_id in wishes[member_id].topics]
+        members = subscribers[topic_id]
         if not members:
             continue
         share, extra = divmod(count, len(members))
         start = 0
-        for place, member_id in enumerate(members):
+        for place, member_id in enumerate(members if share else members[:extra]):
             end = start + share + (place < extra)
-            if end > start:
-                found[member_id][topic_id] = tuple(range(start, end))
+            found[member_id][topic_id] = tuple(range(start, end))
             start = end
+    return found
+
+
+def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Iterable[bytes]) -> dict[bytes, list[str]]:
+    """Of each topic, in that order; one and the same list for topics that have the same: most members subscribe to what others do."""
+    alike: dict[frozenset[bytes], list[str]] = {}
+    for member_id in ordered:
+        alike.setdefault(wishes[member_id].topics, []).append(member_id)
+    place = {member_id: number for number, member_id in enumerate(ordered)}
+    lists: dict[tuple[int, ...], list[str]] = {}
+    found = {}
+    for topic_id in topics:
+        which = tuple([number for number, wanted in enumerate(alike) if topic_id in wanted])
+        if which not in lists:
+            lists[which] = sorted([each for wanted, members in alike.items() if topic_id in wanted for each in members], key=place.__getitem__)
+        found[topic_id] = lists[which]
     return found
 
 
@@ -100,18 +115,16 @@ def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], 
     """First what is free, to who has least of those who may have it, the partitions that fewest may have before the others; then from who has
     two more than another to that one, until there is none.
     """
-    subscribers: dict[bytes, list[str]] = {}
-    for member_id, wish in sorted(wishes.items()):
-        for topic_id in wish.topics:
-            subscribers.setdefault(topic_id, []).append(member_id)
-    heaps: dict[bytes, list[tuple[int, str]]] = {}
+    subscribers = _subscribers(wishes, sorted(wishes), set().union(*[wish.topics for wish in wishes.values()]))
+    heaps: dict[int, list[tuple[int, str]]] = {}
     for partition in sorted(free, key=lambda each: (len(subscribers[each[0]]), each)):
-        held[_least(held, subscribers[partition[0]], heaps.setdefault(partition[0], []))].append(partition)
+        members = subscribers[partition[0]]
+        held[_least(held, members, heaps.setdefault(id(members), []))].append(partition)
     _level(held, subscribers)
 
 
 def _least(held: Mapping[str, list[Partition]], members: list[str], heap: list[tuple[int, str]]) -> str:
-    """The heap is a topic's own, and behind where members got partitions of others: an entry that is not so any more goes back as it is now."""
+    """The heap is of one list of members, and behind where they got partitions of others: what is not so any more goes back as it is now."""
     if not heap:
         heap += [(len(held[each]), each) for each in members]
         heapify(heap)
@@ -125,6 +138,7 @@ def _least(held: Mapping[str, list[Partition]], members: list[str], heap: list[t
 
 def _level(held: dict[str, list[Partition]], subscribers: Mapping[bytes, list[str]]) -> None:
     """Each move brings two numbers nearer to each other, so it ends; who has most is relieved first."""
+    least = _Least(held, subscribers)
     moved = True
     while moved:
         moved, fewest = False, min(map(len, held.values()))
@@ -132,14 +146,43 @@ def _level(held: dict[str, list[Partition]], subscribers: Mapping[bytes, list[st
             mine = held[member_id]
             if len(mine) < fewest + 2:
                 break
-            least = {topic_id: min(subscribers[topic_id], key=lambda each: (len(held[each]), each)) for topic_id in {each[0] for each in mine}}
             for partition in sorted(mine):
-                other = least[partition[0]]
+                other = least.of(partition[0])
                 if len(held[other]) + 1 < len(mine):
                     mine.remove(partition)
                     held[other].append(partition)
-                    least[partition[0]] = min(subscribers[partition[0]], key=lambda each: (len(held[each]), each))
+                    least.moved(member_id, other)
                     moved = True
+
+
+class _Least:
+    """Of each topic's subscribers who has least: looked for again only where it got something."""
+
+    def __init__(self, held: Mapping[str, list[Partition]], subscribers: Mapping[bytes, list[str]]) -> None:
+        self._held = held
+        self._subscribers = subscribers
+        self._sets: dict[int, frozenset[str]] = {}
+        for members in subscribers.values():
+            if id(members) not in self._sets:
+                self._sets[id(members)] = frozenset(members)
+        self._known: dict[int, str] = {}  # by the list of subscribers
+
+    def of(self, topic_id: bytes) -> str:
+        members = self._subscribers[topic_id]
+        known = self._known.get(id(members))
+        if known is None:
+            known = self._known[id(members)] = min(members, key=self._order)
+        return known
+
+    def moved(self, giver: str, taker: str) -> None:
+        for which, known in list(self._known.items()):
+            if known == taker:
+                del self._known[which]
+            elif giver in self._sets[which] and self._order(giver) < self._order(known):
+                self._known[which] = giver
+
+    def _order(self, member_id: str) -> tuple[int, str]:
+        return len(self._held[member_id]), member_id
 
 
 def _as_target(partitions: Iterable[Partition]) -> Target:

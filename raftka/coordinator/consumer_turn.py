@@ -78,15 +78,24 @@ class ConsumerTurn:
         if group.epoch.epoch <= group.targets.epoch or 0 <= now_ms - group.targets.timestamp_ms < self.settings.assignment_interval_ms:
             return
         counts: dict[bytes, int] = {}
+        shared: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}  # by subscription: most are alike
         wishes = {}
         for member in group.members.values():
-            ids = [(topic_id, name) for name in group.topics_of(member.said) if (topic_id := self.topics.topic_id(name)) is not None]
-            counts.update({topic_id: self.topics.partition_count(name) for topic_id, name in ids if topic_id not in counts})
-            wishes[member.member_id] = Wish(member.said.instance_id, frozenset([topic_id for topic_id, _ in ids]))
+            subscription = member.said.topics, member.said.regex
+            ids = shared.get(subscription)
+            if ids is None:
+                ids = shared[subscription] = self._ids(member.said, counts)
+            wishes[member.member_id] = Wish(member.said.instance_id, ids)
         found = ASSIGNORS[self.assignor](wishes, counts, group.target)
         for member_id, target in found.items():
             self.draft.aim(member_id, target)
         self.draft.set_targets(Targets(group.epoch.epoch, now_ms))
+
+    def _ids(self, said: Said, counts: dict[bytes, int]) -> frozenset[bytes]:
+        """Of the topics that it subscribes to and that are there; `counts` learns their partitions."""
+        ids = {topic_id: name for name in self.group.topics_of(said) if (topic_id := self.topics.topic_id(name)) is not None}
+        counts.update({topic_id: self.topics.partition_count(name) for topic_id, name in ids.items() if topic_id not in counts})
+        return frozenset(ids)
 
     @property
     def assignor(self) -> str:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from raftka.coordinator.assignor import ASSIGNORS, Wish, assign_range, assign_uniform
+from raftka.coordinator.assignor import ASSIGNORS, Wish, _Least, assign_range, assign_uniform
 from raftka.coordinator.consumer_commands import Target
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]
@@ -84,3 +84,22 @@ def test_range_is_co_partitioned_and_static_members_come_first() -> None:
     assert found == {"m5": {a: (0, 1), b: (0, 1), c: (0,)}, "m9": {a: (2, 3), b: (2, 3)}, "m1": {a: (4,), b: (4,)}}
     again = {"m7": wishes["m9"], "m1": wishes["m1"], "m5": wishes["m5"]}
     assert assign_range(again, {a: 5, b: 5, c: 1}, found)["m7"] == found["m9"]
+
+
+def test_one_who_subscribes_to_something_else_costs_a_large_group_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can be given its partitions nor it theirs: who has least is looked for once, not for every topic of every member."""
+    counts = {bytes([number]) * 16: 20 for number in range(50)}
+    wishes = {f"m{number}": Wish(None, frozenset(counts)) for number in range(200)}
+    before = assign_uniform(wishes, counts, {})
+    looked: list[str] = []
+
+    def order(self: _Least, member_id: str) -> tuple[int, str]:
+        looked.append(member_id)
+        return len(self._held[member_id]), member_id
+
+    monkeypatch.setattr(_Least, "_order", order)
+
+    found = assign_uniform({**wishes, "odd": Wish(None, frozenset({b"x" * 16}))}, counts, before)
+
+    assert {member: target for member, target in found.items() if member != "odd"} == before
+    assert 0 < len(looked) <= 2 * len(wishes)
