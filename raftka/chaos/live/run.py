@@ -5,6 +5,7 @@ The seed chooses the faults and what clients send; when something happens the ma
 
 import json
 import random
+import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -73,6 +74,7 @@ def live(options: Options, folder: Path, say: Say = lambda line: None, commit: s
     folder.mkdir(parents=True, exist_ok=True)
     for old in ("history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
         (folder / old).unlink(missing_ok=True)
+    shutil.rmtree(folder / "cluster", ignore_errors=True)  # of an earlier run: nobody knows what of it was flushed
     with Stage(folder / "cluster", options.nodes, options.settings, options.module) as stage:
         return _Round(options, folder, stage, say, commit).play()
 

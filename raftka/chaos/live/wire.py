@@ -263,9 +263,11 @@ class WireCommitting:
         request = OFFSET_FETCH.request
         topic = request.topics(name=self.task.topic, partition_indexes=[partition])
         row = self._ask(OFFSET_FETCH, request(group_id=self.group, topics=[topic], require_stable=True))
+        if row.error_code:
+            raise NoAnswer(Code(row.error_code).name)
         found = row.topics[0].partitions[0]
-        if code := row.error_code or found.error_code:
-            raise NoAnswer(Code(code).name)
+        if found.error_code:
+            raise NoAnswer(Code(found.error_code).name)
         return int(found.committed_offset)
 
 

@@ -36,6 +36,14 @@ def read_everything(task: Task, client: str, seed: int) -> str:
         return f"{client}: {error!r}"
 
 
+def _run(role: Any, broken: list[str]) -> None:
+    try:
+        role.run()
+    except Exception as error:
+        broken.append(f"{type(role).__name__} ended with {error!r}")
+        raise  # into the worker's log
+
+
 def say(**what: str) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
@@ -47,7 +55,8 @@ def main() -> int:
     client, seed, over = given["client"], given["seed"], threading.Event()
     recorder = Recorder(Path(given["history"]), given["began"], given["worker"])
     task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
-    threads = [threading.Thread(target=role.run, name=type(role).__name__, daemon=True) for role in roles_of(task, client, seed)]
+    broken: list[str] = []
+    threads = [threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True) for role in roles_of(task, client, seed)]
     for thread in threads:
         thread.start()
     for line in sys.stdin:
@@ -56,8 +65,8 @@ def main() -> int:
             end = time.monotonic() + STOP_S
             for thread in threads:
                 thread.join(max(0.0, end - time.monotonic()))
-            hung = [thread.name for thread in threads if thread.is_alive()]  # what it has begun never ended, as far as the history knows
-            say(said="stopped", wrong=f"{client} hangs in {', '.join(hung)}" if hung else "")
+            broken += [f"{thread.name} hangs" for thread in threads if thread.is_alive()]  # what it began has not ended, for the history
+            say(said="stopped", wrong=f"{client}: {', '.join(broken)}" if broken else "")
         elif line == "read\n":
             say(said="done", wrong=read_everything(task, client, seed))
             return 0
