@@ -27,6 +27,7 @@ class State(StrEnum):
 
 class Member:
     __slots__ = (
+        "_topics",
         "assignment",
         "client_host",
         "client_id",
@@ -55,9 +56,17 @@ class Member:
         self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
         self.session: Alarm
         self.weight = MEMBER_BYTES
+        self._topics: tuple[bytes | None, frozenset[str] | None] = None, None
 
     def metadata(self, protocol_name: str | None) -> bytes:
         return next((each.metadata for each in self.protocols if each.name == protocol_name), b"")
+
+    def topics(self, protocol_name: str) -> frozenset[str] | None:
+        """That it subscribes to; None: that cannot be read. Read once: a record of a thousand members comes whenever one of them has restarted."""
+        data = self.metadata(protocol_name)
+        if data is not self._topics[0]:
+            self._topics = data, topics_of([data])
+        return self._topics[1]
 
 
 class ClassicGroup:
@@ -187,7 +196,9 @@ class ClassicGroup:
         elif self.protocol_name is None:
             self.subscribed = None
         else:
-            self.subscribed = topics_of(member.metadata(self.protocol_name) for member in self.members.values())
+            of_members = {member.topics(self.protocol_name) for member in self.members.values()}
+            known = [topics for topics in of_members if topics is not None]
+            self.subscribed = frozenset().union(*known) if len(known) == len(of_members) else None
 
     def subscribes(self, topic: str) -> bool:
         """As far as it is known; of consumers whose words cannot be read it is believed."""

@@ -1,12 +1,13 @@
 """The group coordinator under random commands: what must hold whatever happens, and whoever coordinates next."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from raftka.coordinator.classic_group import State
+from raftka.coordinator.classic_group import ClassicGroup, State
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
@@ -30,6 +31,7 @@ from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
     CommittedOffset,
+    GroupMember,
     GroupMetadata,
     group_key,
     group_record,
@@ -40,6 +42,7 @@ from raftka.coordinator.records import (
     offset_value,
     read_group_key,
 )
+from raftka.coordinator.subscription import topics_of
 from raftka.wire.errors import Code, KafkaError
 from tests.coordinator.world import FakeTopics, classic, subscription, view
 
@@ -325,3 +328,27 @@ def test_records_of_another_kind_are_passed_over() -> None:
     machine.replay(Record(b"\0\x20\0\1g", None))
 
     assert machine.groups == {}
+
+
+def test_what_members_say_is_read_once_however_often_their_group_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def noted(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+        read.extend(said := list(subscriptions))
+        return topics_of(said)
+
+    monkeypatch.setattr("raftka.coordinator.classic_group.topics_of", noted)
+    machine = GroupCoordinator(SETTINGS)
+
+    def replay(**topics: str) -> None:
+        members = [GroupMember(name, None, "c", "/h", 9, 9, subscription([topic]), b"") for name, topic in topics.items()]
+        machine.replay(group_record("g", GroupMetadata("consumer", 3, "range", "a", 9, tuple(members))))
+
+    replay(a="t", b="t", c="u")
+    replay(a="t", b="t", d="v")
+    replay(a="w", b="t", d="v")
+
+    group = machine.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    assert group.subscribed == frozenset({"t", "v", "w"})
+    assert len(read) == 3 + 1 + 1
