@@ -4,6 +4,7 @@ from enum import IntEnum
 
 
 class Err(IntEnum):
+    AGAIN = 1  # never told to a client: the entry is full, ask once more
     OK = 0
     RUNTIME_INCONSISTENCY = -2  # of an operation behind the one that failed, in a multi
     MARSHALLING = -5

@@ -30,5 +30,9 @@ READS_OF_MULTI = Limit("bridge_reads_of_multi", 10_000, "of one multiRead")
 REPLY_BYTES = Limit(
     "bridge_reply_bytes", 16 * MIB, "one answer to multiRead, getChildren or getEphemerals: a small request could ask for a hundred times more"
 )
-CLOSED_AT_ONCE = Limit("bridge_closed_at_once", 2_000, "ephemerals of a session that go in one entry; the rest goes with the next ones")
-BATCH_BYTES = Limit("bridge_batch_bytes", 2 * MIB, "requests that one node hands to the controller at once; a Raft entry may have 8 MiB")
+CLOSED_BYTES = Limit("bridge_closed_bytes", MIB, "of ephemerals that go with their session in one entry; the rest goes with the next ones")
+BATCH_BYTES = Limit("bridge_batch_bytes", 2 * MIB, "requests that one node hands to the controller at once; the others wait for their answer")
+DECIDED_BYTES = Limit(
+    "bridge_decided_bytes", 3 * MIB, "of one entry, beside its last request: a Raft entry may have 8 MiB; the others go with the next"
+)
+MULTI_BYTES = Limit("bridge_multi_bytes", 4 * MIB, "that one multi writes: setACL writes the data again")

@@ -1,0 +1,219 @@
+"""The bridge's machine beside the active controller: decides all that changes znodes and sessions, many requests in one entry of the log.
+
+It decides on layers over the committed tree, one for each entry that is not applied yet. Failed writes write nothing: their zxid is the last one.
+Soft, and forgotten with the leadership: when sessions were heard of, and which connection is theirs. No clock, no socket, no log.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+
+from raftka.metadata.controller import Context, Outcome
+from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
+from raftka.wire.errors import Code, KafkaError
+from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.limits import CLOSED_BYTES, DECIDED_BYTES, SESSIONS
+from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.operations import Caller, perform, remove
+from zookeeper_bridge.sessions import Expiry, Owner, clamped, is_password, password_of
+from zookeeper_bridge.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
+from zookeeper_bridge.tree import Layer, Tree, View
+from zookeeper_bridge.wire import Attach, Batch, Open, Request, Result, Sync, Touch, Write, pack_answer, unpack_batch
+
+LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
+LOOKED_AT_ONCE = 1000
+PAUSE_S = 0.01  # between two portions of one look
+SESSIONS_OF_ENTRY = 1 << 16
+REFUSED = Result(Err.SESSION_EXPIRED)
+
+
+class Machine:
+    def __init__(self, tree: Tree, now: float, tick_ms: int = 2000, look_s: float = LOOK_S) -> None:
+        """`tree`: all that is committed, and goes on to become so."""
+        self._tree = tree
+        self._tick_ms = tick_ms
+        self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
+        self._expiry = Expiry(tick_ms)
+        self._owners: dict[int, Owner] = {}
+        self._closing: dict[int, None] = {}  # sessions of which some ephemerals are left
+        self._look_s, self._look_at = look_s, now + look_s
+        self._to_look: deque[str] = deque()
+        for session_id, session in tree.sessions.items():
+            self._expiry.touch(session_id, session.timeout_ms, now)
+            if session.closing:
+                self._closing[session_id] = None
+
+    # the controller's side
+
+    def decide(self, payload: bytes, context: Context) -> Outcome:
+        try:
+            batch = unpack_batch(payload)
+        except ValueError as error:
+            raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
+        layer = self._draft(context)
+        decision = _Decision(self, layer, batch, context)
+        results = [decision.result(request) for request in batch.requests]
+        zxid = context.next_offset if layer.changes else context.next_offset - 1
+        confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
+        return Outcome(_records(layer), pack_answer(zxid, results), confirm)
+
+    def replay(self, offset: int, records: Sequence[Record]) -> None:
+        changes = [
+            (record.key, record.value if isinstance(record, ExtensionPut) else None)
+            for record in records
+            if isinstance(record, (ExtensionPut, ExtensionDelete)) and record.package == PACKAGE
+        ]
+        if changes:
+            layer = Layer(self._view(), offset)
+            layer.replay(changes)
+            self._layers.append(layer)
+            for key, value in changes:
+                if key[:1] == SESSION:
+                    self._session_changed(session_of(key), None if value is None else unpack_session(value))
+
+    def _session_changed(self, session_id: int, session: Session | None) -> None:
+        """Its timer goes only now: had the entry been refused, it would have to run on."""
+        if session is None or session.closing:
+            self._expiry.forget(session_id)
+            self._owners.pop(session_id, None)
+            self._closing.pop(session_id, None)
+            if session is not None:
+                self._closing[session_id] = None
+
+    def deadline(self) -> float:
+        if self._closing:
+            return -inf
+        return min(self._expiry.deadline(), self._look_at)
+
+    def tick(self, context: Context) -> Outcome:
+        layer = self._draft(context)
+        for session_id in [*self._closing, *self._expiry.due(context.now)]:
+            if layer.change_bytes >= CLOSED_BYTES.value:
+                break
+            if not self.close(layer, session_id, context.next_offset):
+                self._expiry.forget(session_id)
+        if context.now >= self._look_at:
+            self._look(layer, context)
+        return Outcome(_records(layer))
+
+    # what is decided now
+
+    def _view(self) -> View:
+        """All that is decided. What the tree has meanwhile needs no layer any more."""
+        layers = self._layers
+        while layers and layers[0].offset <= self._tree.offset:
+            layers.popleft()
+            if layers:
+                layers[0].below = self._tree
+        return layers[-1] if layers else self._tree
+
+    def _draft(self, context: Context) -> Layer:
+        return Layer(self._view(), context.next_offset)
+
+    def close(self, layer: Layer, session_id: int, zxid: int) -> bool:
+        """Its ephemerals go, and it goes with the last of them. False: there is no such session."""
+        session = layer.session(session_id)
+        if session is None:
+            return False
+        full = layer.change_bytes + CLOSED_BYTES.value
+        for path in layer.ephemerals(session_id):
+            if layer.change_bytes >= full:
+                layer.set_session(session_id, session._replace(closing=True))
+                return True
+            remove(layer, path, zxid)
+        layer.set_session(session_id, None)
+        return True
+
+    def _look(self, layer: Layer, context: Context) -> None:
+        """Containers that had children and have none, and what has outlived its time to live: some at a time."""
+        if not self._to_look:
+            self._to_look.extend(self._tree.passing)
+        for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
+            path = self._to_look.popleft()
+            node = layer.node(path)
+            if node is None or layer.child_count(path):
+                continue
+            abandoned = node.kind is NodeKind.CONTAINER and layer.family(path).creates > 0
+            if abandoned or (node.kind is NodeKind.TTL and context.wall_ms - node.mtime > node.ttl_ms):
+                remove(layer, path, context.next_offset)
+        self._look_at = context.now + (PAUSE_S if self._to_look else self._look_s)
+
+
+class _Decision:
+    """One payload: its requests one after the other, each on what those before it did."""
+
+    def __init__(self, machine: Machine, layer: Layer, batch: Batch, context: Context) -> None:
+        self._machine = machine
+        self._layer = layer
+        self._batch = batch
+        self._context = context
+        self._opened = 0
+
+    def result(self, request: Request) -> Result:
+        """Once the entry is full, all that is left is to be asked again: no request overtakes another."""
+        if self._layer.change_bytes > DECIDED_BYTES.value:
+            return Result(Err.AGAIN)
+        match request:
+            case Write():
+                return self._write(request)
+            case Open():
+                return self._open(request)
+            case Attach():
+                return self._attach(request)
+            case Touch(session_ids):
+                for session_id in session_ids:
+                    self._touch(session_id)
+        return Result(Err.OK)
+
+    def _write(self, request: Write) -> Result:
+        owner = (self._batch.origin, request.connection)
+        if not self._touch(request.session_id):
+            return REFUSED
+        if self._machine._owners.setdefault(request.session_id, owner) != owner:
+            return Result(Err.SESSION_MOVED)
+        zxid = self._context.next_offset
+        if request.opcode == Op.CLOSE_SESSION:
+            self._machine.close(self._layer, request.session_id, zxid)
+            return Result(Err.OK)
+        caller = Caller(request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid)
+        try:
+            return Result(Err.OK, perform(self._layer, request.opcode, request.body, caller))
+        except ZooKeeperError as error:
+            return Result(error.code, str(error).encode() if error.code is Err.QUOTA_EXCEEDED else b"")
+
+    def _open(self, request: Open) -> Result:
+        layer, context = self._layer, self._context
+        if layer.session_count >= SESSIONS.value:
+            return Result(Err.QUOTA_EXCEEDED, SESSIONS.name.encode())
+        if not layer.secret:
+            layer.set_secret(request.secret)
+        session_id = context.next_offset * SESSIONS_OF_ENTRY + self._opened
+        self._opened += 1
+        timeout_ms = clamped(request.timeout_ms, self._machine._tick_ms)
+        layer.set_session(session_id, Session(timeout_ms))
+        return self._attached(session_id, timeout_ms, request.connection)
+
+    def _attach(self, request: Attach) -> Result:
+        session = self._layer.session(request.session_id)
+        if session is None or session.closing or not is_password(self._layer.secret, request.session_id, request.password):
+            return REFUSED
+        timeout_ms = clamped(request.timeout_ms, self._machine._tick_ms)
+        if timeout_ms != session.timeout_ms:
+            self._layer.set_session(request.session_id, session._replace(timeout_ms=timeout_ms))
+        return self._attached(request.session_id, timeout_ms, request.connection)
+
+    def _attached(self, session_id: int, timeout_ms: int, connection: int) -> Result:
+        self._machine._owners[session_id] = (self._batch.origin, connection)
+        self._machine._expiry.touch(session_id, timeout_ms, self._context.now)
+        return Result(Err.OK, b"", session_id, timeout_ms, password_of(self._layer.secret, session_id))
+
+    def _touch(self, session_id: int) -> bool:
+        session = self._layer.session(session_id)
+        if session is None or session.closing:
+            return False
+        self._machine._expiry.touch(session_id, session.timeout_ms, self._context.now)
+        return True
+
+
+def _records(layer: Layer) -> list[Record]:
+    return [ExtensionDelete(PACKAGE, key) if value is None else ExtensionPut(PACKAGE, key, value) for key, value in layer.changes]
