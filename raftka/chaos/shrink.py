@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from raftka.chaos.simulated.swarm import Settings
 
 Fails = Callable[[frozenset[int], Settings], str]  # (faults to keep, settings) -> in which way it fails; empty: it does not
+SCHEDULE = ("seconds", "gap_s")  # another one would have other faults
 DETAILS = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']*'")
 
 
@@ -87,11 +88,13 @@ class Shrinker:
                 pieces = min(len(faults), 2 * pieces)
 
     def _settings(self) -> None:
-        plain = Settings()
-        for name in [each.name for each in fields(Settings)]:
-            if getattr(self.best.settings, name) != getattr(plain, name) and name not in ("seconds", "gap_s"):
+        """Again from the beginning when one went back: another may be able to follow."""
+        plain, before = Settings(), None
+        while before != self.best.settings:
+            before = self.best.settings
+            for name in [each.name for each in fields(Settings) if each.name not in SCHEDULE]:
                 candidate = replace(self.best.settings, **{name: getattr(plain, name)})
-                if _fits(candidate):
+                if candidate != self.best.settings and _fits(candidate):
                     self._still(self.best.faults, candidate)
 
 

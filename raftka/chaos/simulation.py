@@ -130,7 +130,8 @@ class _Life:
         self.verdict: Verdict | None = None
         self.samples: list[dict[str, Any]] = []
         self.found: list[str] = []  # what the checks found
-        self.settings = options.settings or choose(options.plan, world.random("settings"))
+        chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
+        self.settings = options.settings or chosen
         self.planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
         self.cluster: Cluster | None = None
         self.faults: Faults | None = None

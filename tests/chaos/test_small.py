@@ -1,0 +1,77 @@
+"""Lives of replication alone: no promise is broken, a dozen in the time of one whole cluster, and mistakes are found there too."""
+
+import pytest
+from click.testing import CliRunner
+
+from raftka.chaos.small import many
+from raftka.chaos.small.raft_oracle import Violation
+from raftka.chaos.small.replica import Entry, Log
+from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
+from raftka.chaos.zoo.catalogue import planted
+from raftka.cli.chaos import chaos
+
+FOUND = {
+    "follower_claims_what_is_written": 5,
+    "joins_the_isr_too_early": 5,
+    "majority_of_the_isr_is_enough": 5,
+    "high_watermark_ahead_of_the_shrink": 5,
+    "never_truncates": 5,
+}
+
+
+def test_no_promise_is_broken() -> None:
+    lives = [run_seed(seed) for seed in range(30)]
+
+    assert sum(len(life.oracle.acknowledged) for life in lives) > 30 * 50
+    assert sum(life.oracle.truncations for life in lives) > 5
+    assert {kind for life in lives for _, kind in life.faults} == set(FAULTS)
+
+
+@pytest.mark.parametrize(("bug", "seeds"), FOUND.items())
+def test_a_planted_bug_is_found(bug: str, seeds: int) -> None:
+    with planted(bug):
+        assert any(_fails(seed) for seed in range(seeds))
+
+
+def _fails(seed: int) -> bool:
+    try:
+        run_seed(seed)
+    except Violation:
+        return True
+    return False
+
+
+def test_a_seed_is_one_life() -> None:
+    for seed in (6, 7):
+        assert many.one(seed).trace_hash == many.one(seed).trace_hash
+    assert len({many.one(seed).trace_hash for seed in range(6)}) == 6
+
+
+def test_both_kinds_of_life_have_their_command() -> None:
+    result = CliRunner().invoke(chaos, ["sim", "--small", "--seeds", "0-5"])
+
+    assert result.exit_code == 0
+    assert "6 valid, 0 violated" in result.output
+    assert "replication alone" in CliRunner().invoke(chaos, ["replay", "7", "--small"]).output
+    with planted("majority_of_the_isr_is_enough"):
+        assert CliRunner().invoke(chaos, ["sim", "--small", "--seeds", "1"]).exit_code == 1
+
+
+def test_a_log_loses_what_was_not_flushed_and_a_cut_may_come_undone() -> None:
+    ends = set()
+    for seed in range(40):
+        log, random = Log(), Life(seed).random
+        log.append([Entry(0, "a"), Entry(0, "b")], 0)
+        log.flush(1)
+        log.lose_power(random)
+        ends.add(log.end)
+    assert ends == {1, 2}
+
+    log = Log()
+    log.append([Entry(0, "a"), Entry(1, "b"), Entry(2, "left out")], 1)
+    log.flush(2)
+    log.truncate(1)
+    assert (log.end, log.epoch_end(1)) == (1, (0, 1))
+    log.lose_power(Life(1).random)
+    assert [entry.value for entry in log.entries] == ["a", "b"]
+    assert log.epoch_end(1) == (1, 2)
