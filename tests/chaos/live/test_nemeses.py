@@ -1,0 +1,118 @@
+"""Nemeses on a cluster of real processes: each bites, and is undone. What a node forgets to flush a power loss finds out."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raftka.chaos.live import wire
+from raftka.chaos.live.nemeses import BEYOND, MIX, chosen, named
+from raftka.chaos.live.plan import plan, ports_needed
+from raftka.chaos.live.run import TOPIC, Options, live
+from raftka.chaos.live.stage import Stage
+from raftka.chaos.verdict import Outcome
+from raftka.wire.messages.topics import CREATE_TOPICS
+
+SOON_S = 20.0
+LOST = {"unseen", "lost-write", "duplicate", "inconsistent-offsets"}
+
+# One of each family; a round of `./run soak` tells of all of them how often they bit.
+FAMILIES = (
+    "pause-one",
+    "partition",
+    "one-way",
+    "slow-links",
+    "slow-disk",
+    "clock-skew",
+    "topics",
+    "elections",
+    "kill-leader",
+    "full-disk",
+    "cpu-throttle",
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path, 3) as found:
+        request = CREATE_TOPICS.request
+        row = request.topics(name=TOPIC, num_partitions=3, replication_factor=3)
+        found.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=5000))
+        found.until_whole([TOPIC])
+        yield found
+        pids = [node.pid for node in found.nodes.values() if node.alive]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def make_it_write(stage: Stage) -> None:
+    """Whatever the metadata log has to hold: every node writes and flushes it."""
+    request = CREATE_TOPICS.request
+    row = request.topics(name=f"written-{random.randrange(10**9)}", num_partitions=1, replication_factor=1)
+    stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=500))
+
+
+def test_nemeses_bite_and_are_undone(stage: Stage) -> None:
+    bit, missing = [], []
+    for nemesis in chosen(FAMILIES):
+        if nemesis.missing(stage):
+            missing.append(nemesis.name)
+            continue
+        nemesis.begin(stage, TOPIC, random.Random(7))
+
+        def bites() -> bool:
+            if nemesis.name.endswith("-disk"):  # noqa: B023
+                make_it_write(stage)
+            return nemesis.bitten(stage)  # noqa: B023
+
+        if stage.wait_for(bites, SOON_S):
+            bit.append(nemesis.name)
+        nemesis.end(stage)
+    stage.heal()
+    stage.until_whole([TOPIC])
+
+    assert [*bit, *missing] == list(dict.fromkeys([*bit, *missing]))
+    assert set(bit) | set(missing) == set(FAMILIES)
+    assert not set(missing) - {"cpu-throttle", "slow-disk", "full-disk", "clock-skew"}  # what needs a cgroup, or a C compiler
+    assert not stage.died
+
+
+def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: Path) -> None:
+    options = Options(0.1, nemesis=("power-loss-all",), seed=1, per_s=50, partitions=2, clients=(wire.NAME,), module="tests.chaos.live.planted_node")
+
+    run = live(options, tmp_path)
+
+    if run.missing and any("power-loss-all" in each for each in run.missing):
+        pytest.skip(run.missing[0])
+    assert run.figures["bit"] == {"power-loss-all": run.figures["faults"]["power-loss-all"]}
+    assert run.verdict.outcome is Outcome.VIOLATED
+    assert run.verdict.kinds & LOST
+
+
+def test_every_nemesis_has_a_name_of_its_own() -> None:
+    assert len(set(MIX) | set(BEYOND)) == len(MIX) + len(BEYOND)
+    assert [each.name for each in chosen(["mix", "lying-disks"])] == [*MIX, "lying-disks"]
+    with pytest.raises(KeyError):
+        chosen(["no-such"])
+    assert (named([1]), named([1, 2]), named([])) == ("node 1", "nodes 1, 2", "nobody")
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 5])
+def test_nodes_reach_each_other_through_the_proxy_alone(tmp_path: Path, nodes: int) -> None:
+    ports = list(range(10_000, 10_000 + ports_needed(nodes)))
+    made = plan(tmp_path, nodes, ports, {})
+    behind = {route.port: route for route in made.routes}
+
+    assert len(made.nodes) == nodes + 1
+    assert made.spare not in made.voters
+    for node in made.nodes:
+        voters = dict(pair.split("@") for pair in node.properties["controller.quorum.voters"].split(","))
+        assert {int(voter) for voter in voters} == set(made.voters)
+        for voter, address in voters.items():
+            port = int(address.rpartition(":")[2])
+            if int(voter) != node.node_id:
+                assert (behind[port].source, behind[port].target) == (node.node_id, int(voter))
+            else:
+                assert port == node.controller_port
+        inner = int(node.properties["advertised.listeners"].partition("NODES://")[2].rpartition(":")[2])
+        assert behind[inner].target == node.node_id
