@@ -4,6 +4,8 @@ loads it when a leadership begins, a slice of the log a turn, and drops it when 
 
 from collections import deque
 from collections.abc import Callable
+from operator import mul
+from struct import unpack
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.partition_host import PartitionHost
@@ -15,16 +17,19 @@ from raftka.wire.errors import Code, KafkaError
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
 KNOWN_KEYS = 10_000
 KNOWN_LENGTH = 100  # characters: a stranger's keys may be long
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode, of which every client and tool of Kafka's believes that it picks the partition."""
-    value = 0
+    """String.hashCode, of which every client and tool of Kafka's believes that it picks the partition; in blocks, for strangers' names are long."""
     units = text.encode("utf-16-be", "surrogatepass")
-    for i in range(0, len(units), 2):
-        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    value = 0
+    for at in range(0, len(units), 2 * len(POWERS)):
+        block = memoryview(units)[at : at + 2 * len(POWERS)]
+        count = len(block) // 2
+        value = (value * pow(31, count, 1 << 32) + sum(map(mul, unpack(f">{count}H", block), POWERS[-count:]))) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 

@@ -1,6 +1,7 @@
 """The shell of coordinators, with a toy for a machine: what it appends, when it answers, and what it makes of everything that goes wrong."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -52,6 +53,17 @@ def batches(stage: ToyStage, node_id: int = 1) -> list[list[bytes]]:
 )
 def test_keys_are_hashed_as_java_does(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+@pytest.mark.parametrize("length", [1, 2, 255, 256, 257, 512, 1000, 32767])
+def test_long_keys_are_hashed_in_blocks(length: int) -> None:
+    text = "".join(Random(length).choices("ab\0\uffff\U0001f600ö", k=length))
+    units = text.encode("utf-16-be")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) % 2**32
+
+    assert java_hash(text) % 2**32 == value
 
 
 def test_the_smallest_hash_has_no_absolute_value() -> None:

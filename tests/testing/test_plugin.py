@@ -85,6 +85,30 @@ def test_a_run_that_does_not_use_it_does_not_pay_for_it(project: pytest.Pytester
     project.runpytest_subprocess("-p", "no:trio", "-p", "no:anyio").assert_outcomes(passed=1)
 
 
+def test_asyncio_tests_may_use_it(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        import asyncio
+        import unittest
+
+        import pytest
+
+        class TestIt(unittest.IsolatedAsyncioTestCase):
+            @pytest.fixture(autouse=True)
+            def fixtures(self, raftka_cluster, raftka_topic):
+                self.cluster, self.topic = raftka_cluster, raftka_topic
+
+            async def test_it(self):
+                host, _, port = self.cluster.bootstrap_servers.rpartition(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+                assert int.from_bytes(await reader.readexactly(4), "big") > 0
+                writer.close()
+                assert await asyncio.to_thread(self.cluster.records, self.topic) == []
+    """)
+
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_trio_tests_may_use_it(project: pytest.Pytester) -> None:
     project.makepyfile("""
         import trio
