@@ -165,13 +165,16 @@ class GroupCoordinator:
         turn = self._turn(context)
         check_session(command, turn)
         group = self.groups.get(command.group_id)
+        size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
+        self._room.check(size, context.now)
         if isinstance(group, ConsumerGroup):
-            held = group.static_member(command.instance_id) or group.members.get(command.member_id)
-            self._room.take(weight_of_join(command, weight_of(held)), context.now)
             self._join_consumers(group, command, ticket, turn)
-            return turn.outcome()
-        known = group.members.get(group.static.get(command.instance_id or "", command.member_id)) if group is not None else None
-        self._room.take(weight_of_join(command, known.weight if known is not None else 0), context.now)
+        else:
+            self._join_classic(group, command, ticket, turn)
+        self._room.take(size)
+        return turn.outcome()
+
+    def _join_classic(self, group: ClassicGroup | None, command: Join, ticket: Ticket, turn: Turn) -> None:
         if group is None:
             if command.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -181,14 +184,16 @@ class GroupCoordinator:
             join(group, command, ticket, turn)
         finally:
             self._forget_nothing(group)
-        return turn.outcome()
 
     def _consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Outcome:
-        if command.topics is not None:
-            group = self.groups.get(command.group_id)
-            held = group.static_member(command.instance_id) or group.members.get(command.member_id) if isinstance(group, ConsumerGroup) else None
-            self._room.take(MEMBER_BYTES + weight_of_names(command.topics) - weight_of(held), context.now)
-        return self.consumers.heartbeat(command, ticket, context)
+        if command.topics is None:
+            return self.consumers.heartbeat(command, ticket, context)
+        known = _known_weight(self.groups.get(command.group_id), command.member_id, command.instance_id)
+        size = MEMBER_BYTES + weight_of_names(command.topics) - known
+        self._room.check(size, context.now)
+        outcome = self.consumers.heartbeat(command, ticket, context)
+        self._room.take(size)
+        return outcome
 
     def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
         """One without members becomes a classic group."""
@@ -397,6 +402,14 @@ class GroupCoordinator:
 
     def _turn(self, context: Context) -> Turn:
         return Turn(context, self.settings, self._alarms)
+
+
+def _known_weight(group: Group | None, member_id: str, instance_id: str | None) -> int:
+    """What the member takes already, which may come back under another id."""
+    if isinstance(group, ConsumerGroup):
+        return weight_of(group.static_member(instance_id) or group.members.get(member_id))
+    member = group.members.get(group.static.get(instance_id or "", member_id)) if group is not None else None
+    return member.weight if member is not None else 0
 
 
 def _tombstones(group: Group) -> list[Record]:

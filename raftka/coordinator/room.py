@@ -12,20 +12,27 @@ from raftka.wire.errors import Code, LimitRefused
 MEMBER_BYTES = 1_000  # what one takes beside what it says
 PENDING_BYTES = 700  # an id that was given out
 STRING_BYTES = 50  # a string or a pair, beside its characters
-COUNT_EVERY_S = 1.0  # at most: a hundred thousand members are some milliseconds
+FULL_S = 1.0  # how long it is believed that it is full: a hundred thousand members are counted in some milliseconds
 
 
 class Room:
     def __init__(self, count: Callable[[], int]) -> None:
         self._count = count
         self._at_most = 0  # bytes that are taken
-        self._counted_at = -inf
+        self._full_until = -inf
 
-    def take(self, size: int, now: float) -> None:
-        """So much more. Raises LimitRefused."""
+    def check(self, size: int, now: float) -> None:
+        """Whether there is room for so much more. Raises LimitRefused."""
         most = MEMBER_BYTES_OF_COORDINATOR.value
-        if self._at_most + size > most and now - self._counted_at >= COUNT_EVERY_S:
-            self._at_most, self._counted_at = self._count(), now
-        if size > 0 and self._at_most + size > most:
-            raise LimitRefused(MEMBER_BYTES_OF_COORDINATOR, self._at_most + size, code=Code.GROUP_MAX_SIZE_REACHED)
+        if size <= 0 or self._at_most + size <= most:
+            return
+        if now >= self._full_until:
+            self._at_most = self._count()
+            if self._at_most + size <= most:
+                return
+            self._full_until = now + FULL_S
+        raise LimitRefused(MEMBER_BYTES_OF_COORDINATOR, self._at_most + size, code=Code.GROUP_MAX_SIZE_REACHED)
+
+    def take(self, size: int) -> None:
+        """What was allowed and has come to be."""
         self._at_most += max(size, 0)

@@ -158,6 +158,21 @@ def test_all_members_of_all_groups(stage: Stage, lowered: Lower) -> None:
     assert joined(wire, "g5", metadata=bytes(100_000), version=3).error_code == Code.NONE  # sessions of the others have ended
 
 
+def test_who_is_refused_or_has_gone_takes_no_room(stage: Stage, lowered: Lower) -> None:
+    neighbour, wire = Neighbour(stage), stage.wire()
+    lowered(MEMBER_BYTES_OF_COORDINATOR, 500_000)
+
+    for i in range(10):
+        assert joined(wire, "nobody", "nobody", bytes(100_000)).error_code == Code.UNKNOWN_MEMBER_ID
+        member_id = joined(wire, f"g{i}", metadata=bytes(100_000), version=3).member_id
+        leaving = LEAVE_GROUP.request(group_id=f"g{i}", members=[LEAVE_GROUP.request.members(member_id=member_id)])
+        assert wire.ask(LEAVE_GROUP, leaving).members[0].error_code == Code.NONE
+
+    assert joined(wire, "g", metadata=bytes(100_000), version=3).error_code == Code.NONE
+    assert stage.counted(MEMBER_BYTES_OF_COORDINATOR.metric) == 0
+    assert neighbour.is_well()
+
+
 def test_a_record_that_does_not_fit(stage: Stage) -> None:
     """Each member's words are short enough, all of them together are not: nobody gets an assignment, and the group can still be left."""
     neighbour, wire = Neighbour(stage), stage.wire()
