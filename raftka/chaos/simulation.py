@@ -27,6 +27,7 @@ from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWAR
 from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream, key_of
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.runtime.simulated import World
+from raftka.runtime.simulated_guard import sim_guard
 
 __all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", "Options", "Outcome", "Plan", "Run", "Settings", "live", "simulate"]
 
@@ -102,7 +103,7 @@ def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
 def simulate(seed: int, options: Options | None = None) -> Run:
     options = options or Options()
     run = Run(seed, options.plan)
-    with World(seed, keep_trace=options.keep_trace) as world:
+    with World(seed, keep_trace=options.keep_trace) as world, sim_guard():  # once, and not for each of a thousand steps
         life = _Life(world, options)
         try:
             life.play()

@@ -74,20 +74,22 @@ POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False
 FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
-THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.5), groups=True)
-SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.5), groups=True, sizes=True)
+THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True)
+SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True)
 PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
 
 
 def choose(plan: Plan, chance: Random) -> Settings:
     nodes, voters, controllers = _sizes(plan, chance)
     brokers = nodes - len(controllers)
+    partitions, writers = chance.randint(1, 3 if plan.groups else 4), chance.randint(1, 2)
+    busy = max(1.0, partitions * writers / 2) if plan.groups else 1.0  # many writers write less each: a life costs what it shows
     replication = chance.choice((2, 3, 3, 3, min(5, brokers))) if plan.sizes else 3
     return Settings(
         nodes,
         voters,
         controllers,
-        partitions=chance.randint(1, 3 if plan.sizes else 4),
+        partitions=partitions,
         replication=replication,
         min_isr=chance.choice((1, 2, 2)) if replication > 2 else 1,
         segment_bytes=chance.choice((1 << 30, 20_000, 2_000) if plan.groups else (1 << 30, 20_000)),
@@ -95,9 +97,9 @@ def choose(plan: Plan, chance: Random) -> Settings:
         snapshot_bytes=chance.choice((20 << 20, 2_000)),
         lag_ms=chance.choice((1_000, 5_000, 30_000)),
         session_ms=chance.choice((1_200, 2_000, 2_000, 6_000)) if plan.groups else 2_000,
-        writers=chance.randint(1, 2),
+        writers=writers,
         depth=chance.randint(1, 5),
-        pause_s=chance.choice(plan.pauses_s),
+        pause_s=chance.choice(plan.pauses_s) * busy,
         noise=plan.noise and (not plan.groups or chance.random() < 0.5),
         groups=chance.randint(0, 2) if plan.groups else 0,
         directories=plan.directories,
