@@ -1,4 +1,5 @@
-"""`./run soak`: the long runs. Each ends with the figure that must be 0, and exit code 1 when it is not.
+"""`./run soak [MINUTES]`: half of the time `raftka chaos sim` on all cores, half of it `raftka chaos live`; and the other long runs. Each ends with
+the figure that must be 0, and exit code 1 when it is not.
 
 calm [--minutes 10]     load on all cores: no broker may be fenced, no election may happen
 kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing acknowledged may be lost
@@ -6,8 +7,10 @@ file [--mib 1024]       a file of lines through three processes, two leaders kil
 """
 
 import argparse
+import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,6 +29,7 @@ from raftka.cluster.traffic import Reader, Sender
 
 TOPIC, PARTITIONS, PROBE = "soak", 6, "probe"
 EVENTS = ("broker_fenced", "controller_active", "isr_change_asked", "broker_process_gone")
+PIECE = 25  # seeds a core, between two looks at the clock
 LIVE_SECONDS = (0.2, 2.0)  # of all three, between two kills
 
 
@@ -108,19 +112,46 @@ def file(mib: int, seed: int) -> bool:
         return demo.play(demo.Lines(path), Path(folder) / "cluster", hashes=True)
 
 
+def chaos(minutes: float, seed: int, record: str | None) -> bool:
+    """Seeds that follow each other, in pieces; then live rounds of three, four and five nodes."""
+    print(f"seed {seed}", flush=True)
+    jobs = os.cpu_count() or 1
+    noted = ["--record", record] if record else []
+    codes, end = [], time.monotonic() + 30 * minutes
+    first = 1000 * seed
+    while time.monotonic() < end:
+        seeds = f"{first}-{first + PIECE * jobs - 1}"
+        codes.append(_chaos("sim", "--seeds", seeds, "--jobs", str(jobs), *noted))
+        first += PIECE * jobs
+    each = ("--minutes", f"{minutes / 6:g}")
+    codes += [_chaos("live", *each, "--nodes", str(nodes), "--seed", str(seed + nodes), *noted) for nodes in (3, 4, 5)]
+    return not any(codes)
+
+
+def _chaos(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "raftka.cli", "chaos", *arguments], check=False).returncode
+
+
 def main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1].replace(".", "", 1).isdigit():
+        sys.argv[1:1] = ["chaos"]
     parser = argparse.ArgumentParser(prog="./run soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
+    whole = commands.add_parser("chaos")
+    whole.add_argument("minutes", type=float, nargs="?", default=10)
+    whole.add_argument("--record", metavar="FILE", help="append each piece's range, commit and result there")
     commands.add_parser("calm").add_argument("--minutes", type=float, default=10)
     kills = commands.add_parser("kill-all")
     kills.add_argument("--rounds", type=int, default=200)
     lines = commands.add_parser("file")
     lines.add_argument("--mib", type=int, default=1024)
-    for command in (kills, lines):
+    for command in (whole, kills, lines):
         command.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     match options.command:
+        case "chaos":
+            good = chaos(options.minutes, options.seed, options.record)
         case "calm":
             good = calm(options.minutes)
         case "kill-all":

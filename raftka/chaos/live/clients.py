@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
@@ -176,7 +177,10 @@ class _ConfluentReader:
             "reconnect.backoff.max.ms": 500,
         }
         classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": "range"}
-        self._consumer = confluent_kafka.Consumer({**settings, **({"group.protocol": "consumer"} if new_protocol else classic)})
+        self._told: Any = None  # of the commit that is under way: its partitions, or its error
+        self._kept: list[Record] = []  # came while a commit was waited for
+        kind = {"group.protocol": "consumer"} if new_protocol else classic
+        self._consumer = confluent_kafka.Consumer({**settings, **kind, "on_commit": self._on_commit})
 
     def _where(self, partitions: Iterable[int]) -> list[Any]:
         return [self._confluent.TopicPartition(self._topic, each) for each in partitions]
@@ -191,14 +195,29 @@ class _ConfluentReader:
         self._consumer.subscribe([self._topic], on_assign=changed, on_revoke=changed, on_lost=changed)
 
     def poll(self) -> Sequence[Record]:
-        messages = self._consumer.consume(AT_ONCE, 0.5)
+        kept, self._kept = self._kept, []
+        return kept + self._take(0.0 if kept else 0.5)
+
+    def _take(self, seconds: float) -> list[Record]:
+        messages = self._consumer.consume(AT_ONCE, seconds)
         return [(each.partition(), each.offset(), each.value()) for each in messages if each.error() is None]
 
+    def _on_commit(self, error: Any, partitions: Any) -> None:
+        self._told = (error, partitions)
+
     def commit(self, offsets: Mapping[int, int]) -> None:
-        wanted = [self._confluent.TopicPartition(self._topic, each, offset) for each, offset in offsets.items()]
-        for each in self._consumer.commit(offsets=wanted, asynchronous=False):
-            if each.error is not None:
-                raise self._confluent.KafkaException(each.error)
+        """Not by the call that waits: with the new protocol it waits for ever when the coordinator dies meanwhile (librdkafka 2.16)."""
+        self._told = None
+        self._consumer.commit(offsets=[self._confluent.TopicPartition(self._topic, each, offset) for each, offset in offsets.items()])
+        end = time.monotonic() + CALL_S
+        while self._told is None:
+            if time.monotonic() > end:
+                raise TimeoutError("nobody said that it is committed")
+            self._kept += self._take(0.02)
+        error, partitions = self._told
+        for failed in (error, *(each.error for each in partitions or ())):
+            if failed is not None:
+                raise self._confluent.KafkaException(failed)
 
     def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
         found = self._consumer.committed(self._where(partitions), timeout=CALL_S)
