@@ -83,3 +83,41 @@ def chaos_shrink(**options: Any) -> None:
     from raftka.cli.chaos_shrink import shrink
 
     raise SystemExit(shrink(**options))
+
+
+@chaos.command("zoo")
+@click.option("--bugs", default="", metavar="NAME,NAME", help="These alone; all, if it is not said.")
+@click.option("--seeds", type=click.IntRange(1), default=50, show_default=True, help="How many are tried for each bug and each way to live.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--survival", is_flag=True, help="Also tell which the first three seeds of the default plan would have found.")
+@click.option("--list", "listing", is_flag=True, help="Tell the bugs, hunt none.")
+@click.option("-o", "--output", type=click.Choice(["text", "markdown"]), default="text", show_default=True, help="How the table is printed.")
+def chaos_zoo(listing: bool, **options: Any) -> None:
+    """Plant bugs in the running code, one at a time, and see which seed finds each."""
+    from raftka.cli.chaos_zoo import listed, zoo
+
+    raise SystemExit(listed() if listing else zoo(**options))
+
+
+@chaos.command("live")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="How long faults come and go.")
+@click.option("--nodes", type=click.IntRange(3, 5), default=3, show_default=True, help="Processes, and one more that comes and goes.")
+@click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Which faults; a name that is none lists them.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and what clients send; when it happens the machine decides.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is told.")
+@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+def chaos_live(**options: Any) -> None:
+    """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong clocks. In the end everything is read again."""
+    from raftka.cli.chaos_live import play
+
+    raise SystemExit(play(**options))
+
+
+@chaos.command("report")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def chaos_report(folder: Path) -> None:
+    """Make DIR/report.html of a run's folder: one page that needs nothing else."""
+    from raftka.cli.chaos_live import make_report
+
+    raise SystemExit(make_report(folder))

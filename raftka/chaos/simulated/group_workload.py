@@ -45,6 +45,7 @@ class Story:
         self.history = History()
         self.wrong: list[str] = []
         self.owners: dict[tuple[str, int, int], str] = {}  # (group, generation, partition) -> who
+        self.instances: dict[str, str] = {}  # which member is that instance, as the last that joined knows
         self._processes = 0
 
     def process(self) -> int:
@@ -196,6 +197,8 @@ class Member(GroupClient):
         if joined.member_id == self.member_id and joined.generation_id < self.generation:
             self.story.wrong.append(f"generation back: {self.name} of {self.group} had {self.generation}, now it has {joined.generation_id}")
         self.member_id, self.generation = joined.member_id, joined.generation_id
+        if self.instance is not None:
+            self.story.instances[self.instance] = self.member_id
         return await self._sync(where, joined)
 
     async def _sync(self, where: Address, joined: Row) -> list[int]:
@@ -230,7 +233,10 @@ class Member(GroupClient):
                 await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member
             if mine:
                 at = {p: max(0, offset) + 1 for p, offset in at.items()}
+                holder = self.story.instances.get(self.instance or "", self.member_id)
                 await self.commit(where, at, self.generation, self.member_id, self.instance)
+                if holder != self.member_id:
+                    self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {holder} was before it asked")
             if number % 3 == 0 and number != asleep_at:
                 self.check((await self.client.ask(where, HEARTBEAT, row)).error_code)
             self.count += not mine
@@ -244,7 +250,7 @@ class GroupWork:
         "group.initial.rebalance.delay.ms": "100",
         "offsets.retention.check.interval.ms": "700",
         "replica.lag.time.max.ms": "2000",
-        "log.cleaner.backoff.ms": "500",
+        "leader.imbalance.check.interval.seconds": "1",  # leaderships go back and forth
     }
     topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
 
@@ -256,8 +262,9 @@ class GroupWork:
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
         self.clients += [Committer(cluster.client(f"simple{i}"), self.story, f"simple{i}") for i in range(SIMPLE)]
+        static = chance.random() < 0.5  # two processes take themselves for the same member
         for i in range(MEMBERS):
-            instance = "the one" if i < 2 and chance.random() < 0.3 else None
+            instance = "the one" if i < 2 and static else None
             self.clients.append(Member(cluster.client(f"member{i}"), self.story, "workers", f"member{i}", instance))
         for each in self.clients:
             each.client.runtime.spawn(each.run, each.group)

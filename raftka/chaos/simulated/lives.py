@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import ClassVar, Protocol
 
-from raftka.broker import replica_manager
+from raftka.broker import replica_manager, shard
 from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.nemeses import Nemesis
@@ -57,13 +57,13 @@ def play(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> lis
 
 @contextmanager
 def often() -> Iterator[None]:
-    """Checkpoints are written ten times as often: cleaners go by them, and a life is short."""
-    every_s = replica_manager.CHECKPOINT_EVERY_S
-    replica_manager.CHECKPOINT_EVERY_S = every_s / 10
+    """Checkpoints are written ten times as often, because cleaners go by them, and coordinators load a little at a time: a life is short."""
+    before = replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES
+    replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES = 0.5, 400
     try:
         yield
     finally:
-        replica_manager.CHECKPOINT_EVERY_S = every_s
+        replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES = before
 
 
 def _play(world: World, workload: Workload, nemesis: Nemesis) -> list[str]:

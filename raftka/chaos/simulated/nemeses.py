@@ -64,10 +64,12 @@ OF_THE_QUORUM = tuple(list(MOMENTS)[11:18])
 OF_COMPACTION = ("a compacted segment comes", "a compacted segment takes its place", "a log is cut", "a segment is rolled", "a leader is elected")
 OF_COORDINATORS = ("a coordinator loads", "a coordinator serves", "a coordinator appends", "a leader is elected", "a follower begins")
 
-BLOWS = ("kill", "power_loss", "power_loss_of_all", "pause", "isolate", "slow_disk", "kill_another")
+BLOWS = ("kill", "power_loss", "power_loss_of_all", "fall_soon", "fall_soon", "pause", "isolate", "slow_disk", "kill_another")
 ODDS = (2, 5, 20, 100)  # one in so many
 PAUSE_S = (0.3, 2.0)  # between two blows
 AWAY_S = (0.0, 2.0)
+SILENT_S = (0.2, 5.0)  # paused or cut off: perhaps long enough for others to take over
+SOON_S = (0.0001, 0.004)  # when what it has said is heard, and not yet done by others
 WARM_UP_S = 2.0
 SLOW_SYNC_S = (0.2, 0.8)
 
@@ -156,6 +158,9 @@ class Nemesis:
             self._back(cluster, each)
         raise NodeStopped(f"n{node_id}")
 
+    def _fall_soon(self, cluster: Cluster, node_id: int) -> None:
+        cluster.world.at(cluster.world.now + self._random.uniform(*SOON_S), lambda: self._fall(cluster, node_id))
+
     def _kill_another(self, cluster: Cluster, node_id: int) -> None:
         others = [each for each in sorted(cluster.living) if each != node_id]
         if others:
@@ -176,7 +181,7 @@ class Nemesis:
         def pause() -> None:
             if process is not None and process.alive and not process.paused:
                 world.pause(f"n{node_id}")
-                world.at(world.now + self._random.uniform(*AWAY_S), lambda: process.resume() if process.alive else None)
+                world.at(world.now + self._random.uniform(*SILENT_S), lambda: process.resume() if process.alive else None)
 
         world.at(world.now, pause)  # a process is not stopped amid its turn, and need not be: nobody sees what it does before the turn's end
 
@@ -186,7 +191,7 @@ class Nemesis:
         for other in cluster.nodes:
             if other != node_id:
                 world.network.cut(f"n{node_id}", f"n{other}")
-        world.at(world.now + self._random.uniform(*AWAY_S), world.network.heal)
+        world.at(world.now + self._random.uniform(*SILENT_S), world.network.heal)
 
     def _slow_disk(self, cluster: Cluster, node_id: int) -> None:
         disk, world = cluster.disk(node_id), cluster.world

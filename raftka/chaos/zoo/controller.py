@@ -3,13 +3,11 @@
 from typing import Any
 
 from raftka.broker.controller_host import ControllerHost
-from raftka.broker.replica_manager import ReplicaManager
 from raftka.chaos.zoo.planting import plant
 from raftka.metadata import controller, partitions
 from raftka.metadata.controller import Controller
 from raftka.metadata.directories import DirectoriesHere
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from raftka.replication.partition import LeaderState
 
 
 @plant(ControllerHost, "active")
@@ -48,29 +46,6 @@ def isr_change_without_partition_epoch(altered: Any) -> Any:
     def bug(image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int) -> Any:
         known = change if partition is None else change._replace(partition_epoch=partition.partition_epoch)
         return altered(image, partition, known, leader)
-
-    return bug
-
-
-@plant(partitions, "_altered")
-def isr_change_of_a_deposed_leader(altered: Any) -> Any:
-    """A leader that was deposed still decides who is in the ISR."""
-
-    def bug(image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int) -> Any:
-        if partition is None or partition.leader == NO_LEADER:
-            return altered(image, partition, change, leader)
-        epochs = {"leader_epoch": partition.leader_epoch, "partition_epoch": partition.partition_epoch}
-        return altered(image, partition, change._replace(**epochs), partition.leader)
-
-    return bug
-
-
-@plant(partitions, "_eligible")
-def isr_takes_earlier_processes(_: Any) -> Any:
-    """A broker that has begun anew is let into the ISR for what its process before had (before KIP-903)."""
-
-    def bug(image: MetadataImage, broker_id: int, epoch: int) -> bool:
-        return True
 
     return bug
 
@@ -129,21 +104,5 @@ def believes_every_directory(_: Any) -> Any:
 
     def bug(self: DirectoriesHere, replica: tuple[bytes, int], *, offline: bool) -> bool:
         return True
-
-    return bug
-
-
-@plant(ReplicaManager, "_lead")
-def goes_on_in_the_next_epoch(lead: Any) -> Any:
-    """A leader that leads again after another takes what it knew of its followers into the new epoch."""
-
-    def bug(self: ReplicaManager, host: Any, partition: PartitionImage) -> None:
-        before: LeaderState | None = host.leader
-        lead(self, host, partition)
-        if before is not None and host.leader is not before:
-            for replica, follower in host.leader._followers.items():
-                known = before._followers.get(replica)
-                if known is not None:
-                    follower.end_offset, follower.caught_up, follower.broker_epoch = known.end_offset, known.caught_up, known.broker_epoch
 
     return bug

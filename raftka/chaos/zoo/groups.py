@@ -7,7 +7,6 @@ from raftka.broker.shards import Shards
 from raftka.chaos.zoo.planting import part_of, plant
 from raftka.coordinator import classic_rebalance, classic_sync, groups, offsets
 from raftka.coordinator.classic_group import ClassicGroup
-from raftka.coordinator.consumer_group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
@@ -138,16 +137,15 @@ def generation_stays(begin: Any) -> Any:
     return bug
 
 
-@plant(ClassicGroup, "restore")
-def generation_begins_anew(restore: Any) -> Any:
+@plant(GroupCoordinator, "loaded")
+def generation_begins_anew(loaded: Any) -> Any:
     """A new coordinator counts a group's generations from the beginning."""
 
-    def bug(self: ClassicGroup, record: Any) -> Any:
-        known = self.generation_id
-        members = restore(self, record)
-        if known == 0 and self.generation_id > 1:
-            self.generation_id = 1
-        return members
+    def bug(self: GroupCoordinator, context: Any) -> Any:
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                group.generation_id = min(group.generation_id, 1)
+        return loaded(self, context)
 
     return bug
 
@@ -187,15 +185,5 @@ def offsets_expire_early(expired: Any) -> Any:
 
     def bug(group: Any, settings: Any, wall_ms: int) -> Any:
         return expired(group, settings, wall_ms + settings.offsets_retention_ms)
-
-    return bug
-
-
-@plant(ConsumerGroup, "owner")
-def gives_what_another_still_has(_: Any) -> Any:
-    """A partition is given to its next member before the one before has let go of it (KIP-848)."""
-
-    def bug(self: ConsumerGroup, topic_id: bytes, partition: int) -> str | None:
-        return None
 
     return bug

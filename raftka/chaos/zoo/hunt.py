@@ -8,7 +8,8 @@ it is told, with how many lives it took.
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -20,11 +21,14 @@ from raftka.chaos.simulated.lives import Workload, play
 from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_REPLICATION, OF_THE_QUORUM, Nemesis
 from raftka.chaos.simulated.watch import Watch
 from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Plan, live
-from raftka.chaos.zoo.catalogue import BUGS, Bug, planted
+from raftka.chaos.small import raft_life, replication_life
+from raftka.chaos.small.raft_oracle import Violation
+from raftka.chaos.zoo.catalogue import BUGS, SCENARIOS, Bug, planted
 from raftka.runtime.simulated import World
 
 SURVIVES = (FAULTS, range(3))
 QUIET = replace(FAULTS, name="quiet", gap_s=(1.0, 3.0))
+BEFORE_SCENARIO = 5  # seeds
 LIFE_CPU_S = 60.0  # a bug may make two nodes ask each other for ever
 Lived = Callable[[int], list[str]]  # seed -> violations
 
@@ -52,21 +56,35 @@ def _struck(plan: Plan, moments: Sequence[str]) -> Lived:
     return lived
 
 
+def _small(run_seed: Callable[[int], object]) -> Lived:
+    def lived(seed: int) -> list[str]:
+        try:
+            run_seed(seed)
+        except Violation as violation:
+            return [str(violation)]
+        return []
+
+    return lived
+
+
 def _at_work(make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
     return lambda seed: play(seed, make, moments)
 
 
 HUNTS: dict[str, Lived] = {
+    "small quorum": _small(raft_life.run_seed),
+    "small replication": _small(replication_life.run_seed),
     **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
     "groups": _at_work(GroupWork, OF_COORDINATORS),
     "compaction": _at_work(CompactionWork, OF_COMPACTION),
 }
+SMALL = ("small quorum", "small replication")
 OF_AREA: dict[str, tuple[str, ...]] = {
-    "raft": ("quorum struck", "faults"),
-    "controller": ("replication struck", "width"),
-    "replication": ("replication struck", "power", "faults"),
+    "raft": ("small quorum", "quorum struck"),
+    "controller": ("small replication", "quorum struck", "width"),
+    "replication": ("small replication", "replication struck", "power"),
     "log": ("replication struck", "power", "compaction"),
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
@@ -93,16 +111,36 @@ def hunts_of(bug: Bug) -> tuple[str, ...]:
     return bug.hunted_by or OF_AREA[bug.area]
 
 
-def hunt(name: str, seeds: Iterable[int], hunts: Sequence[str] = ()) -> Finding:
+def hunt(name: str, seeds: Sequence[int], hunts: Sequence[str] = ()) -> Finding:
+    """One with a scenario of its own is hunted by chance for a little while only."""
+    if name in SCENARIOS:
+        seeds = seeds[:BEFORE_SCENARIO]
     began, lives = time.process_time(), 0
     with planted(name):
-        for seed in seeds:
-            for each in hunts or hunts_of(BUGS[name]):
-                lives += 1
-                violations = lived(each, seed)
-                if violations:
-                    return Finding(name, each, seed, kind_of(violations), lives, time.process_time() - began)
-    return Finding(name, lives=lives, seconds=time.process_time() - began)
+        for each, seed in _tries(hunts or hunts_of(BUGS[name]), seeds):
+            lives += 1
+            violations = lived(each, seed)
+            if violations:
+                return Finding(name, each, seed, kind_of(violations), lives, time.process_time() - began)
+    return replace(directed(name), lives=lives + 1, seconds=time.process_time() - began) if name in SCENARIOS else Finding(name, lives=lives)
+
+
+def _tries(hunts: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[str, int]]:
+    """All small lives first: they cost a twentieth."""
+    small = [each for each in hunts if each in SMALL]
+    yield from ((each, seed) for each in small for seed in seeds)
+    yield from ((each, seed) for seed in seeds for each in hunts if each not in SMALL)
+
+
+def directed(name: str) -> Finding:
+    """By the scenario of its name."""
+    began = time.process_time()
+    with planted(name):
+        try:
+            SCENARIOS[name]()
+        except Exception:
+            return Finding(name, "scenario", 0, kind_of([traceback.format_exc()]), 1, time.process_time() - began)
+    return Finding(name)
 
 
 def lived(name: str, seed: int) -> list[str]:
@@ -140,7 +178,12 @@ def _bounded() -> Iterator[None]:
 
 
 KINDS = (  # of a violation's sentence, the first that fits
-    (r"acknowledged records are lost", "lost write"),
+    (r"acknowledged records are lost|lacks committed|without all that is committed", "lost write"),
+    (r" lead term| leads the same term", "two leaders in a term"),
+    (r"applies another entry|another history|commit(ted)? another", "metadata differs"),
+    (r"not all is well|after all healed", "no progress"),
+    (r"last value|keys differ|deleted key", "a key has another value"),
+    (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),
     (r"taken back|not there any more", "read is taken back"),
     (r"there twice", "duplicate"),
     (r"two records at offset", "two records at one offset"),

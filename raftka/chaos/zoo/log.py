@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+from raftka.broker.replica_manager import ReplicaManager
 from raftka.chaos.zoo.planting import part_of, plant
 from raftka.log import recovery, segment
 from raftka.log.checkpointing import Checkpointing
 from raftka.log.index import OffsetIndex, TimeIndex
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.log import Log
+from raftka.log.manager import LogManager
 from raftka.log.scan import Header, headers
 from raftka.log.storage import Storage
 
@@ -63,20 +65,6 @@ def recovery_point_outlives_a_truncation(_: Any) -> Any:
     return bug
 
 
-@plant(Storage, "_cut_from")
-def truncation_is_not_flushed(cut: Any) -> Any:
-    """A cut log is written on before its disk knows of the cut: with the power, pages of the old tail come back."""
-
-    def bug(self: Storage, offset: int) -> int:
-        sync, self._sync = self._sync, False
-        try:
-            return int(cut(self, offset))
-        finally:
-            self._sync = sync
-
-    return bug
-
-
 @plant(Storage, "_begin_segment")
 def positions_outlive_a_truncation(begin: Any) -> Any:
     """Where reads had ended is remembered beyond the cut: another batch begins elsewhere there now."""
@@ -94,25 +82,6 @@ def epochs_outlive_a_truncation(_: Any) -> Any:
     """The leader epoch cache is not cut with the log: it tells of epochs whose records are gone."""
 
     def bug(self: LeaderEpochs, end_offset: int) -> None: ...
-
-    return bug
-
-
-@plant(Log, "assign_epoch")
-def epoch_is_noted_with_its_first_record(_: Any) -> Any:
-    """A leader that has written nothing yet knows nothing of its epoch: what followers ask of it is answered for the one before."""
-
-    def bug(self: Log, epoch: int) -> None: ...
-
-    return bug
-
-
-@plant(Log, "append_as_follower")
-def takes_batches_of_later_epochs(append: Any) -> Any:
-    """A follower of an old leader appends what a newer one wrote (KAFKA-18723)."""
-
-    def bug(self: Log, records: memoryview, leader_epoch: int) -> int:
-        return int(append(self, records, 1 << 30))
 
     return bug
 
@@ -165,26 +134,6 @@ def time_index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
-@plant(Log, "offset_for_timestamp")
-def looks_for_times_beyond_the_high_watermark(find: Any) -> Any:
-    """What is not committed yet is found by its time."""
-
-    def bug(self: Log, timestamp: int, up_to: int) -> Any:
-        return find(self, timestamp, self.end_offset)
-
-    return bug
-
-
-@plant(Log, "delete_oldest")
-def retention_takes_what_is_not_committed(delete: Any) -> Any:
-    """Retention goes by size alone, beyond the high watermark: what was promised to be kept until all have it is gone."""
-
-    def bug(self: Log, now_ms: int, up_to: int) -> int:
-        return int(delete(self, now_ms, self.end_offset))
-
-    return bug
-
-
 @plant(Log, "delete_oldest")
 def retention_takes_one_segment_too_many(delete: Any) -> Any:
     """Off by one: when retention takes a segment it takes the next with it."""
@@ -206,5 +155,33 @@ def deleted_records_come_back(offsets_of: Any) -> Any:
 
     def bug(self: Checkpointing, home: Any, high_watermarks: Any) -> Any:
         return {name: {} if "start" in name else offsets for name, offsets in offsets_of(self, home, high_watermarks).items()}
+
+    return bug
+
+
+@plant(Storage, "abandon")
+def failed_flush_is_believed(_: Any) -> Any:
+    """What a failed flush has left in the page cache is read by the next process, and claimed (once real)."""
+
+    def bug(self: Log) -> None:
+        self._staged = []
+
+    return bug
+
+
+@plant(LogManager, "_make_durable")
+def names_are_not_flushed(_: Any) -> Any:
+    """A log that an earlier process has made, and did not come to flush, is claimed: a power loss takes it whole (once real)."""
+
+    def bug(self: LogManager, log: Log, home: Any, is_new: bool) -> None: ...
+
+    return bug
+
+
+@plant(ReplicaManager, "_remove_strays", "width")
+def moved_away_is_kept(_: Any) -> Any:
+    """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
+
+    def bug(self: ReplicaManager, image: Any) -> None: ...
 
     return bug

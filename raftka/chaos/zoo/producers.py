@@ -6,7 +6,6 @@ from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery
 from raftka.log.log import Log
 from raftka.log.producer_state import Producer, ProducerState
-from raftka.log.snapshots import Snapshots
 from raftka.metadata.image import MetadataImage
 
 
@@ -16,18 +15,6 @@ def retry_is_written_twice(admit: Any) -> Any:
 
     def bug(self: ProducerState, producer: Producer, epoch: int, sequence: int, count: int) -> Any:
         admit(self, producer, epoch, sequence, count)
-
-    return bug
-
-
-@plant(ProducerState, "admit")
-def gap_is_admitted(admit: Any) -> Any:
-    """A batch is taken although the one before it is missing: a pipeline comes out of order."""
-
-    def bug(self: ProducerState, producer: Producer, epoch: int, sequence: int, count: int) -> Any:
-        if epoch == producer.epoch and sequence > producer.next_sequence:
-            return None
-        return admit(self, producer, epoch, sequence, count)
 
     return bug
 
@@ -62,51 +49,6 @@ def restart_forgets_producers(_: Any) -> Any:
 
     def bug(segments: Any, snapshots: Any, trusted_up_to: int, now_ms: int) -> ProducerState:
         return ProducerState()
-
-    return bug
-
-
-@plant(ProducerState, "remember_older")
-def restart_remembers_one_batch(_: Any) -> Any:
-    """A snapshot has the last batch of each producer: the four before it are not looked for in the log."""
-
-    def bug(self: ProducerState, batches: Any) -> None: ...
-
-    return bug
-
-
-@plant(Log, "truncate_to")
-def truncation_keeps_producers(truncate: Any) -> Any:
-    """What was cut is still remembered: its retry is answered as a duplicate, and is nowhere."""
-
-    def bug(self: Log, offset: int) -> int:
-        known = self.producers
-        end = int(truncate(self, offset))
-        self.producers = known
-        return end
-
-    return bug
-
-
-@plant(Snapshots, "remove_beyond")
-def snapshots_outlive_a_truncation(_: Any) -> Any:
-    """A snapshot of producers from a tail that was cut is believed when the log has grown past it again."""
-
-    def bug(self: Snapshots, offset: int) -> None: ...
-
-    return bug
-
-
-@plant(ProducerState, "snapshot")
-def snapshot_is_one_batch_behind(snapshot: Any) -> Any:
-    """A snapshot is taken before its last batch was counted: that batch may come again after a restart."""
-
-    def bug(self: ProducerState) -> bytes:
-        behind = ProducerState()
-        for producer_id, producer in self.producers.items():
-            kept = behind.producers[producer_id] = Producer(producer.epoch, producer.seen_ms)
-            kept.batches = producer.batches[:-1]
-        return bytes(snapshot(behind))
 
     return bug
 

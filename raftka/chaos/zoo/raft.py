@@ -5,7 +5,6 @@ from typing import Any
 from raftka.broker.quorum import Quorum
 from raftka.chaos.zoo.planting import part_of, plant
 from raftka.metadata.journal import Journal
-from raftka.metadata.raft import RaftCore
 from raftka.metadata.raft_engine import LEADER, Engine
 from raftka.metadata.raft_membership import Membership
 from raftka.metadata.raft_types import Entry
@@ -102,33 +101,17 @@ def acknowledges_all_it_has(send: Any) -> Any:
     return bug
 
 
-@plant(Engine, "_SyncObj__getEntries")
-def commits_by_count_alone(entries: Any) -> Any:
+@plant(Voter, "step")
+def commits_by_count_alone(step: Any) -> Any:
     """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the next leader may not have it."""
 
-    def bug(self: Engine, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
-        found: list[Entry] = entries(self, fromIDx, count, maxSizeBytes)
-        if count == 1 and self.state == LEADER:
-            return [Entry(each.command, each.index, self.term) for each in found]
-        return found
+    def bug(self: Voter) -> None:
+        if self.state == LEADER:
+            ends = sorted([self.journal.last.index, *self.match_index.values()], reverse=True)
+            self._SyncObj__raftCommitIndex = max(self.commit_index, ends[self.majority - 1])
+        step(self)
 
     return bug
-
-
-@part_of(commits_by_count_alone, Engine, "own_no_op")
-def _no_first_entry(_: Any) -> Any:
-    """Its own first entry would commit all before it at once."""
-
-    def bug(self: Voter) -> int:
-        return 0
-
-    return bug
-
-
-@plant(RaftCore, "active")
-def acts_before_its_term_has_begun(_: Any) -> Any:
-    """A new leader decides before it knows all that was committed before it."""
-    return property(lambda self: self._voter.state == LEADER)
 
 
 @plant(Voter, "_has_already")
@@ -141,10 +124,8 @@ def snapshot_regress(_: Any) -> Any:
     return bug
 
 
-@plant(Journal, "_begin_at")
-def snapshot_takes_the_tail(_: Any) -> Any:
-    """A snapshot from the leader makes a voter forget entries behind it that it has acknowledged."""
-
+@part_of(snapshot_regress, Journal, "_begin_at")
+def _without_what_is_behind_it(_: Any) -> Any:
     def bug(self: Journal, index: int, term: int) -> None:
         self.entries = [Entry(b"", index, term)]
 
@@ -177,5 +158,15 @@ def cut_is_not_written(_: Any) -> Any:
 
     def bug(self: Journal, index: int) -> None:
         del self.entries[index - self.base.index :]
+
+    return bug
+
+
+@plant(Voter, "_unless_equal")
+def drops_what_it_has_already(_: Any) -> Any:
+    """Entries that come a second time make a voter drop all behind the first of them, acknowledged ones too (pysyncobj as it comes)."""
+
+    def bug(self: Voter, message: Any) -> Any:
+        return dict(message)
 
     return bug

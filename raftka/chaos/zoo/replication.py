@@ -5,7 +5,7 @@ from typing import Any
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import Follow
-from raftka.chaos.zoo.planting import part_of, plant
+from raftka.chaos.zoo.planting import plant
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
 from raftka.replication.partition import AdvanceHighWatermark, Follower, LeaderState
 
@@ -57,27 +57,6 @@ def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
         for follower in self._followers.values():
             follower.counts = follower.id in isr
         return effects
-
-    return bug
-
-
-@plant(LeaderState, "_ask")
-def high_watermark_ahead_of_the_expansion(ask: Any) -> Any:
-    """Who is asked into the ISR is not waited for until the controller's answer is here: it may have been in for long."""
-
-    def bug(self: LeaderState, isr: Any) -> Any:
-        effects = ask(self, isr)
-        for follower in self._followers.values():
-            follower.counts = follower.id in self.isr
-        return effects
-
-    return bug
-
-
-@part_of(high_watermark_ahead_of_the_expansion, LeaderState, "_about_to_join")
-def _nobody_is(_: Any) -> Any:
-    def bug(self: LeaderState, follower: Follower) -> bool:
-        return False
 
     return bug
 
@@ -143,39 +122,6 @@ def late_answer_is_believed(answered: Any) -> Any:
     return bug
 
 
-@plant(Fetch, "_follower_read")
-def counts_a_fetch_that_diverges(read: Any) -> Any:
-    """A follower's fetch offset is counted although its log is another than the leader's up to there."""
-
-    def bug(self: Fetch, host: PartitionHost, wanted: Any) -> Any:
-        leader, asked = host.leading(), wanted.asked
-        if asked.fetch_offset <= host.log.end_offset and self._genuine():
-            host.apply(leader.fetched(self.replica, asked.fetch_offset, self.node.runtime.clock.now(), self.broker_epoch))
-        return read(self, host, wanted)
-
-    return bug
-
-
-@plant(LeaderState, "_introduced")
-def fetches_of_the_process_before_count(_: Any) -> Any:
-    """A fetch that an earlier process of a broker had sent moves the high watermark."""
-
-    def bug(self: LeaderState, replica: int, broker_epoch: int) -> Follower:
-        follower = self._followers[replica]
-        follower.broker_epoch = broker_epoch
-        return follower
-
-    return bug
-
-
-@part_of(fetches_of_the_process_before_count, Fetch, "_genuine")
-def _everybody_is(_: Any) -> Any:
-    def bug(self: Fetch) -> bool:
-        return True
-
-    return bug
-
-
 @plant(FollowerFetch, "_flush_first")
 def follower_claims_what_is_written(_: Any) -> Any:
     """A follower fetches from where it has written, before its disk has it."""
@@ -183,17 +129,6 @@ def follower_claims_what_is_written(_: Any) -> Any:
     def bug(self: FollowerFetch) -> Any:
         self._flushed_offset = self._log_end
         self.phase = Phase.READY
-        return NOTHING
-
-    return bug
-
-
-@plant(FollowerFetch, "start")
-def follower_does_not_flush_first(_: Any) -> Any:
-    """What an earlier role has left unflushed is claimed with the first fetch of the next."""
-
-    def bug(self: FollowerFetch) -> Any:
-        self._flushed_offset = self._log_end
         return NOTHING
 
     return bug

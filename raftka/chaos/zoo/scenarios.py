@@ -6,7 +6,7 @@ from raftka.chaos.simulated.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
-from raftka.metadata.commands import AllocateProducerIds, Command, Heartbeat
+from raftka.metadata.commands import AllocateProducerIds, AlterPartition, AlterReassignments, Change, Command, Heartbeat, Move, MovedTopic
 from raftka.metadata.journal import Standing
 from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
@@ -302,4 +302,93 @@ def unclean_election_without_permission() -> None:
         world.run(world.now + 5.0)
         scene.cluster.start(leader)
         scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def isr_change_without_partition_epoch() -> None:
+    """A leader's request to take a follower in comes again, late, when that follower has fallen out and lacks what was committed since."""
+    with World(13) as world:
+        scene = Scene(world, settings={"replica.lag.time.max.ms": "500"}, configs={"min.insync.replicas": "1"})
+        cluster, leader = scene.cluster, scene.leader
+        follower = next(each for each in scene.followers if each != cluster.controller)
+        topic_id = scene.host(leader).topic_id
+        image = scene.host(leader).image
+        members = tuple((each, cluster.newest.image.brokers[each].epoch) for each in image.isr)
+        broker_epoch = cluster.nodes[leader].link.broker_epoch
+        late = AlterPartition(leader, broker_epoch, (Change(topic_id, 0, image.leader_epoch, image.partition_epoch, members),))
+        world.network.cut(f"n{leader}", f"n{follower}")
+        client = scene.client
+        client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"first"], scene.producer_id, 0), "produce")
+        assert cluster.settled(lambda: follower not in scene.isr, 10.0)
+        scene.acknowledged[0].append(b"first")
+        scene.produce(3)
+        controller = cluster.controller
+        assert controller is not None
+        host = cluster.nodes[controller].quorum.host
+        assert host is not None
+        answered: list[object] = []
+        world.at(world.now, lambda: host.submit(late, lambda error, reply: answered.append(error)))
+        world.run(lambda: bool(answered), at_most_s=2.0)
+        assert follower not in scene.isr, f"n{follower} is in the ISR again, and lacks what is committed"
+
+
+@finds
+def stale_broker_epoch_accepted() -> None:
+    """The farewell of a broker's process before comes late: its next process is registered, and stays."""
+    with World(14) as world:
+        scene = Scene(world)
+        cluster, controller = scene.cluster, scene.cluster.controller
+        assert controller is not None
+        broker = scene.other_than(controller)
+        earlier = cluster.nodes[broker].link.broker_epoch
+        cluster.kill(broker, power_loss=False)
+        cluster.start(broker)
+        assert cluster.settled(lambda: cluster.nodes[broker].link.broker_epoch > earlier and cluster.is_ready(), 20.0)
+        host = cluster.nodes[controller].quorum.host
+        assert host is not None
+        farewell, answered = Heartbeat(broker, earlier, cluster.newest.image.offset, want_shutdown=True), []
+        world.at(world.now, lambda: host.submit(farewell, lambda error, reply: answered.append(error)))
+        world.run(lambda: bool(answered), at_most_s=2.0)
+        world.run(world.now + 1.0)
+        assert cluster.newest.image.alive(broker), f"the process before has said goodbye for broker {broker}"
+
+
+@finds
+def moved_away_is_kept() -> None:
+    """A replica goes to another broker while the one that had it is down."""
+    with World(15) as world:
+        scene = Scene(world, nodes=4, voters=3, replication_factor=2)
+        cluster, (gone,) = scene.cluster, scene.followers
+        scene.produce(3)
+        new = scene.other_than(scene.leader, gone)
+        cluster.kill(gone, power_loss=False)
+        move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (scene.leader, new)),)),))
+        cluster.nodes[scene.leader].link.call(move, lambda error, reply: None, 5.0)
+        assert cluster.settled(lambda: set(scene.replicas) == {scene.leader, new}, 20.0)
+        cluster.start(gone)
+        cluster.wait_ready()
+        world.run(world.now + 2.0)
+        left = [name for name in cluster.nodes[gone].runtime.files.list("/data") if name == f"{TOPIC}-0"]
+        assert left == [], f"n{gone} still has {left}"
+
+
+@finds
+def divergence_tells_the_high_watermark() -> None:
+    """A leader comes back with a tail that nobody else has, to one that has written nothing: it cuts its log, and must hear what is committed."""
+    with World(16) as world:
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        leader, followers = scene.leader, scene.followers
+        for other in followers:
+            world.network.cut(f"n{leader}", f"n{other}")
+        row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
+        scene.cluster.do(scene.client, lambda: scene.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
+        assert world.run(lambda: scene.host(leader).log.flushed_offset == scene.host(leader).log.end_offset, at_most_s=1.0)
+        scene.cluster.kill(leader, power_loss=True)
+        world.run(world.now + 10.0)
+        world.network.heal()
+        scene.cluster.start(leader)
+        scene.wait_whole(5.0)
         scene.assert_nothing_lost()

@@ -82,3 +82,46 @@ def deleted_records_come_back() -> None:
         scene.wait_whole()
         starts = {node_id: scene.host(node_id).log.start_offset for node_id in scene.replicas}
         assert set(starts.values()) == {9}, f"deleted records are back: {starts}"
+
+
+@finds
+def names_are_not_flushed() -> None:
+    """All brokers are killed when they have made a partition and not flushed it; they come back, take records, and lose power."""
+    with World(22) as world:
+        scene = Scene(world, partitions=1)
+        cluster = scene.cluster
+        for node_id in cluster.nodes:
+            cluster.disk(node_id).keeps_nothing = True
+            cluster.kill(node_id, power_loss=False)
+            cluster.start(node_id)
+        cluster.wait_ready()
+        scene.produce(3)
+        scene.wait_whole()
+        cluster.power_loss()
+        for node_id in cluster.nodes:
+            cluster.start(node_id)
+        cluster.wait_ready()
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def failed_flush_is_believed() -> None:
+    """A leader's flush fails and it ends; its kernel shows what was to be flushed to the next process, and the power goes."""
+    with World(23) as world:
+        scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
+        scene.produce(3)
+        leader, client = scene.leader, scene.client
+        scene.cluster.disk(leader).failing_syncs = 1
+        before = len(scene.acknowledged[0])
+        client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"not flushed"], scene.producer_id, before), "produce")
+        assert world.run(lambda: not scene.cluster.alive(leader), at_most_s=10.0)
+        scene.acknowledged[0].append(b"not flushed")
+        scene.cluster.start(leader)
+        scene.produce(3)
+        scene.wait_whole()
+        scene.cluster.kill(leader, power_loss=True)
+        scene.cluster.start(leader)
+        scene.produce(1)
+        scene.wait_whole()
+        scene.assert_nothing_lost()

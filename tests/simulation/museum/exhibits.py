@@ -1,0 +1,51 @@
+"""Bugs that raftka has had, or that its Raft library has as it comes: what was wrong, what found it, and the flag of the zoo that brings it back."""
+
+from typing import NamedTuple
+
+
+class Exhibit(NamedTuple):
+    bug: str  # in the zoo
+    mended_in: str  # commit
+    was_wrong: str
+    found_by: str  # a hunt of the zoo
+    seed: int = 0
+
+
+EXHIBITS = (
+    Exhibit(
+        "deposed_controller_confirms",
+        "3c54dac",
+        "A deposed controller took the commit index of its successor's entries for that of its own, and confirmed an ISR that nobody else knew.",
+        "scenario",
+    ),
+    Exhibit(
+        "failed_flush_is_believed",
+        "2afe53a",
+        "A flush failed and the node ended; the next process read the unflushed tail from the page cache, claimed it, and lost it with the power.",
+        "scenario",
+    ),
+    Exhibit(
+        "names_are_not_flushed",
+        "7918e70",
+        "A log made by a process that was killed before its first flush was claimed by the next one: with the power all of it went.",
+        "scenario",
+    ),
+    Exhibit(
+        "divergence_tells_the_high_watermark",
+        "921a8ef",
+        "A follower that had to cut its log was told the high watermark when it did not listen, and its fetch session never said it again.",
+        "scenario",
+    ),
+    Exhibit(
+        "moved_away_is_kept",
+        "9c90432",
+        "A log whose replica went elsewhere while its broker was down stayed there.",
+        "scenario",
+    ),
+    Exhibit(
+        "journal_without_flush",
+        "ead9211",
+        "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
+        "scenario",
+    ),
+)
