@@ -71,21 +71,26 @@ class GroupClient:
     async def run(self) -> None:
         while not self.over:
             try:
-                await self.serve(await self._coordinator())
+                await self.serve(await self.coordinator())
             except NoAnswer:
-                await trio.sleep(0.05)
+                await self.rest()
         self.done = True
 
     async def serve(self, where: Address) -> None:
         raise NotImplementedError
 
-    async def _coordinator(self) -> Address:
+    async def coordinator(self) -> Address:
         while True:
             row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group]))
             (found,) = row.coordinators
             if found.error_code == Code.NONE:
                 return found.host, found.port
-            await trio.sleep(0.05)
+            await self.rest()
+
+    @staticmethod
+    async def rest() -> None:
+        """Before it is tried again."""
+        await trio.sleep(0.05)
 
     def check(self, code: int) -> None:
         """Raises NoAnswer where another coordinator may have one, and Refused."""
@@ -299,6 +304,6 @@ class GroupWork:
 async def _insist(reader: GroupClient, partitions: list[int]) -> Any:
     while True:
         try:
-            return await reader.fetch(await reader._coordinator(), partitions)
+            return await reader.fetch(await reader.coordinator(), partitions)
         except NoAnswer:
-            await trio.sleep(0.05)
+            await reader.rest()

@@ -3,7 +3,6 @@
 from typing import Any
 
 from raftka.broker import log_cleaner
-from raftka.broker.log_cleaner import Round
 from raftka.chaos.zoo.planting import plant
 from raftka.log import compaction
 from raftka.log.compaction import Compaction
@@ -64,22 +63,5 @@ def cleaner_drops_tombstones_early(kept: Any) -> Any:
     def bug(self: Compaction, data: bytes, at: int, header: Any, last_offset: int, expired: bool) -> Any:
         self.with_tombstones.add(header[0])
         return kept(self, data, at, header, last_offset, True)
-
-    return bug
-
-
-@plant(Round, "_step")
-def swap_without_flush(_: Any) -> Any:
-    """Names of segments change without waiting for the disk: with the power the old come back beside the new."""
-
-    def bug(self: Round, *, first: bool = False) -> None:
-        try:
-            self.log.begin_swap(self._results.popleft(), self.now_ms)
-            while self.log.go_on_swap():
-                pass
-        except OSError as error:
-            self.cleaner.replicas.log_failed(self.host, error)
-        self._swapping = False
-        self._go_on()
 
     return bug

@@ -106,3 +106,13 @@ def believes_every_directory(_: Any) -> Any:
         return True
 
     return bug
+
+
+@plant(controller, "registered_already")
+def session_reuse_after_restart(_: Any) -> Any:
+    """A broker's new process goes on in the registration of the one before: it stays in its ISRs, whatever its disk is."""
+
+    def bug(command: Any, known: Any) -> bool:
+        return known is not None
+
+    return bug

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from raftka.broker.replica_manager import ReplicaManager
-from raftka.chaos.zoo.planting import part_of, plant
+from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery, segment
 from raftka.log.checkpointing import Checkpointing
 from raftka.log.index import OffsetIndex, TimeIndex
-from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.scan import Header, headers
@@ -38,71 +37,6 @@ def recovered_is_not_flushed(_: Any) -> Any:
     return bug
 
 
-@plant(Log, "begin_checkpoint")
-def recovery_point_ahead_of_the_disk(begin: Any) -> Any:
-    """The recovery point is where the log ends, not where the disk is: recovery does not look at what may be torn."""
-
-    def bug(self: Log) -> Any:
-        files, settle = begin(self)
-
-        def too_far() -> Any:
-            names = settle()
-            self.recovery_point = self.end_offset
-            return names
-
-        return files, too_far
-
-    return bug
-
-
-@plant(Storage, "_lower_recovery_point")
-def recovery_point_outlives_a_truncation(_: Any) -> Any:
-    """A log is cut below its recovery point, and what is written there next is believed without a look."""
-
-    def bug(self: Storage, offset: int) -> None:
-        self._truncations += 1
-
-    return bug
-
-
-@plant(Storage, "_begin_segment")
-def positions_outlive_a_truncation(begin: Any) -> Any:
-    """Where reads had ended is remembered beyond the cut: another batch begins elsewhere there now."""
-
-    def bug(self: Storage, segment: Any) -> None:
-        known = dict(self._positions)
-        begin(self, segment)
-        self._positions = {**known, **self._positions}
-
-    return bug
-
-
-@plant(LeaderEpochs, "truncate_from_end")
-def epochs_outlive_a_truncation(_: Any) -> Any:
-    """The leader epoch cache is not cut with the log: it tells of epochs whose records are gone."""
-
-    def bug(self: LeaderEpochs, end_offset: int) -> None: ...
-
-    return bug
-
-
-@plant(Log, "append_as_leader")
-def appends_in_the_epoch_before(append: Any) -> Any:
-    """A leader stamps its batches with the epoch of the last one that is there: whose they are cannot be told."""
-
-    def bug(self: Log, batch: memoryview, leader_epoch: int, now_ms: int) -> Any:
-        return append(self, batch, self._epoch if self._epoch >= 0 else leader_epoch, now_ms)
-
-    return bug
-
-
-@part_of(appends_in_the_epoch_before, Log, "assign_epoch")
-def _it_is_not_noted(_: Any) -> Any:
-    def bug(self: Log, epoch: int) -> None: ...
-
-    return bug
-
-
 @plant(OffsetIndex, "lookup")
 def index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search begins at the entry behind the one that it needs."""
@@ -114,15 +48,6 @@ def index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
-@plant(OffsetIndex, "truncate")
-def index_outlives_a_truncation(_: Any) -> Any:
-    """Entries of batches that were cut stay, and lead reads into the middle of others."""
-
-    def bug(self: OffsetIndex, offset: int) -> None: ...
-
-    return bug
-
-
 @plant(TimeIndex, "lookup")
 def time_index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search by time begins behind records that are what is looked for."""
@@ -130,21 +55,6 @@ def time_index_one_too_far(lookup: Any) -> Any:
     def bug(self: TimeIndex, timestamp: int) -> int:
         found = int(lookup(self, timestamp)) - self.base_offset
         return self.base_offset + next((offset for offset in self.offsets if offset > found), found)
-
-    return bug
-
-
-@plant(Log, "delete_oldest")
-def retention_takes_one_segment_too_many(delete: Any) -> Any:
-    """Off by one: when retention takes a segment it takes the next with it."""
-
-    def bug(self: Log, now_ms: int, up_to: int) -> int:
-        count = int(delete(self, now_ms, up_to))
-        if count and len(self.segments) > 1 and self.segments[1].base_offset <= up_to:
-            with self._failing():
-                self._drop(self.segments[0])
-            self.start_offset = max(self.start_offset, self.segments[0].base_offset)
-        return count
 
     return bug
 

@@ -7,7 +7,6 @@ from raftka.chaos.zoo.planting import part_of, plant
 from raftka.metadata.journal import Journal
 from raftka.metadata.raft_engine import LEADER, Engine
 from raftka.metadata.raft_membership import Membership
-from raftka.metadata.raft_types import Entry
 from raftka.metadata.raft_voter import Voter
 
 ABOVE_ALL = 1 << 40
@@ -114,20 +113,15 @@ def commits_by_count_alone(step: Any) -> Any:
     return bug
 
 
-@plant(Voter, "_has_already")
-def snapshot_regress(_: Any) -> Any:
-    """A late snapshot is installed over a log that is further on: applied and acknowledged entries are rolled back."""
+@plant(Journal, "compact")
+def snapshot_regress(compact: Any) -> Any:
+    """A snapshot is written down with the state of the one before: whoever begins with it lacks what came between."""
+    states: dict[int, bytes] = {}
 
-    def bug(self: Voter, index: int) -> bool:
-        return False
-
-    return bug
-
-
-@part_of(snapshot_regress, Journal, "_begin_at")
-def _without_what_is_behind_it(_: Any) -> Any:
-    def bug(self: Journal, index: int, term: int) -> None:
-        self.entries = [Entry(b"", index, term)]
+    def bug(self: Journal, index: int, state: bytes, keep_from: int) -> None:
+        before = states.get(id(self), state)
+        states[id(self)] = state
+        compact(self, index, before, keep_from)
 
     return bug
 

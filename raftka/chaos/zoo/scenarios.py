@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.chaos.simulated.client import produce_row
+from raftka.chaos.simulated.client import end_row, produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
@@ -11,6 +11,7 @@ from raftka.metadata.journal import Standing
 from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 
@@ -392,3 +393,52 @@ def divergence_tells_the_high_watermark() -> None:
         scene.cluster.start(leader)
         scene.wait_whole(5.0)
         scene.assert_nothing_lost()
+
+
+@finds
+def session_reuse_after_restart() -> None:
+    """As with a directory that is believed."""
+    believes_every_directory()
+
+
+@finds
+def answers_readers_of_another_epoch() -> None:
+    """A leader that nobody hears but a reader, who knows its successor's epoch: it must not say what it takes for the end."""
+    with World(17) as world:
+        scene = Scene(world, settings={"broker.session.timeout.ms": "1000"})
+        scene.produce(3)
+        scene.wait_whole()
+        old, client = scene.leader, scene.client
+        others = [node_id for node_id in scene.cluster.nodes if node_id != old]
+        for other in others:
+            world.network.cut(f"n{old}", f"n{other}")
+        client.bootstrap = [(f"n{other}", CLIENT_PORT) for other in others]
+        assert scene.cluster.settled(lambda: any(scene.host(other).leader is not None for other in others), 20.0)
+        scene.produce(2)
+        epoch = max(scene.host(other).image.leader_epoch for other in others)
+        answer = scene.cluster.do(client, lambda: client.ask((f"n{old}", CLIENT_PORT), LIST_OFFSETS, end_row(TOPIC, 0, epoch)))
+        told = answer.topics[0].partitions[0]
+        assert told.error_code, f"stale read: the end is {told.offset}, {len(scene.acknowledged[0])} are acknowledged"
+
+
+@finds
+def controller_answers_at_once() -> None:
+    """A controller that nobody hears decides, and keeps to itself what."""
+    with World(18) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        leader = cluster.controller
+        assert leader is not None
+        world.network.isolate(f"n{leader}")
+        node, told = cluster.nodes[leader], []
+        host = node.quorum.host
+        assert host is not None
+        world.at(world.now, lambda: host.submit(AllocateProducerIds(leader, node.link.broker_epoch), lambda error, reply: told.append(reply)))
+        world.run(world.now + 0.1)
+        assert told == [], f"told what is not committed: {told}"
+
+
+@finds
+def divergence_is_not_looked_for() -> None:
+    """As with a follower that never truncates."""
+    never_truncates()

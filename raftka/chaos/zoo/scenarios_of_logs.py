@@ -7,6 +7,7 @@ from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
 from raftka.runtime.simulated import World
+from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.produce import PRODUCE
@@ -123,5 +124,51 @@ def failed_flush_is_believed() -> None:
         scene.cluster.kill(leader, power_loss=True)
         scene.cluster.start(leader)
         scene.produce(1)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def recovered_is_not_flushed() -> None:
+    """A broker is killed while its disk is slow: what the next process finds in the page cache it must flush before it says that it is there."""
+    with World(24) as world:
+        scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
+        scene.produce(3)
+        leader, client = scene.leader, scene.client
+        disk = scene.cluster.disk(leader)
+        disk.sync_s = (3.0, 3.0)
+        before = len(scene.acknowledged[0])
+        acknowledged: list[int] = []
+
+        async def produce() -> None:
+            acknowledged.append(await client.produce(TOPIC, 0, [b"slow"], scene.producer_id, before))
+
+        client.runtime.spawn(produce, "produce")
+        assert world.run(lambda: scene.host(leader).log.written_offset > before, at_most_s=5.0)
+        scene.cluster.kill(leader, power_loss=False)
+        disk.sync_s, disk.keeps_nothing = SYNC_S, True
+        scene.cluster.start(leader)
+        scene.acknowledged[0].append(b"slow")
+        assert world.run(lambda: bool(acknowledged), at_most_s=20.0)  # as a duplicate: it is in the log
+        scene.cluster.kill(leader, power_loss=True)
+        scene.cluster.start(leader)
+        scene.produce(1)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def tail_not_checked() -> None:
+    """The last batch of one replica is damaged as the power goes: that replica cuts it, and fetches it anew."""
+    with World(25) as world:
+        scene = Scene(world)
+        scene.produce(5)
+        scene.wait_whole()
+        damaged = scene.followers[0]
+        file = scene.host(damaged).log.active.file
+        scene.cluster.kill(damaged, power_loss=True)
+        scene.cluster.disk(damaged).flip(file.path, file.size() - 3)
+        scene.produce(2)
+        scene.cluster.start(damaged)
         scene.wait_whole()
         scene.assert_nothing_lost()
