@@ -100,7 +100,7 @@ def acknowledges_all_it_has(send: Any) -> Any:
     return bug
 
 
-@plant(Voter, "step")
+@plant(Voter, "step", "small quorum")
 def commits_by_count_alone(step: Any) -> Any:
     """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the next leader may not have it."""
 
