@@ -12,7 +12,7 @@ from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.jute import CheckVersion, Create, Delete, Malformed, SetAcl, SetData
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI, TREE_BYTES, ZNODES
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.paths import ROOT, check_new, check_path, parent_of
+from zookeeper_bridge.paths import check_new, check_path, parent_of
 from zookeeper_bridge.store import NO_FAMILY, NodeKind, Znode, stat_of
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Layer
 
@@ -195,4 +195,3 @@ _VERBS: dict[int, Verb] = {
     Op.CHECK: _check,
     Op.RECONFIG: _reconfig,
 }
-assert parent_of(ROOT) == ROOT, "a create of the root finds that it exists"

@@ -7,6 +7,7 @@ controller decides ahead of the log without a second tree. Knows no rule: whethe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from zookeeper_bridge.jute import STRINGS
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
 from zookeeper_bridge.store import (
     FAMILY,
@@ -35,6 +36,7 @@ from zookeeper_bridge.store import (
 K = TypeVar("K")
 V = TypeVar("V")
 FROM_THE_BEGINNING = (ROOT, "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
+WORTH_KEEPING = 100  # children
 Change = tuple[bytes, bytes | None]  # key, value; None: deleted
 
 
@@ -77,6 +79,7 @@ class Tree:
         self.owned: dict[int, dict[str, None]] = {}  # ephemerals of each session, in the order of their creation
         self.passing: dict[str, None] = {}  # containers and what has a time to live
         self.size_bytes = 0
+        self._packed: dict[str, bytes] = {}  # lists of many children, as they are sent
 
     def load(self, entries: Mapping[bytes, bytes], offset: int) -> None:
         """In place of what was there."""
@@ -102,7 +105,9 @@ class Tree:
         self.size_bytes += node.size_bytes - (before.size_bytes if before is not None else -len(path))
         if before is not None:
             return
-        self.children.setdefault(parent_of(path), {})[name_of(path)] = None
+        parent = parent_of(path)
+        self.children.setdefault(parent, {})[name_of(path)] = None
+        self._packed.pop(parent, None)
         if node.owner:
             self.owned.setdefault(node.owner, {})[path] = None
         elif node.kind is not NodeKind.PERSISTENT:
@@ -114,7 +119,9 @@ class Tree:
             return
         self.size_bytes -= node.size_bytes + len(path)
         self.passing.pop(path, None)
-        _discard(self.children, parent_of(path), name_of(path))
+        parent = parent_of(path)
+        _discard(self.children, parent, name_of(path))
+        self._packed.pop(parent, None)
         if node.owner:
             _discard(self.owned, node.owner, path)
 
@@ -145,8 +152,15 @@ class Tree:
 
     # what only readers ask
 
-    def child_names(self, path: str) -> Iterable[str]:
-        return self.children.get(path, ())
+    def packed_children(self, path: str) -> bytes:
+        """Their names as an array of strings."""
+        packed = self._packed.get(path)
+        if packed is None:
+            names = self.children.get(path, {})
+            packed = STRINGS.encode(list(names))
+            if len(names) >= WORTH_KEEPING:
+                self._packed[path] = packed
+        return packed
 
     def descendants(self, path: str) -> Iterator[str]:
         """All below it, itself not."""

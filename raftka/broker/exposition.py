@@ -79,7 +79,10 @@ class Page:
         return [family for family in self.families.values() if family.samples]
 
     def add(self, name: str, value: float, **labels: str) -> None:
-        self.families[name].add_sample(name, labels, value)
+        family = self.families.get(name)
+        if family is None:
+            family = self.families[name] = metric_of(name, "counter", "Of a package beside the broker.")
+        family.add_sample(name, labels, value)
 
     def histogram(self, name: str, numbers: LatencyNumbers, unit: float, **labels: str) -> None:
         """`unit`: of the metric, in seconds."""

@@ -363,6 +363,10 @@ raftka.log.flush string fsync
 raftka.log.level string info
 raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
+zookeeper.bridge.host string 127.0.0.1
+zookeeper.bridge.port int -
+zookeeper.bridge.super.digest password -
+zookeeper.bridge.tick.ms int 2000
 """
 
 # Kafka takes them from the file but does not list them.

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from struct import pack
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from raftka.broker.connection import ServerConnection
 from raftka.broker.node import Node
@@ -119,7 +119,7 @@ class Stage:
         if wait:
             self.wait(lambda: all(node.ready.is_set() for node in self.nodes.values()))
 
-    def __enter__(self) -> "Stage":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -177,7 +177,8 @@ def test_every_default_is_valid_and_every_used_name_exists() -> None:
 def test_used_is_what_something_reads() -> None:
     """Else a user is told that a name does nothing, or is not told."""
     tables = ("settings_broker.py", "settings_topic.py")
-    source = "".join(path.read_text() for path in Path(raftka.__file__).parent.rglob("*.py") if path.name not in tables)
+    folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
+    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if path.name not in tables)
     read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z0-9.]+)"', source))
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 

@@ -1,0 +1,35 @@
+"""The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
+
+from raftka.broker.node import Node
+from raftka.runtime.door import Listener
+from zookeeper_bridge.server import Bridge
+from zookeeper_bridge.store import PACKAGE
+
+
+class Edge:
+    """Open after the node's start: the image may have something already."""
+
+    def __init__(self, node: Node) -> None:
+        settings = node.settings
+        self.bridge = Bridge(node, settings["zookeeper.bridge.tick.ms"], settings["zookeeper.bridge.super.digest"] or "")
+        node.extensions[PACKAGE] = self.bridge
+        self.bridge.load(node.image)
+        self._listener: Listener = node.runtime.network.listen(
+            settings["zookeeper.bridge.host"], settings["zookeeper.bridge.port"], self.bridge.accept
+        )
+        node.events.info("bridge_started", port=self.port)
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    def close(self) -> None:
+        """Clients go to other nodes."""
+        self._listener.close()
+        for connection in list(self.bridge.connections):
+            connection.end("this node stops")
+
+
+def open_edge(node: Node) -> Edge:
+    """Raises OSError when the port is taken."""
+    return Edge(node)

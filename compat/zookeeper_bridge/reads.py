@@ -1,0 +1,201 @@
+"""What is answered from this node's tree, at once: the operations that change nothing, and watches. Knows no log and no bytes of headers."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zookeeper_bridge import acl, jute
+from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
+from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
+from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
+from zookeeper_bridge.paths import ROOT, check_path
+from zookeeper_bridge.store import Znode, stat_of
+from zookeeper_bridge.watches import EventType, Kind
+
+if TYPE_CHECKING:
+    from zookeeper_bridge.connection import ClientConnection
+    from zookeeper_bridge.server import Bridge
+
+MODES = {0: Kind.PERSISTENT, 1: Kind.RECURSIVE}
+
+
+class Reader:
+    def __init__(self, bridge: "Bridge") -> None:
+        self._bridge = bridge
+        self._tree = bridge.tree
+        self._verbs: dict[int, Callable[[ClientConnection, Any], bytes]] = {
+            Op.EXISTS: self._exists,
+            Op.GET_DATA: self._get_data,
+            Op.GET_ACL: self._get_acl,
+            Op.GET_CHILDREN: self._get_children,
+            Op.GET_CHILDREN_2: self._get_children_2,
+            Op.CHECK_WATCHES: self._check_watches,
+            Op.REMOVE_WATCHES: self._remove_watches,
+            Op.SET_WATCHES: self._set_watches,
+            Op.SET_WATCHES_2: self._set_watches,
+            Op.ADD_WATCH: self._add_watch,
+            Op.GET_EPHEMERALS: self._get_ephemerals,
+            Op.GET_ALL_CHILDREN_NUMBER: self._get_all_children_number,
+            Op.SASL: lambda connection, request: jute.BUFFER.encode(None),
+        }
+
+    def knows(self, opcode: int) -> bool:
+        return opcode in self._verbs or opcode in (Op.MULTI_READ, Op.WHO_AM_I)
+
+    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes:
+        """The body of the reply. Raises ZooKeeperError."""
+        try:
+            if opcode == Op.MULTI_READ:
+                return self._multi_read(connection, body)
+            if opcode == Op.WHO_AM_I:
+                return jute.IDENTITIES.encode([(scheme, id.partition(":")[0] if scheme == "digest" else id) for scheme, id in connection.identities])
+            request = BODIES[Op(opcode)].decode(body)
+        except Malformed as error:
+            raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
+        return self._verbs[opcode](connection, request)
+
+    # znodes
+
+    def _node(self, path: str) -> Znode:
+        node = self._tree.nodes.get(path)
+        if node is None:
+            raise ZooKeeperError(Err.NO_NODE)
+        return node
+
+    def _stat(self, path: str, node: Znode) -> jute.Stat:
+        return stat_of(node, self._tree.family(path), self._tree.child_count(path))
+
+    def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+        path = check_path(request.path)
+        if request.watch:
+            self._watch(connection, Kind.DATA, path)
+        return jute.STAT.encode(self._stat(path, self._node(path)))
+
+    def _get_data(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+        path = check_path(request.path)
+        node = self._node(path)
+        acl.check(node.acl, acl.READ, connection.identities)
+        if request.watch:
+            self._watch(connection, Kind.DATA, path)
+        return jute.DATA_STAT.encode((node.data, self._stat(path, node)))
+
+    def _get_acl(self, connection: "ClientConnection", request: Path) -> bytes:
+        path = check_path(request.path)
+        node = self._node(path)
+        acl.check(node.acl, acl.READ | acl.ADMIN, connection.identities)
+        shown: Sequence[jute.Acl] = acl.entries_of(node.acl)
+        if not acl.allows(node.acl, acl.ADMIN, connection.identities):
+            shown = acl.hidden(node.acl)
+        return jute.ACLS_STAT.encode((shown, self._stat(path, node)))
+
+    def _get_children(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+        path = check_path(request.path)
+        node = self._node(path)
+        acl.check(node.acl, acl.READ, connection.identities)
+        if request.watch:
+            self._watch(connection, Kind.CHILDREN, path)
+        return self._bounded(self._tree.packed_children(path))
+
+    def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+        children = self._get_children(connection, request)
+        path = check_path(request.path)
+        return children + jute.STAT.encode(self._stat(path, self._node(path)))
+
+    def _multi_read(self, connection: "ClientConnection", body: bytes) -> bytes:
+        parts, size = [], 0
+        for opcode, request in jute.decode_multi(body, 0, IN_MULTI_READ, READS_OF_MULTI.value):
+            try:
+                part = jute.MULTI_HEADER.pack(opcode, False, 0) + self._verbs[opcode](connection, request)
+            except ZooKeeperError as error:
+                part = jute.MULTI_HEADER.pack(-1, False, error.code) + jute.INT.encode(error.code)
+            parts.append(part)
+            size += len(part)
+            self._check_size(size)
+        return b"".join(parts) + jute.MULTI_END
+
+    def _get_ephemerals(self, connection: "ClientConnection", request: Path) -> bytes:
+        within = check_path(request.path)
+        prefix = "" if within == ROOT else within
+        return self._bounded(jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)]))
+
+    def _get_all_children_number(self, connection: "ClientConnection", request: Path) -> bytes:
+        path = check_path(request.path)
+        acl.check(self._node(path).acl, acl.READ, connection.identities)
+        if path == ROOT:
+            return jute.INT.encode(self._tree.node_count - 1)
+        return jute.INT.encode(sum(1 for _ in self._tree.descendants(path)))
+
+    def _bounded(self, body: bytes) -> bytes:
+        self._check_size(len(body))
+        return body
+
+    def _check_size(self, size: int) -> None:
+        if size > REPLY_BYTES.value:
+            self._bridge.hit(REPLY_BYTES)
+            raise ZooKeeperError(Err.QUOTA_EXCEEDED, REPLY_BYTES.name)
+
+    # watches
+
+    def _watch(self, connection: "ClientConnection", kind: Kind, path: str) -> None:
+        watches = self._bridge.watches
+        for limit, count in ((WATCHES_OF_CONNECTION, watches.count_of(connection)), (WATCHES, watches.count)):
+            if count >= limit.value and not watches.has(connection, kind, path):
+                self._bridge.hit(limit)
+                raise ZooKeeperError(Err.QUOTA_EXCEEDED, limit.name)
+        watches.add(connection, kind, path)
+
+    def _add_watch(self, connection: "ClientConnection", request: PathMode) -> bytes:
+        if request.mode not in MODES:
+            raise ZooKeeperError(Err.MARSHALLING, f"mode {request.mode}")
+        self._watch(connection, MODES[request.mode], check_path(request.path))
+        return jute.INT.encode(0)
+
+    def _check_watches(self, connection: "ClientConnection", request: PathMode) -> bytes:
+        if not self._bridge.watches.has(connection, _kind(request.mode), request.path or ""):
+            raise ZooKeeperError(Err.NO_WATCHER)
+        return b""
+
+    def _remove_watches(self, connection: "ClientConnection", request: PathMode) -> bytes:
+        if not self._bridge.watches.remove(connection, _kind(request.mode), request.path or ""):
+            raise ZooKeeperError(Err.NO_WATCHER)
+        return b""
+
+    def _set_watches(self, connection: "ClientConnection", request: SetWatches) -> bytes:
+        """After a reconnect: what has happened since is told at once, all else is watched again."""
+        since, nodes = request.relative_zxid, self._tree.nodes
+        for path in _paths(request.data):
+            node = nodes.get(path)
+            if node is None:
+                connection.event(EventType.DELETED, path, -1)
+            elif node.mzxid > since:
+                connection.event(EventType.CHANGED, path, -1)
+            else:
+                self._watch(connection, Kind.DATA, path)
+        for path in _paths(request.exist):
+            if path in nodes:
+                connection.event(EventType.CREATED, path, -1)
+            else:
+                self._watch(connection, Kind.DATA, path)
+        for path in _paths(request.child):
+            node = nodes.get(path)
+            if node is None:
+                connection.event(EventType.DELETED, path, -1)
+            elif self._stat(path, node).pzxid > since:
+                connection.event(EventType.CHILD, path, -1)
+            else:
+                self._watch(connection, Kind.CHILDREN, path)
+        for kind, paths in ((Kind.PERSISTENT, request.persistent), (Kind.RECURSIVE, request.recursive)):
+            for path in _paths(paths):
+                self._watch(connection, kind, path)
+        return b""
+
+
+def _paths(paths: Sequence[str | None] | None) -> list[str]:
+    return [check_path(path) for path in paths or ()]
+
+
+def _kind(number: int) -> Kind:
+    try:
+        return Kind(number)
+    except ValueError:
+        raise ZooKeeperError(Err.MARSHALLING, f"a watch of type {number}") from None

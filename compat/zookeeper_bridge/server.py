@@ -1,0 +1,201 @@
+"""The bridge of one node: its tree, who is connected, and what each applied entry means to them. Decides nothing that is replicated.
+
+An entry becomes a part of the tree change by change; each tells its watchers; then results leave that waited for it. So a client hears of an event
+before it can read what caused it, and of its own write's before the write's reply.
+"""
+
+from typing import TYPE_CHECKING
+
+from raftka.limits import Limit
+from raftka.metadata.extension import of_package
+from raftka.metadata.image import Delta, MetadataImage
+from zookeeper_bridge import four_letter, limits
+from zookeeper_bridge.acl import Identity
+from zookeeper_bridge.connection import ClientConnection
+from zookeeper_bridge.errors import Err
+from zookeeper_bridge.jute import ConnectRequest
+from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
+from zookeeper_bridge.machine import LOOK_S, Machine
+from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.reads import Reader
+from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
+from zookeeper_bridge.store import NODE, PACKAGE, SESSION, path_of, session_of
+from zookeeper_bridge.submissions import Done, Submission, Submissions
+from zookeeper_bridge.tree import Tree
+from zookeeper_bridge.watches import EventType, Watches
+from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Write
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
+LIMITS = {limit.name: limit for limit in vars(limits).values() if isinstance(limit, Limit)}
+
+
+class Bridge:
+    package = PACKAGE
+
+    def __init__(self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S) -> None:
+        self.node = node
+        self.tick_ms = tick_ms
+        self.look_s = look_s
+        self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
+        self.tree: Tree = Tree()
+        self.watches: Watches[ClientConnection] = Watches(self._tell)
+        self.reader = Reader(self)
+        self.connections: dict[ClientConnection, None] = {}
+        self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
+        self.packets_received = self.packets_sent = 0
+        self._clock = node.runtime.clock
+        self._random = node.runtime.random("zookeeper bridge")
+        self._numbers = 0
+        self._heard: dict[int, None] = {}  # sessions, since the controller was told
+        self._touching = False
+        answer_s = LEAST_TICKS * tick_ms / 1000
+        self.submissions = Submissions(node.incarnation_id, self._clock, node.quorum.ask_controller, answer_s, self._unreachable)
+
+    # as an extension
+
+    def applied(self, image: MetadataImage, delta: Delta) -> None:
+        if delta.reloaded:
+            self.load(image)
+            return
+        for key, value in delta.extensions_changed.get(PACKAGE, ()):
+            self._change(key, value, image.offset)
+        self.tree.offset = image.offset
+        self.submissions.release(image.offset)
+
+    def machine(self, image: MetadataImage, now: float) -> Machine:
+        assert self.tree.offset == image.offset
+        return Machine(self.tree, now, self.tick_ms, self.look_s)
+
+    def load(self, image: MetadataImage) -> None:
+        """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
+        self.tree.load(of_package(image, PACKAGE).entries, image.offset)
+        for connection in list(self.connections):
+            connection.end("this node was far behind")
+        self.submissions.release(image.offset)
+
+    def _change(self, key: bytes, value: bytes | None, zxid: int) -> None:
+        kind, tree = key[:1], self.tree
+        if kind != NODE:
+            tree.replay(key, value)
+            if kind == SESSION and (value is None or tree.sessions[session_of(key)].closing):
+                self._session_gone(session_of(key))
+            return
+        path = path_of(key)
+        before = tree.nodes.get(path)
+        tree.replay(key, value)
+        tree.offset = zxid  # events have it
+        if value is None:
+            self.watches.deleted(path)
+        elif before is None:
+            self.watches.created(path)
+        elif tree.nodes[path].version != before.version:
+            self.watches.changed(path)
+
+    def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
+        connection.event(event, path, self.tree.offset)
+
+    def _session_gone(self, session_id: int) -> None:
+        connection = self.sessions.pop(session_id, None)
+        if connection is not None and not connection.closing:
+            connection.end("its session has expired")
+
+    # connections
+
+    def accept(self) -> ClientConnection | None:
+        if len(self.connections) >= CONNECTIONS.value:
+            self.hit(CONNECTIONS)
+            return None
+        self._numbers += 1
+        connection = ClientConnection(self, self._numbers)
+        self.connections[connection] = None
+        self._clock.call_at(self._clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection))
+        return connection
+
+    def _check_greeting(self, connection: ClientConnection) -> None:
+        if not connection.attached and connection.connect is None and not connection.over:
+            self.hit(CONNECT_SECONDS)
+            connection.end("it has not said what it wants")
+
+    def gone(self, connection: ClientConnection) -> None:
+        self.connections.pop(connection, None)
+        self.watches.forget(connection)
+        if self.sessions.get(connection.session_id) is connection:
+            del self.sessions[connection.session_id]
+
+    def word(self, word: bytes) -> str | None:
+        return four_letter.answer(self, word)
+
+    def hit(self, limit: Limit) -> None:
+        self.node.metrics.hit(limit)
+
+    # sessions
+
+    def connecting(self, connection: ClientConnection, asked: ConnectRequest) -> None:
+        """A new session, or one that the client has; it is answered when this node knows all that the client can have seen."""
+        if sum(1 for each in self.connections if each.connect is not None) > WAITING_CONNECTS.value:
+            self.hit(WAITING_CONNECTS)
+            connection.end("too many connect at once")
+            return
+        request: Request
+        if asked.session_id:
+            request = Attach(connection.number, asked.timeout_ms, asked.session_id, asked.password or b"")
+        else:
+            request = Open(connection.number, asked.timeout_ms, self._random.randbytes(SECRET_BYTES))
+        self._submit(connection, request, lambda zxid, result: self._attach(connection, asked, result))
+
+    def _attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None:
+        if connection.over:
+            return
+        if asked.last_zxid > self.tree.offset:
+            connection.end("it has seen more than there is: it is of another cluster")
+        elif result.error == Err.OK and self.tree.session(result.session_id) is None:
+            connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
+        else:
+            self._refused(result)
+            if result.error == Err.OK:
+                earlier = self.sessions.pop(result.session_id, None)
+                if earlier is not None:
+                    earlier.end("its session has moved to another connection")
+                self.sessions[result.session_id] = connection
+            connection.attach(result, asked)
+
+    def heard(self, connection: ClientConnection) -> None:
+        if connection.attached:
+            self._heard[connection.session_id] = None
+            if not self._touching:
+                self._touching = True
+                self._clock.call_at(self._clock.now() + self.tick_ms / 1000 / TOUCHES_OF_TICK, self._touch)
+
+    def _touch(self) -> None:
+        self._touching = False
+        heard, self._heard = list(self._heard), {}
+        self.submissions.put(Submission(Touch(heard), (), lambda zxid, result: None, lambda: None, lambda: True))
+
+    def _unreachable(self) -> None:
+        """No controller answers: what this node shows may be of the past, and nothing can be written. Others may be better off."""
+        if self.connections:
+            self.node.events.warning("bridge_cut_off", connections=len(self.connections))
+        for connection in list(self.connections):
+            connection.end("no controller answers this node")
+
+    # writes
+
+    def submit(self, connection: ClientConnection, opcode: int, body: bytes) -> None:
+        request: Request = Sync() if opcode == Op.SYNC else Write(connection.session_id, connection.number, 0, opcode, body)
+        self._submit(connection, request, lambda zxid, result: self._result(connection, zxid, result, body))
+
+    def _submit(self, connection: ClientConnection, request: Request, done: Done) -> None:
+        self.submissions.put(
+            Submission(request, tuple(connection.identities), done, lambda: connection.end("the controller was lost"), lambda: not connection.over)
+        )
+
+    def _result(self, connection: ClientConnection, zxid: int, result: Result, body: bytes) -> None:
+        self._refused(result)
+        connection.result(zxid, result, body)
+
+    def _refused(self, result: Result) -> None:
+        if result.error == Err.QUOTA_EXCEEDED and (limit := LIMITS.get(result.body.decode())) is not None:
+            self.hit(limit)

@@ -1,0 +1,154 @@
+"""What a node's clients ask of the machine beside the controller: gathered over a turn, one batch under way at a time, results in order.
+
+One at a time because a batch that got no answer may have been carried out or not, and nothing behind it may be before that is told: the clients whose
+writes were in it lose their connection, as they would with a ZooKeeper whose leader died, and find out. What does no harm twice is asked again.
+Results are handed out when this node has applied all that they speak of. Knows no session's rules and no znode.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from raftka.metadata.commands import Command, ExtensionCommand, read_reply
+from raftka.runtime.door import Clock
+from raftka.wire.errors import KafkaError
+from zookeeper_bridge.acl import Identity
+from zookeeper_bridge.errors import Err
+from zookeeper_bridge.limits import BATCH_BYTES
+from zookeeper_bridge.store import PACKAGE
+from zookeeper_bridge.wire import Batch, Request, Result, Write, pack_batch, unpack_answer
+
+RETRY_S = 0.02
+Done = Callable[[int, Result], None]  # (zxid, result)
+Ask = Callable[[Command, Callable[[KafkaError | None, Any], None]], bool]  # as Quorum.ask_controller
+
+
+class Submission(NamedTuple):
+    request: Request
+    identities: tuple[Identity, ...]
+    done: Done
+    lost: Callable[[], None]  # nobody knows whether it was carried out
+    wanted: Callable[[], bool]  # whether anybody still waits
+
+    @property
+    def size_bytes(self) -> int:
+        return 64 + (len(self.request.body) if isinstance(self.request, Write) else 64)
+
+
+class Submissions:
+    def __init__(self, origin: bytes, clock: Clock, ask: Ask, answer_s: float, unreachable: Callable[[], None]) -> None:
+        """`unreachable`: no controller has answered for `answer_s`."""
+        self._origin = origin
+        self._clock = clock
+        self._ask = ask
+        self._answer_s = answer_s
+        self._unreachable = unreachable
+        self._pending: deque[Submission] = deque()
+        self._flying: Sequence[Submission] = ()
+        self._flight = 0  # number of the batch under way: answers to others come too late
+        self._scheduled = False
+        self._since: float | None = None  # when a controller was asked that has not answered
+        self._watching = False  # a timer runs that looks how long that is ago
+        self._answered: deque[tuple[int, Submission, Result]] = deque()  # in the tree of the controller, not yet in ours
+        self.applied = 0
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._pending) + len(self._flying)
+
+    def put(self, submission: Submission) -> None:
+        self._pending.append(submission)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._flying and self._pending:
+            self._scheduled = True
+            self._clock.at_turn_end(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        batch = self._gather()
+        if not batch:
+            return
+        now = self._clock.now()
+        if self._since is None:
+            self._since = now
+            self._watch()
+        self._flight += 1
+        flight, self._flying = self._flight, batch
+        if not self._ask(self._command(batch), lambda error, reply: self._come(flight, error, reply)) and self._flight == flight:
+            self._flying = ()
+            self._pending.extendleft(reversed(batch))
+            self._clock.call_at(now + RETRY_S, self._schedule)
+
+    def _gather(self) -> list[Submission]:
+        batch: list[Submission] = []
+        size = 0
+        while self._pending and (not batch or size + self._pending[0].size_bytes <= BATCH_BYTES.value):
+            each = self._pending.popleft()
+            if each.wanted():
+                batch.append(each)
+                size += each.size_bytes
+        return batch
+
+    def _command(self, batch: Sequence[Submission]) -> ExtensionCommand:
+        """Identities are said once for all who share them."""
+        numbers: dict[tuple[Identity, ...], int] = {}
+        requests: list[Request] = []
+        for each in batch:
+            request = each.request
+            if isinstance(request, Write):
+                request = request._replace(identities=numbers.setdefault(each.identities, len(numbers)))
+            requests.append(request)
+        return ExtensionCommand(PACKAGE, pack_batch(Batch(self._origin, list(numbers), requests)))
+
+    def _come(self, flight: int, error: KafkaError | None, reply: Any) -> None:
+        if flight != self._flight or not self._flying:
+            return
+        batch, self._flying = self._flying, ()
+        if error is not None:
+            self._failed(batch)
+            self._clock.call_at(self._clock.now() + RETRY_S, self._schedule)
+            return
+        self._since = None
+        zxid, results = unpack_answer(read_reply(ExtensionCommand(PACKAGE, b""), reply))
+        again = []
+        for submission, result in zip(batch, results, strict=True):
+            if result.error == Err.AGAIN:
+                again.append(submission)
+            else:
+                self._answered.append((zxid, submission, result))
+        self._pending.extendleft(reversed(again))
+        self.release(self.applied)
+        self._schedule()
+
+    def _failed(self, batch: Sequence[Submission]) -> None:
+        for each in batch:
+            if isinstance(each.request, Write):
+                each.lost()
+        self._pending.extendleft(reversed([each for each in batch if not isinstance(each.request, Write)]))
+
+    def _watch(self) -> None:
+        if not self._watching and self._since is not None:
+            self._watching = True
+            self._clock.call_at(self._since + self._answer_s, self._check)
+
+    def _check(self) -> None:
+        """Whether a controller has been silent for too long."""
+        self._watching = False
+        if self._since is None or self._clock.now() < self._since + self._answer_s:
+            self._watch()
+            return
+        self._since = None
+        self._flight += 1
+        batch, self._flying = self._flying, ()
+        self._failed(batch)
+        self._unreachable()
+        self._schedule()
+
+    def release(self, applied: int) -> None:
+        """This node has applied the metadata up to there."""
+        self.applied = applied
+        while self._answered and self._answered[0][0] <= applied:
+            zxid, submission, result = self._answered.popleft()
+            submission.done(zxid, result)

@@ -1,0 +1,29 @@
+"""Services beside the broker that a node may have: packages of their own, each switched on by a setting and found by its name. Imports none of them.
+
+Whoever starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
+"""
+
+from importlib import import_module
+from typing import Protocol
+
+from raftka.broker.node import Node
+
+EDGES = {"zookeeper.bridge.port": "zookeeper_bridge.edge"}  # setting: module with open_edge(node)
+
+
+class Edge(Protocol):
+    @property
+    def port(self) -> int: ...
+
+    def close(self) -> None:
+        """Nobody new comes, and who is there goes."""
+
+
+def open_edges(node: Node) -> dict[str, Edge]:
+    """By setting. Raises OSError when a port is taken, ModuleNotFoundError when the package is not installed."""
+    return {setting: import_module(module).open_edge(node) for setting, module in EDGES.items() if node.settings[setting] is not None}
+
+
+def close_edges(edges: dict[str, Edge]) -> None:
+    for each in edges.values():
+        each.close()
