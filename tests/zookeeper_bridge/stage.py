@@ -173,7 +173,8 @@ class ZkClient:
         """The same session on another connection."""
         assert self.session is not None
         client = ZkClient(self.stage, node_id)
-        client.connect(**{"session_id": self.session.session_id, "password": self.session.password, "last_zxid": self.last_zxid, **given})
+        session_id, timeout_ms, password = self.session.session_id, self.session.timeout_ms, self.session.password
+        client.connect(**{"timeout_ms": timeout_ms, "session_id": session_id, "password": password, "last_zxid": self.last_zxid, **given})
         return client
 
     def hold_reading(self, held: bool) -> None:
