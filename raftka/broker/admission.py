@@ -49,6 +49,8 @@ class Admission:
 
     def acceptor(self, listener: str) -> Callable[[], ServerConnection | None]:
         def accept() -> ServerConnection | None:
+            if not self._node.serving:
+                return None
             limit = self._reached(listener)
             if limit is not None:
                 self._node.metrics.hit(limit)

@@ -142,6 +142,11 @@ class Node:
             for each in self.settings.advertised_listeners
         ]
 
+    @property
+    def serving(self) -> bool:
+        """Whether the image is one of today. From one of before the start a client would be told that its topic is not there, which it believes."""
+        return self._published
+
     # the metadata
 
     def apply(self, found: list[Committed] | Snapshot) -> None:

@@ -201,7 +201,8 @@ def test_hostile_names(stage: Stage) -> None:
     assert neighbour.is_well()
 
     stage.kill(1)
-    stage.start(1)
+    node = stage.start(1)
+    stage.wait(lambda: node.serving)
     wire = stage.wire()
     stage.wait(lambda: bool(wire.ask(LIST_GROUPS, LIST_GROUPS.request()).groups))
 

@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
+from raftka.chaos.simulated.client import NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.metadata import METADATA
 
 ROOT = Path(__file__).parent.parent.parent
 TOPIC = "trucks_gps"
@@ -81,3 +85,35 @@ def test_a_millisecond_makes_another_run(seed: int) -> None:
 
     assert run(seed, batches=4)[0] == trace_hash
     assert run(seed, batches=4, extra_delay_s=0.001)[0] != trace_hash
+
+
+def test_a_broker_that_knows_nothing_yet_tells_nobody_anything() -> None:
+    """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
+    with World(3) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        client = cluster.client()
+        cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
+        cluster.power_loss()
+        address = client.bootstrap[0]
+        wanted = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False)
+        told: list[int] = []
+
+        async def ask() -> None:
+            while True:
+                try:
+                    answer = await client.ask(address, METADATA, wanted, 1.0)
+                except NoAnswer:
+                    await trio.sleep(0.01)
+                else:
+                    told.append(answer.topics[0].error_code)
+
+        cluster.start(1)
+        client.runtime.spawn(ask, "ask")
+        world.run(world.now + 5.0)
+        assert not told
+
+        for node_id in (2, 3):
+            cluster.start(node_id)
+        assert world.run(lambda: len(told) >= 10, at_most_s=30)
+        assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told
