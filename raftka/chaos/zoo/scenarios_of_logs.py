@@ -64,6 +64,27 @@ def cleaner_drops_tombstones_early() -> None:
 
 
 @finds
+def cleans_what_is_not_committed() -> None:
+    """A leader that nobody hears takes new values of a key, which are cut when it follows: the old one must be there still."""
+    with World(26) as world, often():
+        scene = _compacting(world)
+        _put(scene, b"key", b"committed")
+        _fill(scene)
+        scene.wait_whole()
+        leader, client = scene.leader, scene.client
+        for other in scene.followers:
+            world.network.cut(f"n{leader}", f"n{other}")
+        for number in range(20):
+            row = produce_row(TOPIC, 0, build_batch([(b"key", b"for nobody %d" % number + b"." * 60, (), 0)]), acks=1)
+            scene.cluster.do(client, lambda row=row: client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))  # type: ignore[misc]
+        world.run(world.now + 4.0)
+        world.network.heal()
+        scene.wait_whole()
+        found = {node_id: state_of(all_of(scene.host(node_id))).get(b"key") for node_id in scene.replicas}
+        assert set(found.values()) == {b"committed"}, f"last value: {found}"
+
+
+@finds
 def deleted_records_come_back() -> None:
     """Records are deleted, checkpoints written, and all brokers start anew."""
     with World(11) as world:
