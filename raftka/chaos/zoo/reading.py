@@ -4,6 +4,7 @@ from typing import Any
 
 from raftka.broker.fetch_session import Wanted
 from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.zoo.planting import plant
 
@@ -47,3 +48,9 @@ def divergence_tells_the_high_watermark(read: Any) -> Any:
         return row
 
     return bug
+
+
+@plant(Node, "serving")
+def serves_before_it_knows_anything(_: Any) -> Any:
+    """A broker that has just started tells clients that their topic is not there, and they believe it (once real)."""
+    return property(lambda self: True)

@@ -12,6 +12,7 @@ from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 
@@ -442,3 +443,26 @@ def controller_answers_at_once() -> None:
 def divergence_is_not_looked_for() -> None:
     """As with a follower that never truncates."""
     never_truncates()
+
+
+@finds
+def serves_before_it_knows_anything() -> None:
+    """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
+    with World(19) as world:
+        scene = Scene(world)
+        scene.cluster.power_loss()
+        wanted = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False)
+        client, told = scene.client, []
+
+        async def ask() -> None:
+            answer = await client.anybody(METADATA, wanted)
+            told.append(answer.topics[0].error_code)
+
+        client.bootstrap = client.bootstrap[:1]
+        scene.cluster.start(1)
+        client.runtime.spawn(ask, "ask")
+        world.run(world.now + 3.0)
+        for node_id in (2, 3):
+            scene.cluster.start(node_id)
+        assert world.run(lambda: bool(told), at_most_s=30)
+        assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told, "a topic is denied"

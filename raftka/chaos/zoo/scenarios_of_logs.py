@@ -136,10 +136,15 @@ def failed_flush_is_believed() -> None:
         leader, client = scene.leader, scene.client
         scene.cluster.disk(leader).failing_syncs = 1
         before = len(scene.acknowledged[0])
-        client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"not flushed"], scene.producer_id, before), "produce")
+
+        async def produce() -> None:
+            await client.produce(TOPIC, 0, [b"not flushed"], scene.producer_id, before)
+            scene.acknowledged[0].append(b"not flushed")
+
+        client.runtime.spawn(produce, "produce")
         assert world.run(lambda: not scene.cluster.alive(leader), at_most_s=10.0)
-        scene.acknowledged[0].append(b"not flushed")
         scene.cluster.start(leader)
+        assert world.run(lambda: len(scene.acknowledged[0]) > before, at_most_s=30.0)
         scene.produce(3)
         scene.wait_whole()
         scene.cluster.kill(leader, power_loss=True)

@@ -43,6 +43,12 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
+        "serves_before_it_knows_anything",
+        "551c6b2",
+        "After a start of all a broker told clients that their topic was not there, and librdkafka gave up what it had to send.",
+        "scenario",
+    ),
+    Exhibit(
         "journal_without_flush",
         "ead9211",
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
