@@ -40,7 +40,7 @@ class ControllerLink:
         self._beating = False
         self._beat_at = 0.0
         self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
-        self.withdrawn = False  # a log failed: it will not be unfenced before it is started again
+        self.withdrawn = False  # a log failed, or waits for others: meanwhile it is not unfenced
         self.answered_at = -inf  # when a controller last answered a heartbeat or the registration
 
     # calls
@@ -173,6 +173,11 @@ class ControllerLink:
         if not self.withdrawn:
             self.withdrawn = True
             self.beat()
+
+    def come_back(self) -> None:
+        """What we withdrew for is over."""
+        self.withdrawn = False
+        self.beat()
 
     async def leave(self, within_s: float) -> None:
         """Controlled shutdown: our leaderships move first, then the controller lets us go."""

@@ -18,6 +18,7 @@ from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
+from raftka.log.recovery import Damaged
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
@@ -50,6 +51,8 @@ class ReplicaManager:
         self.isr_changes = IsrChanges(node)
         self._isr_requests = IsrRequests(node, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
+        self._failed = False  # a log of ours cannot be used before the node is started again
+        self._doubtful: set[tuple[bytes, int]] = set()  # partitions whose logs have lost what was on disk: not opened while we are in their ISR
         self._touched: list[PartitionHost] = []
         self._watched: dict[PartitionHost, float] = {}
         self._expiring = False
@@ -177,6 +180,7 @@ class ReplicaManager:
     def _unusable(self, partition: str, error: OSError) -> None:
         self.node.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
         self.node.metrics.count("raftka_log_failures_total")
+        self._failed = True
         self.node.link.withdraw()
 
     # deadlines
@@ -304,6 +308,7 @@ class ReplicaManager:
             self._remove([host])
             host = None
         if self.me not in partition.replicas:
+            self._trusted(topic.topic_id, index)
             if host is not None:
                 self._remove([host])
             elif self._openings.gone(topic.topic_id, index):
@@ -316,6 +321,9 @@ class ReplicaManager:
                 return
             try:
                 host = self._open(topic, index)
+            except Damaged as damage:
+                self._doubt(topic, index, damage)
+                return
             except DirectoryFailure as error:
                 if self.directories.failed(error.home, error):
                     self._on_partition(topic, index)  # in another directory, if it is new
@@ -329,6 +337,20 @@ class ReplicaManager:
             self._lead(host, partition)
         else:
             self._follow(host, before, partition)
+
+    def _doubt(self, topic: TopicImage, index: int, damage: Damaged) -> None:
+        """Others of the ISR have what our disk forgot: be fenced until they go on without us, then take theirs."""
+        if not self._doubtful:
+            self.node.events.error("log_damaged", partition=f"{topic.name}-{index}", error=str(damage), until="another replica leads")
+            self.node.metrics.count("raftka_log_failures_total")
+        self._doubtful.add((topic.topic_id, index))
+        self.node.link.withdraw()
+
+    def _trusted(self, topic_id: bytes, index: int) -> None:
+        if (topic_id, index) in self._doubtful:
+            self._doubtful.discard((topic_id, index))
+            if not self._doubtful and not self._failed:
+                self.node.link.come_back()
 
     def _remove_strays(self, image: MetadataImage) -> None:
         """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
@@ -350,7 +372,10 @@ class ReplicaManager:
 
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
-        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms())
+        isr = topic.partitions[index].isr
+        others_have_it = self.me in isr and len(isr) > 1  # else what is left is the best there is, or will be made good
+        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=others_have_it)
+        self._trusted(topic.topic_id, index)
         host = PartitionHost(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
         log.on_rolled = lambda: self._rolled(host)
@@ -443,6 +468,8 @@ class ReplicaManager:
                     host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes) -> None:
+        for key in [key for key in self._doubtful if key[0] == topic_id]:
+            self._trusted(*key)
         self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])
         if self._openings.gone(topic_id):
             self._remove_strays(self.node.image)

@@ -59,13 +59,24 @@ class Log(Storage):
 
     @classmethod
     def open(
-        cls, files: Files, directory: str, config: LogConfig, now_ms: int, *, clean_shutdown: bool, recovery_point: int = 0, start_offset: int = 0
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        clean_shutdown: bool,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        whole: int | None = None,
     ) -> "Log":
         """The log of an existing directory; recovers what a crash left, `cut` tells what that took away. Raises OSError.
 
         `recovery_point`: below it everything is known to be on disk (0: nothing is). `start_offset`: what DeleteRecords or the leader had set.
+        `whole`: see recover().
         """
-        found = recover(files, directory, config, now_ms, clean=clean_shutdown, recovery_point=recovery_point, start_offset=start_offset)
+        bounds = {"recovery_point": recovery_point, "start_offset": start_offset}
+        found = recover(files, directory, config, now_ms, clean=clean_shutdown, whole=whole, **bounds)
         log = cls(files, directory, config, found)
         log.recovery_point = min(recovery_point if found.cut or not clean_shutdown else found.end_offset, found.end_offset)
         if start_offset > log.end_offset:

@@ -155,8 +155,10 @@ class LogManager:
     def get(self, topic: str, partition: int) -> Log | None:
         return self.logs.get((topic, partition))
 
-    def get_or_create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int | None = None) -> Log:
+    def get_or_create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int | None = None, *, whole: bool = False) -> Log:
         """The partition's log: open, on disk, or new in the directory with the fewest. One of an earlier topic of that name goes. Raises OSError.
+
+        `whole`: raises Damaged when records are gone that were on disk.
 
         `now_ms` is the wall clock, where it is not told the latest that was.
         """
@@ -171,13 +173,13 @@ class LogManager:
                 self.remove([key])
             if key in self.logs:
                 return self.logs[key]
-            return self._open(key, topic_id, config)
+            return self._open(key, topic_id, config, whole)
         except DirectoryFailure:
             raise
         except OSError as error:
             raise DirectoryFailure(self._homes.get(key, home), error) from error
 
-    def _open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
+    def _open(self, key: Key, topic_id: bytes, config: LogConfig, whole: bool) -> Log:
         home = self._homes.get(key)
         is_new = home is None
         if home is None:
@@ -185,7 +187,14 @@ class LogManager:
         clean = home.was_clean and not is_new
         recovery_point, start_offset = home.offsets[RECOVERY_POINTS].get(key, 0), home.offsets[START_OFFSETS].get(key, 0)
         log = Log.open(
-            self._files, home.place(key), config, self._now_ms, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
+            self._files,
+            home.place(key),
+            config,
+            self._now_ms,
+            clean_shutdown=clean,
+            recovery_point=recovery_point,
+            start_offset=start_offset,
+            whole=home.offsets[HIGH_WATERMARKS].get(key, 0) if whole else None,
         )
         if not (clean or recovery_point):
             self._make_durable(log, home, is_new)

@@ -8,6 +8,9 @@ never acknowledged, or a disk has lied. After a clean shutdown the recovery poin
 
 Between batches below the recovery point there may be gaps (a cleaner made them); above it a gap between segments is damage: a tail that never
 reached the disk. So a cleaner must keep below the recovery point.
+
+Not every damage is a torn tail. What had been flushed and acknowledged can rot; then sound batches lie behind the damage, or the log ends before what
+is known to be committed. Who must not forget such records asks for `whole`, and gets Damaged instead of what is left.
 """
 
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ from raftka.log.compact_job import SWAP
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
-from raftka.log.scan import Header, checked, headers
+from raftka.log.scan import Header, checked, headers, sound_behind
 from raftka.log.segment import Segment, segment_path
 from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.runtime.door import Files
@@ -27,6 +30,10 @@ from raftka.wire.records import LOG_OVERHEAD_BYTES
 OFFSET_DIGITS = 20
 OF_SEGMENT = {"log", "index", "timeindex", "txnindex"}
 LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}  # last suffixes of names that are on their way in or out
+
+
+class Damaged(Exception):
+    """Records are lost that were on disk. Nothing was cut."""
 
 
 @dataclass(slots=True)
@@ -48,8 +55,21 @@ class Recovered:
     cut: Cut | None
 
 
-def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, recovery_point: int, start_offset: int) -> Recovered:
-    """Raises OSError. Leaves the directory with sound segments, in order, all of it on disk."""
+def recover(
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    clean: bool,
+    recovery_point: int,
+    start_offset: int,
+    whole: int | None = None,
+) -> Recovered:
+    """Raises OSError. Leaves the directory with sound segments, in order, all of it on disk.
+
+    `whole`: at least up to that offset, and nothing rotten; raises Damaged otherwise.
+    """
     _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
     segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
@@ -57,7 +77,7 @@ def recover(files: Files, directory: str, config: LogConfig, now_ms: int, *, cle
     cut = None
     for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
         epochs = LeaderEpochs([entry for entry in stored or [] if entry[1] < believed_below])
-        end, found = _check(segments, epochs, believed_below)
+        end, found = _check(segments, epochs, believed_below, whole)
         cut = found or cut
         if found is None:
             break  # else whoever said that the shutdown was clean was wrong
@@ -130,7 +150,7 @@ def _stored_epochs(files: Files, directory: str) -> list[tuple[int, int]] | None
         return None
 
 
-def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int) -> tuple[int, Cut | None]:
+def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, whole: int | None) -> tuple[int, Cut | None]:
     """Read again what is not believed; at the first damage the rest goes. Returns the end offset."""
     end = segments[0].base_offset
     for at, segment in enumerate(segments):
@@ -141,8 +161,18 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int) -
         end = segment.resume(_with_epochs(segment.check(believed_below), epochs))
         torn -= segment.size
         if torn or (following is not None and (end > following or believed_below <= end < following)):
+            if whole is not None and (end < whole or _is_rotten(segments, at)):
+                for each in segments:
+                    each.file.close()
+                raise Damaged(f"{segment.file.path} is damaged at offset {end}, and that was no crash")
             return end, _cut(segments, at, end, torn)
     return end, None
+
+
+def _is_rotten(segments: list[Segment], at: int) -> bool:
+    """Behind the damage something is sound."""
+    places = [(segments[at], segments[at].size), *[(segment, 0) for segment in segments[at + 1 :]]]
+    return any(sound_behind(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
 
 
 def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) -> Iterator[tuple[int, Header]]:

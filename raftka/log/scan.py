@@ -15,6 +15,7 @@ SMALLEST_LENGTH = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 BOUNDS = Struct(">qi11xi")  # base offset, length, last offset delta
 READ_BYTES = 4096  # a search walks one index interval
 WALK_BYTES = 256 * 1024
+MAGIC_POSITION = 16  # of a batch
 
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]  # as BATCH_HEADER has them
 
@@ -66,6 +67,23 @@ def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -
             yield position + at, header
             at += header[1] + LOG_OVERHEAD_BYTES
         position += at
+
+
+def sound_behind(file: File, position: int, next_offset: int, highest_offset: int) -> bool:
+    """Is there, behind a damage at `position`, a batch that is as it was written? A tail that a crash has torn has none: it ends there."""
+    data = memoryview(file.read(position, file.size() - position))
+    whole, unpack = bytes(data), BATCH_HEADER.unpack_from
+    at = whole.find(MAGIC, MAGIC_POSITION + 1)
+    while at >= 0:
+        start = at - MAGIC_POSITION
+        if len(data) - start >= BATCH_HEADER_BYTES:
+            base, length, _, _, crc, _, delta, *_ = unpack(data, start)
+            stop = start + length + LOG_OVERHEAD_BYTES
+            fits = length >= SMALLEST_LENGTH and stop <= len(data) and next_offset <= base <= base + delta <= highest_offset
+            if fits and crc32c(data[start + ATTRIBUTES_POSITION : stop]) == crc:
+                return True
+        at = whole.find(MAGIC, at + 1)
+    return False
 
 
 def checked(file: File, position: int, end: int, next_offset: int, highest_offset: int) -> Iterator[tuple[int, Header]]:

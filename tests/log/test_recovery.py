@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.log.recovery import Damaged
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, offsets, open_log
 
@@ -289,3 +291,36 @@ def test_an_empty_directory_begins_at_its_start_offset() -> None:
 
     assert append(log, batch(1)) == 18
     assert offsets(log) == [(17, 17)]
+
+
+def test_records_that_rotted_are_not_taken_for_a_torn_tail() -> None:
+    files = disk()
+    log = filled(files, 12)
+    path = file_of(log, -1)
+    whole = bytes(files.names[path].data)
+    size = len(batch(2, seed=11, size=30, producer=5, sequence=22, timestamp=NOW + 11))
+
+    for position in range(0, len(whole) - size, 7):
+        if position % size in (*range(8), *range(12, 16)):
+            continue  # the checksum says nothing of the base offset and the leader epoch
+        files.names[path].data[:] = whole
+        files.names[path].data[position] ^= 1
+        with pytest.raises(Damaged):
+            Log.open(files, DIRECTORY, LogConfig(**SMALL), NOW, clean_shutdown=False, whole=0)
+        assert len(files.names[path].data) == len(whole), "nothing may be cut before it is sure that others have it"
+
+    files.names[path].data[:] = whole[:-1]
+    assert Log.open(files, DIRECTORY, LogConfig(**SMALL), NOW, clean_shutdown=False, whole=0).cut is not None
+
+
+def test_a_log_that_ends_before_what_is_committed_is_damaged_too() -> None:
+    files = disk()
+    end = filled(files, 3).end_offset
+    path = f"{DIRECTORY}/{0:020d}.log"
+    del files.names[path].data[-1]
+
+    with pytest.raises(Damaged):
+        Log.open(files, DIRECTORY, LogConfig(), NOW, clean_shutdown=False, whole=end)
+    log = Log.open(files, DIRECTORY, LogConfig(), NOW, clean_shutdown=False, whole=end - 2)
+
+    assert log.end_offset == end - 2

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from raftka.chaos.simulated import faults_of_disks, faults_of_links, faults_of_processes
+from raftka.chaos.simulated import faults_of_disks, faults_of_links, faults_of_processes, faults_of_rot
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults_of_processes import SPREADS_S
 from raftka.chaos.simulated.incident import KINDS, Happened, Incident, Scene
@@ -11,7 +11,7 @@ from raftka.chaos.simulated.schedule import Fault
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.runtime.simulated_link import DELAY_S
 
-KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_processes)
+KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_processes, faults_of_rot)
 
 
 class Faults:

@@ -64,10 +64,10 @@ def _one_down(it: Incident, down: int, *others: int) -> None:
     if it.random.random() < 0.8:
         it.note(f"kill n{down}")
         it.cluster.kill(down, power_loss=False)
-    it.when(40, lambda: _left(it, down), lambda: _slow_and_then_dark(it, down, *others))
+    it.when(40, lambda: left_the_isr(it, down), lambda: _slow_and_then_dark(it, down, *others))
 
 
-def _left(it: Incident, node_id: int) -> bool:
+def left_the_isr(it: Incident, node_id: int) -> bool:
     return it.cluster.alive(node_id) or not any(node_id in it.cluster.isr_of(it.topic, p) for p in range(it.partitions))
 
 

@@ -36,6 +36,7 @@ class Scene:
         self.partitions = partitions
         self.happened: list[Happened] = []
         self.over = False
+        self.rotten: int | None = None  # whose disk forgets
         self.preparing = False  # one waits for its moment: no other may begin
         self.held: dict[tuple[str, str], list[object]] = {}  # which incidents have cut a link, or let it lose
 

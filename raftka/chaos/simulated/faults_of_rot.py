@@ -1,0 +1,144 @@
+"""Media that forget: a bit flips, a write lands elsewhere, a disk is put back from an older copy. Of one node in a life: the others are intact.
+
+It happens while all are in sync, and nothing else does before the others go on without the node: what rots is never the only copy.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from struct import unpack_from
+
+from raftka.chaos.simulated.faults_of_processes import left_the_isr
+from raftka.chaos.simulated.incident import Incident, kind
+from raftka.log.checkpoints import RECOVERY_POINTS, decode_offsets
+from raftka.runtime.simulated_disk import Directory, Inode
+
+HEADER_BYTES = 61
+OFF_S = (0.0, 2.0)
+LEFT_LOOKS = 100  # for the ISR without it
+SPAN_BYTES = (30, 300)  # of a write that went astray
+UNPROTECTED = (*range(8), *range(12, 16))  # of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
+
+
+def files(directory: Directory, path: str = "") -> Iterator[tuple[str, Inode]]:
+    for name, entry in sorted(directory.entries.items()):
+        if isinstance(entry, Directory):
+            yield from files(entry, f"{path}/{name}")
+        elif entry.content:
+            yield f"{path}/{name}", entry
+
+
+def _while_down(it: Incident, damage: Callable[[int], str]) -> None:
+    it.when(60, it.all_are_in_sync, lambda: _stop(it, damage))
+
+
+def _stop(it: Incident, damage: Callable[[int], str]) -> None:
+    if it.scene.rotten is None:
+        it.scene.rotten = it.random.choice(it.brokers)
+    node_id = it.scene.rotten
+    if not it.all_are_in_sync() or it.scene.preparing:
+        return
+    it.scene.preparing = True
+    it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
+    it.when(LEFT_LOOKS, lambda: left_the_isr(it, node_id), lambda: _damage(it, node_id, damage))
+
+
+def _damage(it: Incident, node_id: int, damage: Callable[[int], str]) -> None:
+    it.scene.preparing = False
+    if not it.cluster.alive(node_id):
+        it.for_a_while(damage(node_id), it.random.uniform(*OFF_S), lambda: it.start(node_id))
+
+
+def _logs(it: Incident, node_id: int) -> list[tuple[str, Inode, int, int]]:
+    """With the bounds of what is read when it starts again: from the recovery point on, but for the last batch, which may never have been whole."""
+    everything = dict(files(it.cluster.disk(node_id).root))
+    found = []
+    for path, inode in everything.items():
+        if path.endswith(".log") and f"/{it.topic}-" in path:
+            home, name, _ = path.rsplit("/", 2)
+            checkpoint = everything.get(f"{home}/{RECOVERY_POINTS}")
+            points = decode_offsets(bytes(checkpoint.content)) if checkpoint is not None else {}
+            topic, _, index = name.rpartition("-")
+            first, last = _bounds(inode.content, points.get((topic, int(index)), 0))
+            if first < last:
+                found.append((path, inode, first, last))
+    return found
+
+
+def _bounds(content: bytearray, offset: int) -> tuple[int, int]:
+    """Where the first batch at that offset or behind it begins, and the last of all."""
+    batches = list(_batches(content))
+    behind = [at for at in batches if unpack_from(">q", content, at)[0] >= offset]
+    return (behind[0], batches[-1]) if behind else (0, 0)
+
+
+def _batches(content: bytearray) -> Iterator[int]:
+    at = 0
+    while at + HEADER_BYTES <= len(content):
+        yield at
+        at += 12 + max(1, unpack_from(">i", content, at + 8)[0])
+
+
+@kind
+def flip_in_log(it: Incident) -> None:
+    def flip(node_id: int) -> str:
+        logs = _logs(it, node_id)
+        if not logs:
+            return f"nothing to flip on n{node_id}"
+        path, inode, first, last = it.random.choice(logs)
+        batches = [at for at in _batches(inode.content) if first <= at < last]
+        position = it.random.choice(batches) + it.random.choice([at for at in range(HEADER_BYTES + 1) if at not in UNPROTECTED])
+        it.cluster.disk(node_id).flip(path, position, 1 << it.random.randrange(8))
+        return f"bit flip at {position} of {path} on n{node_id}"
+
+    _while_down(it, flip)
+
+
+@kind
+def misdirected_write(it: Incident) -> None:
+    """What was meant for another place lies in the middle of a log."""
+
+    def astray(node_id: int) -> str:
+        logs = _logs(it, node_id)
+        if not logs:
+            return f"nothing to overwrite on n{node_id}"
+        path, inode, first, last = it.random.choice(logs)
+        size = min(last - first, it.random.randint(*SPAN_BYTES))
+        source, target = it.random.randrange(len(inode.content) - size + 1), it.random.randrange(first, last - size + 1)
+        inode.content[target : target + size] = bytes(inode.content[source : source + size])
+        return f"misdirected write of {size} bytes at {target} of {path} on n{node_id}"
+
+    _while_down(it, astray)
+
+
+@kind
+def flip_beside_log(it: Incident) -> None:
+    """In what is derived from logs, or can be had again."""
+
+    def flip(node_id: int) -> str:
+        disk = it.cluster.disk(node_id)
+        found = [(path, inode) for path, inode in files(disk.root) if path.endswith((".index", ".timeindex", ".snapshot", "checkpoint"))]
+        if not found:
+            return f"nothing to flip on n{node_id}"
+        path, inode = it.random.choice(found)
+        disk.flip(path, it.random.randrange(len(inode.content)), 1 << it.random.randrange(8))
+        return f"bit flip in {path} on n{node_id}"
+
+    _while_down(it, flip)
+
+
+@kind
+def older_disk(it: Incident) -> None:
+    """The node is stopped, and comes back with what its disk had some time before. Of no plan: nobody notices (docs/reliability.md)."""
+    it.scene.rotten = it.scene.rotten or it.random.choice(it.brokers)
+    node_id = it.scene.rotten
+    disk = it.cluster.disk(node_id)
+    copy = deepcopy(disk.root)
+    it.note(f"copy of the disk of n{node_id}")
+
+    def put_back() -> None:
+        if it.cluster.alive(node_id):
+            it.cluster.kill(node_id, power_loss=False)
+        disk.root = copy
+        it.for_a_while(f"older disk n{node_id}", it.random.uniform(*OFF_S), lambda: it.start(node_id))
+
+    it.later(it.random.uniform(0.5, 4.0), put_back)

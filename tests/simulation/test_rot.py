@@ -1,0 +1,78 @@
+"""Media that forget: who finds that records of his rotted is fenced until others lead, and takes theirs. Nothing that was acknowledged is lost."""
+
+from dataclasses import replace
+
+import pytest
+
+from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.chaos.simulated.schedule import KILLS, Kind
+from raftka.chaos.simulated.swarm import PLANS
+from raftka.chaos.simulation import Options, simulate
+from raftka.log.manager import LogManager
+from raftka.runtime.simulated import World
+
+ROT = replace(
+    PLANS["three"], name="rot", kinds=(Kind("flip_in_log", 3), Kind("misdirected_write", 3), Kind("flip_beside_log", 2), *KILLS), seconds=8.0
+)
+
+
+def rotten(scene: Scene) -> None:
+    """All lose power, and a bit of what the leader had flushed is another one."""
+    scene.produce(6)
+    scene.wait_whole()
+    scene.cluster.power_loss()
+    scene.cluster.disk(1).flip(f"/data/{TOPIC}-0/{0:020d}.log", 100)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_who_has_forgotten_does_not_lead(first: bool) -> None:
+    with World(31) as world:
+        scene = Scene(world)
+        rotten(scene)
+        for node_id in (1, 2, 3) if first else (2, 3, 1):
+            scene.cluster.start(node_id)
+            world.run(world.now + 4.0)
+        scene.wait_whole()
+
+        assert bool(scene.cluster.log.saying("log_damaged")) is first
+        assert scene.leader != 1
+        assert not scene.cluster.nodes[1].link.withdrawn
+        scene.produce(2)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+def test_without_that_rule_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    believes = LogManager._open
+    monkeypatch.setattr(LogManager, "_open", lambda self, key, topic_id, config, whole: believes(self, key, topic_id, config, False))
+    with World(31) as world:
+        scene = Scene(world, settings={"min.insync.replicas": "1"})
+        rotten(scene)
+        for node_id in (1, 2, 3):
+            scene.cluster.start(node_id)
+            world.run(world.now + 4.0)
+        scene.wait_whole()
+
+        with pytest.raises(AssertionError):
+            scene.assert_nothing_lost()
+
+
+def test_the_last_of_an_isr_goes_on_with_what_is_left() -> None:
+    with World(32) as world:
+        scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
+        scene.produce(6)
+        victim = scene.leader
+        scene.cluster.kill(victim, power_loss=True)
+        scene.cluster.disk(victim).flip(f"/data/{TOPIC}-0/{0:020d}.log", 300)
+        scene.cluster.start(victim)
+        scene.wait_whole()
+
+        assert scene.cluster.log.saying("log_cut")
+        assert 0 < len(scene.read()) < 18
+
+
+def test_one_disk_of_a_cluster_rots_while_everything_else_goes_wrong() -> None:
+    runs = [simulate(seed, Options(ROT)) for seed in range(4)]
+
+    assert [run.violations for run in runs] == [[]] * 4
+    assert sum("bit flip" in each or "misdirected" in each for run in runs for each in run.happened) >= 4
