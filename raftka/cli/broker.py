@@ -18,6 +18,7 @@ import trio
 from raftka.broker.events import Events
 from raftka.broker.node import Node
 from raftka.broker.refusal import REFUSALS, told
+from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.notices import tell
 from raftka.cluster.properties import parse
 from raftka.metadata.settings import NodeSettings
@@ -71,11 +72,13 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
         async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings, sys.stderr)
             node.start()
+            edges = open_edges(node)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_announce, node)
                 await anext(signals)
                 tell("STOPPING=1")
                 nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
+                close_edges(edges)
                 await node.shutdown()
                 nursery.cancel_scope.cancel()
 

@@ -20,8 +20,18 @@ class Edge(Protocol):
 
 
 def open_edges(node: Node) -> dict[str, Edge]:
-    """By setting. Raises OSError when a port is taken, ModuleNotFoundError when the package is not installed."""
-    return {setting: import_module(module).open_edge(node) for setting, module in EDGES.items() if node.settings[setting] is not None}
+    """By setting. Raises ValueError when one can not be: its port is taken, or its package is not there."""
+    return {setting: _open(node, setting, module) for setting, module in EDGES.items() if node.settings[setting] is not None}
+
+
+def _open(node: Node, setting: str, module: str) -> Edge:
+    try:
+        edge: Edge = import_module(module).open_edge(node)
+        return edge
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{setting} is set, and there is no {error.name}: install raftka with all its packages") from error
+    except OSError as error:
+        raise ValueError(f"{setting}={node.settings[setting]}: {error.strerror or error}") from error
 
 
 def close_edges(edges: dict[str, Edge]) -> None:

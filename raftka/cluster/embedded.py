@@ -14,7 +14,8 @@ import trio
 
 from raftka.broker.dispatch import Interceptor
 from raftka.broker.node import Node
-from raftka.cluster.plan import NodePlan, metrics_ports_from, plan_cluster, ports_from
+from raftka.cluster.edges import Edge, close_edges, open_edges
+from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.real import NodeFailed, RealRuntime, open_runtime
@@ -35,6 +36,7 @@ class EmbeddedNode:
         self.plan = plan
         self.settings = NodeSettings.from_properties(dict(plan.properties))
         self.node: Node | None = None
+        self.edges: dict[str, Edge] = {}
         self.interceptors: dict[int, Interceptor] = {}  # of all its lives, by API key; for tests that inject faults
         self.failure: BaseException | None = None
         self._runtime: RealRuntime | None = None
@@ -55,9 +57,11 @@ class EmbeddedNode:
                     self.node = node = Node(self._runtime, self.settings, log)
                     node.dispatcher.interceptors = self.interceptors
                     node.start()
+                    self.edges = open_edges(node)
                     self._runtime.spawn(self._watch_ready, "ready")
                     task_status.started()
                     await self._shutdown.wait()
+                    close_edges(self.edges)
                     await node.shutdown()
         except NodeFailed as failed:
             self.failure = failed.__cause__
@@ -123,6 +127,11 @@ class Cluster:
         """Every node runs, is registered and unfenced."""
         return all(node.node is not None and node.node.ready.is_set() for node in self.nodes.values())
 
+    @property
+    def zookeeper_connect(self) -> str:
+        """Where the bridges are, as ZooKeeper clients take it; of nodes that are dead too."""
+        return ",".join(f"{HOST}:{node.plan.bridge_port}" for node in self.nodes.values() if node.plan.bridge_port is not None)
+
     async def kill(self, node_id: int) -> None:
         """As SIGKILL does. Returns when the node is gone."""
         await self.nodes[node_id].kill()
@@ -166,18 +175,24 @@ async def launch(
     base_port: int = 0,
     properties: Mapping[str, str] | None = None,
     metrics: bool = False,
+    bridge_port: int | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
-    each node has a port for scrapes.
+    each node has a port for scrapes. `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free ones.
 
     Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in `properties`. Raises OSError, PlanError (a ValueError),
     and NodeFailed when a node does not come up.
     """
     given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(properties or {})
-    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(0 if base_port else 3 * nodes) as held:
+    with (
+        TemporaryDirectory(prefix="raftka-") as folder,
+        HeldPorts(0 if base_port else 3 * nodes) as held,
+        HeldPorts(nodes if bridge_port == 0 else 0) as bridges,
+    ):
+        bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
         ports, scraped = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
-        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else ())
+        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else (), bridge_ports)
         for plan in plans:
             plan.write()
         async with _unwrapped(), trio.open_nursery() as nursery:

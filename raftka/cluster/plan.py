@@ -1,7 +1,7 @@
 """What `cluster start` writes for each node: ids from 1, ports from a base, Kafka's property names. Starts nothing.
 
 Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on base_port + 200 + i - 1. Everything of node i lies in
-DIR/node-i/.
+DIR/node-i/. With a bridge port that of node i is bridge_port + i - 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ class NodePlan:
     controller_port: int
     properties: Mapping[str, str]
     metrics_port: int | None = None
+    bridge_port: int | None = None
 
     @property
     def address(self) -> str:
@@ -66,8 +67,18 @@ def metrics_ports_from(base_port: int, nodes: int) -> list[int]:
     return [base_port + METRICS_PORTS + i for i in range(nodes)]
 
 
+def bridge_ports_from(bridge_port: int, nodes: int) -> list[int]:
+    if bridge_port + nodes - 1 > 65535:
+        raise PlanError(f"bridge port {bridge_port}: ports up to it + {nodes - 1} are needed")
+    return [bridge_port + i for i in range(nodes)]
+
+
 def plan_cluster(
-    data: Path, ports: Sequence[tuple[int, int]], settings: Mapping[str, str] | None = None, metrics_ports: Sequence[int] = ()
+    data: Path,
+    ports: Sequence[tuple[int, int]],
+    settings: Mapping[str, str] | None = None,
+    metrics_ports: Sequence[int] = (),
+    bridge_ports: Sequence[int] = (),
 ) -> list[NodePlan]:
     """One node for each pair of ports. `settings` are added to every node's properties, and win over what is planned for metrics."""
     nodes, settings = len(ports), settings or {}
@@ -79,14 +90,22 @@ def plan_cluster(
         raise PlanError(f"{data} holds a cluster of {existing} nodes; its voters are fixed, start it with --nodes {existing}")
     voters = ",".join(f"{i}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports, 1))
     metrics = [None] * nodes if "metrics.port" in settings or not metrics_ports else metrics_ports
+    bridges: Sequence[int | None] = bridge_ports or [None] * nodes
     return [
-        _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped)
-        for i, (pair, scraped) in enumerate(zip(ports, metrics, strict=True), 1)
+        _plan_node(i, data.absolute() / f"node-{i}", pair, voters, nodes, settings, scraped, bridge)
+        for i, (pair, scraped, bridge) in enumerate(zip(ports, metrics, bridges, strict=True), 1)
     ]
 
 
 def _plan_node(
-    node_id: int, directory: Path, ports: tuple[int, int], voters: str, nodes: int, settings: Mapping[str, str], metrics_port: int | None
+    node_id: int,
+    directory: Path,
+    ports: tuple[int, int],
+    voters: str,
+    nodes: int,
+    settings: Mapping[str, str],
+    metrics_port: int | None,
+    bridge_port: int | None,
 ) -> NodePlan:
     broker_port, controller_port = ports
     defaults = {
@@ -105,7 +124,9 @@ def _plan_node(
         defaults["min.insync.replicas"] = "2"
     if metrics_port is not None:
         defaults["metrics.port"] = str(metrics_port)
-    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings}, metrics_port)
+    if bridge_port is not None:
+        defaults["zookeeper.bridge.port"] = str(bridge_port)
+    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings}, metrics_port, bridge_port)
 
 
 def _existing_nodes(data: Path) -> int:

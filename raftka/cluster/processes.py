@@ -73,7 +73,7 @@ class NodeProcess:
         while self.notices.take():
             pass  # of the last life
         self.ready = False
-        path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self.plan.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", self.module, "broker", "start", str(self.plan.properties_file)],
@@ -205,10 +205,10 @@ def how(exit_code: int) -> str:
 
 
 @contextmanager
-def running(nodes: int = 3, settings: Mapping[str, str] | None = None, data: Path | None = None) -> Iterator[Processes]:
+def running(nodes: int = 3, settings: Mapping[str, str] | None = None, data: Path | None = None, *, bridge: bool = False) -> Iterator[Processes]:
     """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed."""
-    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports:
-        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings))
+    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports, HeldPorts(nodes if bridge else 0) as bridges:
+        cluster = Processes(plan_cluster(data or Path(folder), ports.pairs(), settings, bridge_ports=bridges.numbers))
         try:
             cluster.start_all()
             cluster.wait_ready()

@@ -4,20 +4,20 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from raftka.cluster.plan import HOST, NodePlan, metrics_ports_from, plan_cluster, ports_from
+from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes, how
 
 
-def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str]) -> int:
+def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
     """Returns the exit code."""
-    with HeldPorts(0 if base_port else 3 * nodes) as held, _signals() as signals:
+    with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
-            plans = _plan(nodes, data, base_port, held, settings)
+            plans = _plan(nodes, data, base_port, held, settings, bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ()))
             cluster = Processes(plans)
         except (ValueError, OSError) as error:
             return _complain(str(error))
@@ -39,6 +39,8 @@ def _say_where(bootstrap_servers: str, plans: list[NodePlan]) -> None:
     print(f"bootstrap.servers={bootstrap_servers}", flush=True)
     if urls := [f"http://{HOST}:{plan.metrics_port}/metrics" for plan in plans if plan.metrics_port is not None]:
         print(f"metrics={','.join(urls)}", flush=True)
+    if bridges := [f"{HOST}:{plan.bridge_port}" for plan in plans if plan.bridge_port is not None]:
+        print(f"zookeeper.connect={','.join(bridges)}", flush=True)
 
 
 def _watch(cluster: Processes) -> int:
@@ -53,7 +55,7 @@ def _watch(cluster: Processes) -> int:
     return _complain("no node is left")
 
 
-def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str]) -> int:
+def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None) -> int:
     """The same with all nodes here. Returns the exit code."""
     import trio
 
@@ -63,7 +65,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
 
     async def run() -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True) as cluster:
+            async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
                 _say_where(cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()])
@@ -79,12 +81,12 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     return 0
 
 
-def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str]) -> list[NodePlan]:
+def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str], bridge_ports: Sequence[int]) -> list[NodePlan]:
     """Settings are looked at before anything is started: a wrong name is said once, not by every node."""
     from raftka.metadata.settings import NodeSettings
 
     ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
-    plans = plan_cluster(data, ports, settings, metrics)
+    plans = plan_cluster(data, ports, settings, metrics, bridge_ports)
     NodeSettings.from_properties(dict(plans[0].properties))
     return plans
 

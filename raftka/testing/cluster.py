@@ -36,8 +36,10 @@ QUICK = {  # what keeps tests waiting, and nothing else
 class Cluster:
     """`settings` are Kafka's names with underscores for dots (`num_partitions=3`), or as they are in `properties`."""
 
-    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, **settings: Any) -> None:
+    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, **settings: Any) -> None:
+        """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`."""
         self._size = nodes
+        self._bridge_port = 0 if bridge else None
         self._properties = {**QUICK, **(properties or {}), **{name.replace("_", "."): str(value) for name, value in settings.items()}}
         self._thread: threading.Thread | None = None
         self._started: Future[None] = Future()
@@ -82,7 +84,10 @@ class Cluster:
             self._started.set_exception(error)
 
     async def _serve(self) -> None:
-        async with launch(self._size, properties=self._properties) as self._embedded, trio.open_nursery() as self._nursery:
+        async with (
+            launch(self._size, properties=self._properties, bridge_port=self._bridge_port) as self._embedded,
+            trio.open_nursery() as self._nursery,
+        ):
             self._token = trio.lowlevel.current_trio_token()
             self._faults = Faults(self._embedded.nodes.values(), self._sync)
             self._started.set_result(None)
@@ -94,6 +99,11 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """As every client takes it: host:port,host:port."""
         return self._embedded.bootstrap_servers
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """As ZooKeeper clients take it; empty without the bridge."""
+        return self._embedded.zookeeper_connect
 
     @property
     def nodes(self) -> list[int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from raftka.cluster.plan import NodePlan, PlanError, plan_cluster, ports_from
+from raftka.cluster.plan import NodePlan, PlanError, bridge_ports_from, plan_cluster, ports_from
 from raftka.cluster.properties import parse
 from raftka.metadata.settings import NodeSettings
 
@@ -67,3 +67,12 @@ def test_a_cluster_keeps_its_size(tmp_path: Path) -> None:
 
     with pytest.raises(PlanError, match="--nodes 3"):
         planned(tmp_path, 5)
+
+
+def test_a_bridge_port_is_the_first_nodes(tmp_path: Path) -> None:
+    plans = plan_cluster(tmp_path, ports_from(19000, 3), bridge_ports=bridge_ports_from(2181, 3))
+
+    assert [plan.properties["zookeeper.bridge.port"] for plan in plans] == ["2181", "2182", "2183"]
+    assert "zookeeper.bridge.port" not in planned(tmp_path, 3)[0].properties
+    with pytest.raises(PlanError):
+        bridge_ports_from(65535, 3)
