@@ -71,7 +71,7 @@ def test_a_log_loses_what_was_not_flushed_and_a_cut_may_come_undone() -> None:
     log.append([Entry(0, "a"), Entry(1, "b"), Entry(2, "left out")], 1)
     log.flush(2)
     log.truncate(1)
-    assert (log.end, log.epoch_end(1)) == (1, (0, 1))
+    assert (log.end, log.epoch_end(0), log.epoch_end(1)) == (1, (0, 1), (-1, -1))
     log.lose_power(Life(1).random)
     assert [entry.value for entry in log.entries] == ["a", "b"]
     assert log.epoch_end(1) == (1, 2)

@@ -16,6 +16,7 @@ HEADER_BYTES = 61
 OFF_S = (0.0, 2.0)
 LEFT_LOOKS = 100  # for the ISR without it
 SPAN_BYTES = (30, 300)  # of a write that went astray
+JOURNAL = "/data/__raftka_metadata/journal"
 UNPROTECTED = (*range(8), *range(12, 16))  # of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
 
 
@@ -45,7 +46,8 @@ def _stop(it: Incident, damage: Callable[[int], str]) -> None:
 def _damage(it: Incident, node_id: int, damage: Callable[[int], str]) -> None:
     it.scene.preparing = False
     if not it.cluster.alive(node_id):
-        it.for_a_while(damage(node_id), it.random.uniform(*OFF_S), lambda: it.start(node_id))
+        what = damage(node_id)
+        it.for_a_while(what, it.random.uniform(*OFF_S), lambda: it.start(node_id))
 
 
 def _logs(it: Incident, node_id: int) -> list[tuple[str, Inode, int, int]]:
@@ -122,6 +124,30 @@ def flip_beside_log(it: Incident) -> None:
         path, inode = it.random.choice(found)
         disk.flip(path, it.random.randrange(len(inode.content)), 1 << it.random.randrange(8))
         return f"bit flip in {path} on n{node_id}"
+
+    _while_down(it, flip)
+
+
+@kind
+def flip_in_metadata(it: Incident) -> None:
+    """It refuses to start with that, until its operator has found a good copy of the block."""
+
+    def flip(node_id: int) -> str:
+        disk = it.cluster.disk(node_id)
+        found = dict(files(disk.root)).get(JOURNAL)
+        if found is None:
+            return f"nothing to flip on n{node_id}"
+        position, bit = it.random.randrange(len(found.content)), 1 << it.random.randrange(8)
+        disk.flip(JOURNAL, position, bit)
+        whole = len(found.content)
+
+        def restore() -> None:
+            if disk.find(JOURNAL) is found and len(found.content) >= whole and node_id in it.cluster.refused:
+                disk.flip(JOURNAL, position, bit)
+
+        it.scene.restore[node_id] = restore
+        it.cluster.start(node_id)
+        return f"bit flip at {position} of {whole} of {JOURNAL} on n{node_id}"
 
     _while_down(it, flip)
 

@@ -37,11 +37,13 @@ class Scene:
         self.happened: list[Happened] = []
         self.over = False
         self.rotten: int | None = None  # whose disk forgets
+        self.restore: dict[int, Callable[[], object]] = {}  # by node: how its operator makes good what it will not start with
         self.preparing = False  # one waits for its moment: no other may begin
         self.held: dict[tuple[str, str], list[object]] = {}  # which incidents have cut a link, or let it lose
 
     def mend(self, node_id: int) -> None:
         disk = self.cluster.disk(node_id)
+        self.restore.pop(node_id, lambda: None)()
         disk.room_bytes, disk.failing_syncs, disk.failing_writes = None, 0, 0
         for path in tuple(disk.broken):
             disk.mend(path)

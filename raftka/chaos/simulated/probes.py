@@ -13,6 +13,7 @@ EVENT = re.compile(r"^\S+ \w+ +(\w+) ")
 EVENTS = {
     "truncated": "a follower cut what its leader did not have",
     "log_cut": "recovery found a torn tail",
+    "log_damaged": "a broker found that its disk has forgotten",
     "broker_fenced": "the controller gave a broker up",
     "registration_lost": "a broker was told that it is not registered any more",
     "partitions_offline": "partitions without a leader",

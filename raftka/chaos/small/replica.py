@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from raftka.log.leader_epoch import LeaderEpochs
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.replication.follower import Answer, AppendRecords, AskOffsets, Flush, FollowerFetch, Position, StartAfresh, TruncateTo
 from raftka.replication.follower import Effects as FollowerEffects
@@ -29,7 +30,7 @@ class Log:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.epochs: list[tuple[int, int]] = []  # (epoch, where it begins), also those without a record
+        self.epochs = LeaderEpochs()
         self.flushed = 0
         self._platter: tuple[list[Entry], list[tuple[int, int]]] = ([], [])
 
@@ -39,11 +40,10 @@ class Log:
 
     @property
     def latest_epoch(self) -> int:
-        return self.epochs[-1][0] if self.epochs else -1
+        return self.epochs.latest
 
     def assign_epoch(self, epoch: int) -> None:
-        if epoch > self.latest_epoch:
-            self.epochs.append((epoch, self.end))
+        self.epochs.assign(epoch, self.end)
 
     def append(self, entries: Sequence[Entry], epoch: int) -> None:
         """None of a later epoch."""
@@ -54,31 +54,27 @@ class Log:
             self.entries.append(entry)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest that is not above it, and where it ends."""
-        found, end = -1, -1
-        for at, (each, _) in enumerate(self.epochs):
-            if each <= epoch:
-                found, end = each, self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end
-        return found, end
+        return self.epochs.end_offset(epoch, self.end)
 
     def truncate(self, offset: int) -> None:
         del self.entries[offset:]
-        self.epochs = [each for each in self.epochs if each[1] < offset]
+        self.epochs.truncate_from_end(offset)
         self.flushed = min(self.flushed, offset)
 
     def flush(self, end: int) -> None:
         """What was below `end` when the flush began is on the platter, if it is still there."""
         self.flushed = max(self.flushed, min(end, self.end))
-        self._platter = self.entries[: self.flushed], [each for each in self.epochs if each[1] <= self.flushed]
+        self._platter = self.entries[: self.flushed], [each for each in self.epochs.entries() if each[1] <= self.flushed]
 
     def lose_power(self, random: Random) -> None:
         """Of what was not flushed any part stays; a cut that was not flushed may come undone."""
         kept, epochs = self._platter
         if len(kept) <= self.end and self.entries[: len(kept)] == kept:
             end = random.randint(len(kept), self.end)
-            self.entries, self.epochs = self.entries[:end], [each for each in self.epochs if each[1] < end or each in epochs]
+            self.entries, epochs = self.entries[:end], [each for each in self.epochs.entries() if each[1] < end or each in epochs]
         else:
-            self.entries, self.epochs = list(kept), list(epochs)
+            self.entries = list(kept)
+        self.epochs = LeaderEpochs(epochs)
         self.flushed = self.end
         self.flush(self.end)
 
