@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import sha1
 from ipaddress import ip_address, ip_network
 
-from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import ACLS, Acl
 from zookeeper_bridge.limits import ACL_ENTRIES
 
@@ -66,8 +66,10 @@ def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity]) -> byte
             found[each] = None
         else:
             raise ZooKeeperError(Err.INVALID_ACL, f"{each.scheme}:{each.id}")
-    if not found or len(found) > ACL_ENTRIES.value:
-        raise ZooKeeperError(Err.INVALID_ACL, ACL_ENTRIES.name if found else "an ACL is needed")
+    if not found:
+        raise ZooKeeperError(Err.INVALID_ACL, "an ACL is needed")
+    if len(found) > ACL_ENTRIES.value:
+        raise beyond(ACL_ENTRIES, Err.INVALID_ACL)
     return OPEN if len(found) == 1 and ANYONE in found else ACLS.encode(list(found))
 
 

@@ -77,6 +77,9 @@ class ClientConnection:
             if isinstance(error, ProtocolError) and error.limit is not None:
                 self.bridge.hit(PACKET_BYTES)
             self.end(str(error))
+        except Exception as error:  # a bug: this connection pays for it, and nobody else
+            self.bridge.failed(error)
+            self.end("the bridge failed")
 
     def _greet(self, view: memoryview) -> Sequence[memoryview]:
         self._head += view
@@ -169,6 +172,8 @@ class ClientConnection:
                 answer = self.bridge.reader.answer(self, opcode, body)
                 self.reply(xid, self.bridge.tree.offset, Err.OK, answer)
             except ZooKeeperError as error:
+                if error.limit is not None:
+                    self.bridge.hit(error.limit)
                 self.reply(xid, self.bridge.tree.offset, error.code)
         else:
             self.reply(xid, NO_ZXID, Err.UNIMPLEMENTED)
@@ -201,7 +206,10 @@ class ClientConnection:
             _, scheme, shown = jute.AUTH.decode(body)
         except Malformed:
             scheme, shown = None, None
-        if scheme not in ("digest", "ip") or len(self.identities) >= AUTHS_OF_CONNECTION.value:
+        crowded = len(self.identities) >= AUTHS_OF_CONNECTION.value
+        if crowded:
+            self.bridge.hit(AUTHS_OF_CONNECTION)
+        if scheme not in ("digest", "ip") or crowded:
             self.reply(AUTH_XID, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return

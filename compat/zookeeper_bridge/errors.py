@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from raftka.limits import Limit
+
 
 class Err(IntEnum):
     AGAIN = 1  # never told to a client: the entry is full, ask once more
@@ -32,3 +34,11 @@ class ZooKeeperError(Exception):
     def __init__(self, code: Err, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
+        self.limit: Limit | None = None
+
+
+def beyond(limit: Limit, code: Err = Err.QUOTA_EXCEEDED) -> ZooKeeperError:
+    """More than a limit allows; whoever catches it counts it under the limit's metric."""
+    error = ZooKeeperError(code, f"{limit.name}: {limit.value} are allowed ({limit.reason})")
+    error.limit = limit
+    return error

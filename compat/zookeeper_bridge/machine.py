@@ -5,9 +5,10 @@ Soft, and forgotten with the leadership: when sessions were heard of, and which 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
+from raftka.limits import Limit
 from raftka.metadata.controller import Context, Outcome
 from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
 from raftka.wire.errors import Code, KafkaError
@@ -28,9 +29,12 @@ REFUSED = Result(Err.SESSION_EXPIRED)
 
 
 class Machine:
-    def __init__(self, tree: Tree, now: float, tick_ms: int = 2000, look_s: float = LOOK_S) -> None:
-        """`tree`: all that is committed, and goes on to become so."""
+    def __init__(
+        self, tree: Tree, now: float, tick_ms: int = 2000, look_s: float = LOOK_S, hit: Callable[[Limit], None] = lambda limit: None
+    ) -> None:
+        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits."""
         self._tree = tree
+        self.hit = hit
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
         self._expiry = Expiry(tick_ms)
@@ -118,6 +122,7 @@ class Machine:
         full = layer.change_bytes + CLOSED_BYTES.value
         for path in layer.ephemerals(session_id):
             if layer.change_bytes >= full:
+                self.hit(CLOSED_BYTES)
                 layer.set_session(session_id, session._replace(closing=True))
                 return True
             remove(layer, path, zxid)
@@ -152,6 +157,7 @@ class _Decision:
     def result(self, request: Request) -> Result:
         """Once the entry is full, all that is left is to be asked again: no request overtakes another."""
         if self._layer.change_bytes > DECIDED_BYTES.value:
+            self._machine.hit(DECIDED_BYTES)
             return Result(Err.AGAIN)
         match request:
             case Write():
@@ -175,16 +181,19 @@ class _Decision:
         if request.opcode == Op.CLOSE_SESSION:
             self._machine.close(self._layer, request.session_id, zxid)
             return Result(Err.OK)
-        caller = Caller(request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid)
+        caller = Caller(request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid, self._machine.hit)
         try:
             return Result(Err.OK, perform(self._layer, request.opcode, request.body, caller))
         except ZooKeeperError as error:
-            return Result(error.code, str(error).encode() if error.code is Err.QUOTA_EXCEEDED else b"")
+            if error.limit is not None:
+                self._machine.hit(error.limit)
+            return Result(error.code)
 
     def _open(self, request: Open) -> Result:
         layer, context = self._layer, self._context
         if layer.session_count >= SESSIONS.value:
-            return Result(Err.QUOTA_EXCEEDED, SESSIONS.name.encode())
+            self._machine.hit(SESSIONS)
+            return Result(Err.QUOTA_EXCEEDED)
         if not layer.secret:
             layer.set_secret(request.secret)
         session_id = context.next_offset * SESSIONS_OF_ENTRY + self._opened

@@ -6,9 +6,10 @@ Works on a Layer; a refusal has changed nothing. Knows no session's timer, no lo
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from raftka.limits import Limit
 from zookeeper_bridge import acl, jute
 from zookeeper_bridge.acl import Identity
-from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import CheckVersion, Create, Delete, Malformed, SetAcl, SetData
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI, TREE_BYTES, ZNODES
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
@@ -33,6 +34,7 @@ class Caller(NamedTuple):
     identities: Sequence[Identity]
     wall_ms: int
     zxid: int  # that the write will have
+    hit: Callable[[Limit], None]  # is told of limits
 
 
 def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
@@ -81,9 +83,9 @@ def _create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
 
 def _check_room(layer: Layer, node: Znode, path: str) -> None:
     if layer.node_count >= ZNODES.value:
-        raise ZooKeeperError(Err.QUOTA_EXCEEDED, ZNODES.name)
+        raise beyond(ZNODES)
     if layer.size_bytes + node.size_bytes + len(path) > TREE_BYTES.value:
-        raise ZooKeeperError(Err.QUOTA_EXCEEDED, TREE_BYTES.name)
+        raise beyond(TREE_BYTES)
 
 
 def _delete(layer: Layer, opcode: int, request: Delete, caller: Caller) -> Done:
@@ -116,7 +118,7 @@ def _set_data(layer: Layer, opcode: int, request: SetData, caller: Caller) -> Do
     version = _check_version(request.version, node.version)
     after = node._replace(data=request.data, version=version, mzxid=caller.zxid, mtime=caller.wall_ms)
     if layer.size_bytes + after.size_bytes - node.size_bytes > TREE_BYTES.value and after.size_bytes > node.size_bytes:
-        raise ZooKeeperError(Err.QUOTA_EXCEEDED, TREE_BYTES.name)
+        raise beyond(TREE_BYTES)
     layer.set_node(path, after)
     return Op.SET_DATA, _stat(layer, path, after)
 
@@ -146,14 +148,18 @@ def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
     """All or nothing, and each operation sees what those before it did. It never fails as a whole: its results say what failed."""
     draft = Layer(layer, layer.offset)
     done: list[Done] = []
-    operations = jute.decode_multi(body, 0, IN_MULTI, OPERATIONS_OF_MULTI.value)
+    operations = jute.decode_multi(body, 0, IN_MULTI, OPERATIONS_OF_MULTI.value + 1)
+    if len(operations) > OPERATIONS_OF_MULTI.value:
+        raise beyond(OPERATIONS_OF_MULTI)
     for opcode, request in operations:
         try:
             done.append(_VERBS[opcode](draft, opcode, request, caller))
             if draft.change_bytes > MULTI_BYTES.value:
                 done.pop()
-                raise ZooKeeperError(Err.QUOTA_EXCEEDED, MULTI_BYTES.name)
+                raise beyond(MULTI_BYTES)
         except ZooKeeperError as error:
+            if error.limit is not None:
+                caller.hit(error.limit)
             behind = len(operations) - len(done) - 1
             return _failed([Err.OK] * len(done) + [error.code] + [Err.RUNTIME_INCONSISTENCY] * behind)
     layer.replay(draft.changes)

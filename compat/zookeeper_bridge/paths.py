@@ -2,7 +2,7 @@
 
 import re
 
-from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
 
 ROOT = "/"
@@ -24,11 +24,11 @@ def check_path(path: str | None, *, sequential: bool = False) -> str:
 
 
 def check_new(path: str) -> None:
-    """What is created has bounds beside the packet's; a suffix included. Raises QUOTA_EXCEEDED, and its message names the limit."""
+    """What is created has bounds beside the packet's; a suffix included. Raises QUOTA_EXCEEDED."""
     if len(path) > PATH_BYTES.value // 4 and len(path.encode()) > PATH_BYTES.value:
-        raise ZooKeeperError(Err.QUOTA_EXCEEDED, PATH_BYTES.name)
+        raise beyond(PATH_BYTES)
     if path.count("/") > PATH_DEPTH.value:
-        raise ZooKeeperError(Err.QUOTA_EXCEEDED, PATH_DEPTH.name)
+        raise beyond(PATH_DEPTH)
 
 
 def parent_of(path: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zookeeper_bridge import acl, jute
-from zookeeper_bridge.errors import Err, ZooKeeperError
+from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
@@ -103,7 +103,10 @@ class Reader:
 
     def _multi_read(self, connection: "ClientConnection", body: bytes) -> bytes:
         parts, size = [], 0
-        for opcode, request in jute.decode_multi(body, 0, IN_MULTI_READ, READS_OF_MULTI.value):
+        reads = jute.decode_multi(body, 0, IN_MULTI_READ, READS_OF_MULTI.value + 1)
+        if len(reads) > READS_OF_MULTI.value:
+            raise beyond(READS_OF_MULTI)
+        for opcode, request in reads:
             try:
                 part = jute.MULTI_HEADER.pack(opcode, False, 0) + self._verbs[opcode](connection, request)
             except ZooKeeperError as error:
@@ -131,8 +134,7 @@ class Reader:
 
     def _check_size(self, size: int) -> None:
         if size > REPLY_BYTES.value:
-            self._bridge.hit(REPLY_BYTES)
-            raise ZooKeeperError(Err.QUOTA_EXCEEDED, REPLY_BYTES.name)
+            raise beyond(REPLY_BYTES)
 
     # watches
 
@@ -140,8 +142,7 @@ class Reader:
         watches = self._bridge.watches
         for limit, count in ((WATCHES_OF_CONNECTION, watches.count_of(connection)), (WATCHES, watches.count)):
             if count >= limit.value and not watches.has(connection, kind, path):
-                self._bridge.hit(limit)
-                raise ZooKeeperError(Err.QUOTA_EXCEEDED, limit.name)
+                raise beyond(limit)
         watches.add(connection, kind, path)
 
     def _add_watch(self, connection: "ClientConnection", request: PathMode) -> bytes:

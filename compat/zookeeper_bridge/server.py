@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raftka.limits import Limit
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
-from zookeeper_bridge import four_letter, limits
+from zookeeper_bridge import four_letter
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
-LIMITS = {limit.name: limit for limit in vars(limits).values() if isinstance(limit, Limit)}
 
 
 class Bridge:
@@ -52,7 +51,7 @@ class Bridge:
         self._heard: dict[int, None] = {}  # sessions, since the controller was told
         self._touching = False
         answer_s = LEAST_TICKS * tick_ms / 1000
-        self.submissions = Submissions(node.incarnation_id, self._clock, node.quorum.ask_controller, answer_s, self._unreachable)
+        self.submissions = Submissions(node.incarnation_id, self._clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
 
     # as an extension
 
@@ -67,7 +66,7 @@ class Bridge:
 
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
-        return Machine(self.tree, now, self.tick_ms, self.look_s)
+        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit)
 
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
@@ -128,6 +127,10 @@ class Bridge:
     def word(self, word: bytes) -> str | None:
         return four_letter.answer(self, word)
 
+    def failed(self, error: Exception) -> None:
+        self.node.metrics.count("raftka_handler_errors_total")
+        self.node.events.error("bridge_failed", error=repr(error))
+
     def hit(self, limit: Limit) -> None:
         self.node.metrics.hit(limit)
 
@@ -154,7 +157,6 @@ class Bridge:
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
         else:
-            self._refused(result)
             if result.error == Err.OK:
                 earlier = self.sessions.pop(result.session_id, None)
                 if earlier is not None:
@@ -188,14 +190,17 @@ class Bridge:
         self._submit(connection, request, lambda zxid, result: self._result(connection, zxid, result, body))
 
     def _submit(self, connection: ClientConnection, request: Request, done: Done) -> None:
-        self.submissions.put(
-            Submission(request, tuple(connection.identities), done, lambda: connection.end("the controller was lost"), lambda: not connection.over)
-        )
+        def guarded(zxid: int, result: Result) -> None:
+            try:
+                done(zxid, result)
+            except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry
+                self.failed(error)
+                connection.end("the bridge failed")
+
+        def lost() -> None:
+            connection.end("the controller was lost")
+
+        self.submissions.put(Submission(request, tuple(connection.identities), guarded, lost, lambda: not connection.over))
 
     def _result(self, connection: ClientConnection, zxid: int, result: Result, body: bytes) -> None:
-        self._refused(result)
         connection.result(zxid, result, body)
-
-    def _refused(self, result: Result) -> None:
-        if result.error == Err.QUOTA_EXCEEDED and (limit := LIMITS.get(result.body.decode())) is not None:
-            self.hit(limit)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from raftka.limits import Limit
 from raftka.metadata.commands import Command, ExtensionCommand, read_reply
 from raftka.runtime.door import Clock
 from raftka.wire.errors import KafkaError
@@ -36,8 +37,9 @@ class Submission(NamedTuple):
 
 
 class Submissions:
-    def __init__(self, origin: bytes, clock: Clock, ask: Ask, answer_s: float, unreachable: Callable[[], None]) -> None:
-        """`unreachable`: no controller has answered for `answer_s`."""
+    def __init__(self, origin: bytes, clock: Clock, ask: Ask, answer_s: float, unreachable: Callable[[], None], hit: Callable[[Limit], None]) -> None:
+        """`unreachable`: no controller has answered for `answer_s`. `hit` is told of limits."""
+        self._hit = hit
         self._origin = origin
         self._clock = clock
         self._ask = ask
@@ -84,7 +86,10 @@ class Submissions:
     def _gather(self) -> list[Submission]:
         batch: list[Submission] = []
         size = 0
-        while self._pending and (not batch or size + self._pending[0].size_bytes <= BATCH_BYTES.value):
+        while self._pending:
+            if batch and size + self._pending[0].size_bytes > BATCH_BYTES.value:
+                self._hit(BATCH_BYTES)
+                break
             each = self._pending.popleft()
             if each.wanted():
                 batch.append(each)

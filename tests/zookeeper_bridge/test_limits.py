@@ -1,0 +1,287 @@
+"""Every limit of the bridge, hit through a node: its counter moves, and what is refused is refused to that one alone."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from struct import pack
+
+import pytest
+
+from raftka.limits import Limit
+from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
+from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
+from zookeeper_bridge import jute, limits
+from zookeeper_bridge.errors import Err
+from zookeeper_bridge.jute import Acl
+from zookeeper_bridge.limits import (
+    ACL_ENTRIES,
+    AUTHS_OF_CONNECTION,
+    BATCH_BYTES,
+    CLOSED_BYTES,
+    CONNECT_SECONDS,
+    CONNECTIONS,
+    DECIDED_BYTES,
+    MULTI_BYTES,
+    OPERATIONS_OF_MULTI,
+    OUTPUT_BYTES,
+    PACKET_BYTES,
+    PATH_BYTES,
+    PATH_DEPTH,
+    READS_OF_MULTI,
+    REPLY_BYTES,
+    REQUEST_BYTES_IN_HAND,
+    REQUESTS_IN_HAND,
+    SESSIONS,
+    TREE_BYTES,
+    WAITING_CONNECTS,
+    WATCHES,
+    WATCHES_OF_CONNECTION,
+    ZNODES,
+)
+from zookeeper_bridge.opcodes import BODIES, Op
+
+Lower = Callable[[Limit, int], None]
+ALL = [each for each in vars(limits).values() if isinstance(each, Limit)]
+
+
+@pytest.fixture
+def stage() -> Iterator[BridgeStage]:
+    with BridgeStage() as stage:
+        yield stage
+        assert not stage.world.failures
+        assert stage.client().create("/others")
+
+
+@pytest.fixture
+def client(stage: BridgeStage) -> ZkClient:
+    client = stage.client(timeout_ms=40_000)
+    client.create("/a", b"x")
+    return client
+
+
+@pytest.fixture
+def lowered() -> Iterator[Lower]:
+    before = {limit: limit.value for limit in ALL}
+    yield lambda limit, value: object.__setattr__(limit, "value", value)
+    for limit, value in before.items():
+        object.__setattr__(limit, "value", value)
+
+
+def hit(stage: BridgeStage, limit: Limit, times: int = 1) -> bool:
+    return stage.counted(limit.metric) >= times
+
+
+def test_packet_bytes(stage: BridgeStage, client: ZkClient) -> None:
+    client.send(pack(">i", PACKET_BYTES.value + 1))
+
+    assert client.wait_closed()
+    assert hit(stage, PACKET_BYTES)
+
+
+def test_connections(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(CONNECTIONS, 1)
+
+    assert ZkClient(stage).wait_closed()
+    assert hit(stage, CONNECTIONS)
+    lowered(CONNECTIONS, 10)
+
+
+def test_connect_seconds(stage: BridgeStage) -> None:
+    silent = ZkClient(stage)
+    silent.send(b"\0\0")
+    began = stage.world.now
+
+    assert silent.wait_closed()
+    assert stage.world.now - began >= CONNECT_SECONDS.value
+    assert hit(stage, CONNECT_SECONDS)
+
+
+def test_waiting_connects(stage: BridgeStage, lowered: Lower) -> None:
+    lowered(WAITING_CONNECTS, 2)
+    clients = [ZkClient(stage) for _ in range(5)]
+    for each in clients:
+        each.send(pack(">iiqiqi16s", 44, 0, 0, 4000, 0, 16, bytes(16)))
+    stage.wait(lambda: all(each.session is not None or each.closed_because is not None for each in clients))
+
+    assert sum(each.session is not None for each in clients) == 2
+    assert hit(stage, WAITING_CONNECTS, 3)
+
+
+def test_requests_in_hand(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(REQUESTS_IN_HAND, 10)
+    body = jute.SET_DATA.encode(("/a", b"x", -1))
+
+    asked = [client.request(Op.SET_DATA, body) for _ in range(50)]
+
+    assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
+    assert [each.xid for each in client.replies[-50:]] == asked
+    assert hit(stage, REQUESTS_IN_HAND)
+
+
+def test_request_bytes_in_hand(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(REQUEST_BYTES_IN_HAND, 1000)
+    write, read = jute.SET_DATA.encode(("/a", bytes(400), -1)), jute.PATH_WATCH.encode(("/a", False))
+    asked = [client.request(op, body) for _ in range(10) for op, body in ((Op.SET_DATA, write), (Op.GET_DATA, read))]
+
+    assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
+    assert hit(stage, REQUEST_BYTES_IN_HAND)
+
+
+def test_output_bytes(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(OUTPUT_BYTES, 20_000)
+    slow = stage.client(timeout_ms=40_000)
+    slow.must(Op.ADD_WATCH, "/a", 0)
+    slow.hold_reading(True)
+    for _ in range(100):
+        for _ in range(100):
+            client.request(Op.SET_DATA, jute.SET_DATA.encode(("/a", b"", -1)))
+        if hit(stage, OUTPUT_BYTES):
+            break
+        client.set("/a", b"")
+
+    assert hit(stage, OUTPUT_BYTES)
+    stage.wait(lambda: len(stage.bridge().connections) == 1)
+
+
+def test_watches(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(WATCHES_OF_CONNECTION, 2)
+    client.get("/a", watch=True)
+    client.children("/a", watch=True)
+    assert client.error(Op.EXISTS, "/b", True) is Err.QUOTA_EXCEEDED
+    client.get("/a", watch=True)
+    assert hit(stage, WATCHES_OF_CONNECTION)
+    lowered(WATCHES, 2)
+    assert stage.client().error(Op.ADD_WATCH, "/b", 0) is Err.QUOTA_EXCEEDED
+    assert hit(stage, WATCHES)
+
+
+def test_auths_of_connection(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(AUTHS_OF_CONNECTION, 3)
+    for i in range(3):
+        client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"u%d:p" % i)), xid=-4)
+
+    assert client.wait_closed()
+    assert [each.error for each in client.replies[-3:]] == [0, 0, Err.AUTH_FAILED]
+    assert hit(stage, AUTHS_OF_CONNECTION)
+
+
+def test_sessions(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(SESSIONS, 1)
+
+    assert stage.client().wait_closed()
+    assert hit(stage, SESSIONS)
+    lowered(SESSIONS, 5)
+
+
+def test_znodes_and_bytes_of_the_tree(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    tree = stage.bridge().tree
+    lowered(ZNODES, tree.node_count)
+    assert client.error(Op.CREATE, "/b", b"", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
+    assert hit(stage, ZNODES)
+    lowered(ZNODES, 100)
+    lowered(TREE_BYTES, tree.size_bytes + 10)
+    assert client.error(Op.SET_DATA, "/a", bytes(20), -1) is Err.QUOTA_EXCEEDED
+    assert hit(stage, TREE_BYTES)
+    client.delete("/a")
+
+
+def test_paths(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(PATH_BYTES, 10)
+    lowered(PATH_DEPTH, 1)
+    for path, limit in (("/0123456789", PATH_BYTES), ("/a/b", PATH_DEPTH)):
+        assert client.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
+        assert hit(stage, limit)
+
+
+def test_acl_entries(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(ACL_ENTRIES, 2)
+
+    assert client.error(Op.SET_ACL, "/a", [Acl(i, "world", "anyone") for i in (1, 2, 3)], -1) is Err.INVALID_ACL
+    assert hit(stage, ACL_ENTRIES)
+
+
+def test_multis(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(OPERATIONS_OF_MULTI, 2)
+    lowered(READS_OF_MULTI, 2)
+    lowered(MULTI_BYTES, 500)
+    check = (Op.CHECK, BODIES[Op.CHECK].encode(("/a", -1)))
+    read = (Op.GET_DATA, BODIES[Op.GET_DATA].encode(("/a", False)))
+    for op, part, limit in ((Op.MULTI, check, OPERATIONS_OF_MULTI), (Op.MULTI_READ, read, READS_OF_MULTI)):
+        assert client.error(op, body=jute.encode_multi([part] * 2)) is Err.OK
+        assert client.error(op, body=jute.encode_multi([part] * 3)) is Err.QUOTA_EXCEEDED
+        assert hit(stage, limit)
+    assert client.multi((Op.SET_DATA, ("/a", bytes(600), -1))) == [Err.QUOTA_EXCEEDED]
+    assert hit(stage, MULTI_BYTES)
+
+
+def test_reply_bytes(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(REPLY_BYTES, 300)
+    client.set("/a", bytes(200))
+    read = (Op.GET_DATA, BODIES[Op.GET_DATA].encode(("/a", False)))
+
+    assert client.error(Op.MULTI_READ, body=jute.encode_multi([read] * 2)) is Err.QUOTA_EXCEEDED
+    assert hit(stage, REPLY_BYTES)
+    assert client.get("/a")[0] == bytes(200)
+
+
+def test_what_one_entry_holds(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(BATCH_BYTES, 1000)
+    lowered(DECIDED_BYTES, 300)
+    asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/e{i}", bytes(100), OPEN_TO_ALL, 1))) for i in range(30)]
+    assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
+    assert [each.xid for each in client.replies[-30:]] == asked
+    assert hit(stage, BATCH_BYTES)
+    assert hit(stage, DECIDED_BYTES)
+
+    lowered(CLOSED_BYTES, 300)
+    client.must(Op.CLOSE_SESSION, body=b"")
+    stage.wait(lambda: list(stage.bridge().tree.children["/"]) == ["zookeeper", "a"])
+    assert hit(stage, CLOSED_BYTES)
+
+
+def test_each_limit_has_its_test() -> None:
+    with open(__file__, encoding="utf-8") as source:
+        tests = source.read().partition("Lower = ")[2]
+
+    constants = {name for name, each in vars(limits).items() if isinstance(each, Limit)}
+    assert {name for name in constants if f"{name})" not in tests and f"{name}, " not in tests} == set()
+
+
+# bytes that are nothing
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_strangers_harm_nobody(seed: int) -> None:
+    with BridgeStage(seed=seed) as stage:
+        random, good = Random(seed), stage.client(timeout_ms=40_000)
+        good.create("/mine", b"x", flags=1)
+        for _ in range(30):
+            bad = stage.client() if random.random() < 0.7 else ZkClient(stage)
+            bad.raw = True
+            for _ in range(random.randrange(1, 6)):
+                bad.send(garbage(random))
+            stage.pass_time(random.random() / 10)
+            if random.random() < 0.5:
+                bad.drop()
+
+        assert good.set("/mine", b"y").version == 1
+        assert not stage.world.failures
+        assert not stage.events("bridge_failed")
+
+
+def garbage(random: Random) -> bytes:
+    body = random.randbytes(random.choice([0, 3, 20, 200]))
+    opcode = random.choice([*Op, random.randrange(-200, 200)])
+    match random.randrange(5):
+        case 0:
+            return body
+        case 1:
+            return pack(">i", random.choice([-1, 0, 5, 1 << 20, (1 << 31) - 1])) + body
+        case 2:
+            fields = {
+                Op.CREATE: ("/" + "x/" * random.randrange(300), None, None, random.randrange(-2, 9)),
+                Op.SET_WATCHES: (0, ["/", None], None, [""]),
+            }
+            op, given = random.choice(list(fields.items()))
+            body = BODIES[op].encode(given)
+            return pack(">iii", 8 + len(body), random.randrange(-9, 9), op) + body
+    return pack(">iii", 8 + len(body), random.randrange(-9, 9), int(opcode)) + body
