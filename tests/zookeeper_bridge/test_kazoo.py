@@ -144,6 +144,7 @@ def test_recipes(cluster: Cluster, client: KazooClient, folder: str) -> None:
         party = [each.Party(f"{folder}/party", name) for each, name in ((client, "a"), (other, "b"))]
         for each in party:
             each.join()
+        client.sync(folder)  # the other has joined elsewhere
         assert sorted(party[0]) == ["a", "b"]
 
         barrier = [each.DoubleBarrier(f"{folder}/barrier", 2) for each in (client, other)]
