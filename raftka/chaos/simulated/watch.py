@@ -29,7 +29,7 @@ class Watch:
         self._entries: dict[int, tuple[int, int]] = {}  # committed: index -> (term, checksum)
         self._seen: dict[int, tuple[object, int]] = {}  # by node: which process, and up to where its committed entries were compared
         self._committed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
-        self._under: dict[Key, tuple[int, int]] = {}  # below min.insync.replicas since: (leader epoch, high watermark)
+        self._under: dict[Key, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
 
     def begin(self) -> None:
         self.world.at(self.world.now + EVERY_S, self._look)
@@ -91,15 +91,14 @@ class Watch:
             assert flushed >= committed, f"ISR member behind: n{member} has {name} up to {flushed} on its disk, {committed} is committed"
 
     def _min_isr(self, key: Key, name: str, host: PartitionHost) -> None:
-        """Looked at twice with nothing moved between: the ISR may have shrunk just after the high watermark rose."""
+        """Looked at twice in one partition epoch: between two the ISR may have been large enough for a moment."""
         leader = host.leader
         assert leader is not None
         config = host.manager.node.topic_configs.of(host.manager.node.image, host.topic)
         if len(leader.isr) >= min(config.min_insync_replicas, 1 + len(leader._followers)):
             self._under.pop(key, None)
             return
-        epoch, before = self._under.setdefault(key, (leader.leader_epoch, leader.high_watermark))
-        if epoch != leader.leader_epoch:
-            self._under[key] = leader.leader_epoch, leader.high_watermark
-        else:
-            assert leader.high_watermark <= before, f"committed below min.insync.replicas: {name} with the ISR {leader.isr}"
+        now = (leader.leader_epoch, leader.partition_epoch)
+        epochs, before = self._under.get(key, (now, leader.high_watermark))
+        assert epochs != now or leader.high_watermark <= before, f"committed below min.insync.replicas: {name} with the ISR {leader.isr}"
+        self._under[key] = now, leader.high_watermark
