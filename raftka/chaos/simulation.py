@@ -162,7 +162,8 @@ class _Life:
         faults.begin()
         if self.options.samples:
             self._sample(cluster)
-        self._settled(cluster, lambda: False, settings.seconds)
+        with faults.at_their_moments():
+            self._settled(cluster, lambda: False, settings.seconds)
         if settings.ends_in_the_dark:
             cluster.power_loss()
         faults.heal()

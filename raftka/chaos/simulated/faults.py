@@ -1,17 +1,20 @@
 """The faults of one life: each of the schedule at its time, and in the end all of them undone."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import Any
 
-from raftka.chaos.simulated import faults_of_disks, faults_of_links, faults_of_processes, faults_of_rot
+from raftka.chaos.simulated import faults_of_disks, faults_of_links, faults_of_moments, faults_of_processes, faults_of_rot
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.faults_of_moments import Lurker, lurking
 from raftka.chaos.simulated.faults_of_processes import SPREADS_S
 from raftka.chaos.simulated.incident import KINDS, Happened, Incident, Scene
 from raftka.chaos.simulated.schedule import Fault
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.runtime.simulated_link import DELAY_S
 
-KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_processes, faults_of_rot)
+KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_moments, faults_of_processes, faults_of_rot)
 
 
 class Faults:
@@ -20,10 +23,16 @@ class Faults:
         self.world = cluster.world
         self.planned = planned
         self.scene = Scene(cluster, topic, partitions)
+        if any(fault.kind == "lurk" for fault in planned):
+            self.scene.lurker = Lurker(self.scene)
 
     @property
     def happened(self) -> list[Happened]:
         return self.scene.happened
+
+    def at_their_moments(self) -> AbstractContextManager[Any]:
+        """While it holds, those that wait for a moment see it."""
+        return lurking(self.scene.lurker)
 
     def begin(self) -> None:
         for fault in self.planned:

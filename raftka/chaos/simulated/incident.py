@@ -38,6 +38,7 @@ class Scene:
         self.over = False
         self.rotten: int | None = None  # whose disk forgets
         self.restore: dict[int, Callable[[], object]] = {}  # by node: how its operator makes good what it will not start with
+        self.lurker: Any = None  # faults_of_moments.Lurker, where there is one
         self.preparing = False  # one waits for its moment: no other may begin
         self.held: dict[tuple[str, str], list[object]] = {}  # which incidents have cut a link, or let it lose
 
