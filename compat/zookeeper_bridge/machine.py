@@ -18,7 +18,7 @@ from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.operations import Caller, perform, remove
 from zookeeper_bridge.sessions import Expiry, Owner, clamped, is_password, password_of
 from zookeeper_bridge.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
-from zookeeper_bridge.tree import Layer, Tree, View
+from zookeeper_bridge.tree import Change, Layer, Tree, View
 from zookeeper_bridge.wire import Attach, Batch, Open, Request, Result, Sync, Touch, Write, pack_answer, unpack_batch
 
 LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
@@ -37,6 +37,7 @@ class Machine:
         self.hit = hit
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
+        self._drafted: tuple[Sequence[Record], Layer] = ((), Layer(tree, 0))  # what was decided last: nearly always what is replayed next
         self._expiry = Expiry(tick_ms)
         self._owners: dict[int, Owner] = {}
         self._closing: dict[int, None] = {}  # sessions of which some ephemerals are left
@@ -59,7 +60,7 @@ class Machine:
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes else context.next_offset - 1
         confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
-        return Outcome(_records(layer), pack_answer(zxid, results), confirm)
+        return Outcome(self._records(layer), pack_answer(zxid, results), confirm)
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         changes = [
@@ -68,12 +69,24 @@ class Machine:
             if isinstance(record, (ExtensionPut, ExtensionDelete)) and record.package == PACKAGE
         ]
         if changes:
-            layer = Layer(self._view(), offset)
-            layer.replay(changes)
+            layer = self._drafted[1] if records is self._drafted[0] else self._replayed(changes, offset)
+            assert layer.offset == offset
             self._layers.append(layer)
             for key, value in changes:
                 if key[:1] == SESSION:
                     self._session_changed(session_of(key), None if value is None else unpack_session(value))
+
+    def _replayed(self, changes: Sequence[Change], offset: int) -> Layer:
+        layer = Layer(self._view(), offset)
+        layer.replay(changes)
+        return layer
+
+    def _records(self, layer: Layer) -> list[Record]:
+        records: list[Record] = [
+            ExtensionDelete(PACKAGE, key) if value is None else ExtensionPut(PACKAGE, key, value) for key, value in layer.changes
+        ]
+        self._drafted = records, layer
+        return records
 
     def _session_changed(self, session_id: int, session: Session | None) -> None:
         """Its timer goes only now: had the entry been refused, it would have to run on."""
@@ -98,7 +111,7 @@ class Machine:
                 self._expiry.forget(session_id)
         if context.now >= self._look_at:
             self._look(layer, context)
-        return Outcome(_records(layer))
+        return Outcome(self._records(layer))
 
     # what is decided now
 
@@ -222,7 +235,3 @@ class _Decision:
             return False
         self._machine._expiry.touch(session_id, session.timeout_ms, self._context.now)
         return True
-
-
-def _records(layer: Layer) -> list[Record]:
-    return [ExtensionDelete(PACKAGE, key) if value is None else ExtensionPut(PACKAGE, key, value) for key, value in layer.changes]

@@ -32,6 +32,7 @@ class Decisions:
         self.tick_ms, self.look_s = tick_ms, look_s
         self.uncommitted: deque[tuple[int, Sequence[Record]]] = deque()
         self.offset = 10
+        self.copying = False  # the machine sees records that are equal to what it has decided, and not the same
         self.holding = False  # entries are appended and not committed
         self.machine = Machine(self.tree, self.now, tick_ms, look_s)
 
@@ -59,7 +60,7 @@ class Decisions:
     def append(self, outcome: Outcome) -> None:
         if outcome.records:
             self.offset += 1
-            self.machine.replay(self.offset, outcome.records)
+            self.machine.replay(self.offset, list(outcome.records) if self.copying else outcome.records)
             self.uncommitted.append((self.offset, outcome.records))
         if not self.holding:
             self.commit()

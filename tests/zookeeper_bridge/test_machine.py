@@ -380,6 +380,7 @@ def test_what_is_decided_ahead_is_what_every_node_replays(seed: int) -> None:
     clients = [[Client(stage, connection=i) for i in range(3)] for stage in stages]
     for _ in range(300):
         stages[1].holding = random.random() < 0.8
+        stages[1].copying = random.random() < 0.5
         client, op, body = random_write(random, clients[0])
         twin = clients[1][clients[0].index(client)]
         one, other = client.ask(op, body), twin.ask(op, body)
