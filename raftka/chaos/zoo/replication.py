@@ -71,16 +71,6 @@ def joins_the_isr_too_early(_: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_in_sync")
-def joins_the_isr_at_the_high_watermark(_: Any) -> Any:
-    """A new leader's high watermark is late: who has all below it lacks what earlier leaders have committed (KAFKA-7128)."""
-
-    def bug(self: LeaderState, follower: Follower) -> bool:
-        return follower.end_offset >= self.high_watermark
-
-    return bug
-
-
 @plant(LeaderState, "_advance")
 def high_watermark_goes_back(_: Any) -> Any:
     """The high watermark follows whoever joins the ISR, also downwards."""
