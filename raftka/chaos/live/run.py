@@ -17,6 +17,7 @@ from raftka import __version__
 from raftka.chaos import checker
 from raftka.chaos.history import History, load
 from raftka.chaos.live.clients import missing
+from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses import Nemesis, chosen
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
@@ -228,7 +229,9 @@ class _Round:
         with (self.folder / "history.jsonl").open(encoding="utf-8") as lines:
             history = load(lines)
         least = int(LEAST_PER_S * 60 * self.options.minutes)
-        verdict = checker.check(history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)))
+        nodes = self.stage.nodes
+        seen = seen_in((f"node {voter}", Path(nodes[voter].plan.properties["log.dirs"])) for voter in self.stage.voters)
+        verdict = checker.check(history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)), seen)
         if self.wrong:
             counts = verdict.counts + Counter(each.kind for each in self.wrong)
             verdict = replace(verdict, outcome=Outcome.VIOLATED, anomalies=[*self.wrong, *verdict.anomalies], counts=counts)
@@ -240,6 +243,7 @@ class _Round:
             "clients": self.clients,
             "healed_after_s": healed_after_s,
             "troubles": troubles,
+            "metadata_seen": len(seen),
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)

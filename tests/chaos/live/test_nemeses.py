@@ -87,6 +87,7 @@ def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: 
     assert run.figures["bit"] == {"power-loss-all": run.figures["faults"]["power-loss-all"]}
     assert run.verdict.outcome is Outcome.VIOLATED
     assert run.verdict.kinds & LOST
+    assert run.figures["metadata_seen"] >= 3 * 2  # of three controllers, each partition at least once
 
 
 def test_every_nemesis_has_a_name_of_its_own() -> None:
