@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 
@@ -63,10 +64,21 @@ def _tell(first: Run, best: Shrunk, planted: str | None, last: Run) -> None:
     ]
     print(f"  {best.settings}")
     print("  " + last.violations[0].rstrip().replace("\n", "\n  "))
-    skip = ",".join(map(str, sorted({fault.number for fault in first.planned} - set(best.faults))))
+    skip = _ranges(sorted({fault.number for fault in first.planned} - set(best.faults)))
     words = ["raftka chaos replay", str(first.seed), "--plan", first.plan.name, *(["--skip", skip] if skip else [])]
     words += [f"--set '{pair}'" for pair in changed]
     print("again: " + " ".join(words) + (f"   (with {planted} planted)" if planted else ""))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """1, 2, 3, 7 is `1-3,7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _differs(one: Settings, other: Settings, name: str) -> bool:

@@ -1,13 +1,17 @@
 """A failing life becomes small: few faults, plain settings, still the same failure."""
 
+import shlex
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from raftka.chaos.shrink import Shrinker, way_of
 from raftka.chaos.simulated.swarm import PLANS, Settings
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.zoo.catalogue import planted
+from raftka.cli.chaos import chaos
+from raftka.cli.chaos_replay import numbers
 
 
 def shrunk(needed: set[int], faults: int = 40, settings: Settings | None = None) -> tuple[tuple[int, ...], Settings, int]:
@@ -77,3 +81,19 @@ def test_a_planted_bug_is_shown_with_three_faults_or_fewer() -> None:
 
         assert 1 <= len(best.faults) <= 3
         assert fails(frozenset(best.faults), best.settings) == way_of(first.violations)
+
+
+def test_the_command_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANS, "power", replace(PLANS["power"], seconds=4.0, pauses_s=(0.2,)))
+    result = CliRunner().invoke(chaos, ["shrink", "0", "--plan", "power", "--planted", "leader_counts_what_is_written"])
+
+    assert result.exit_code == 1
+    again = result.stdout.splitlines()[-1]
+    assert again.startswith("again: raftka chaos replay 0 --plan power")
+    skip = again.partition("--skip ")[2].split()[0]
+    with planted("leader_counts_what_is_written"):
+        words = shlex.split(again.partition("chaos ")[2].partition("   (with")[0])
+        assert CliRunner().invoke(chaos, words).exit_code == 1
+    assert numbers(skip)
+    assert CliRunner().invoke(chaos, words).exit_code == 0
+    assert CliRunner().invoke(chaos, ["shrink", "0", "--plan", "power"]).exit_code == 0
