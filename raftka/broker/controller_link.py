@@ -40,7 +40,7 @@ class ControllerLink:
         self._beating = False
         self._beat_at = 0.0
         self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
-        self.withdrawn = False  # a log failed, or waits for others: meanwhile it is not unfenced
+        self._withdrawn_for: set[str] = set()  # reasons: as long as there is one it is not unfenced
         self.answered_at = -inf  # when a controller last answered a heartbeat or the registration
 
     # calls
@@ -137,6 +137,7 @@ class ControllerLink:
         self.answered_at = self.clock.now()
         self.node.events.info("registered", broker_epoch=self.broker_epoch)
         self.node.replicas.directories.report()
+        self.node.replicas.doubtful.report()
         self.node.caught_up()
         self.beat()
 
@@ -168,15 +169,19 @@ class ControllerLink:
             interval = min(interval, 0.02)
         self.clock.call_at(max(self._beat_at + interval, self.clock.now()), self.beat)
 
-    def withdraw(self) -> None:
-        """A log of ours can not be written: be fenced, so that others lead, until the node is started again."""
-        if not self.withdrawn:
-            self.withdrawn = True
+    @property
+    def withdrawn(self) -> bool:
+        return bool(self._withdrawn_for)
+
+    def withdraw(self, reason: str) -> None:
+        """Be fenced, so that others lead, until the node is started again or the reason is over."""
+        if reason not in self._withdrawn_for:
+            self._withdrawn_for.add(reason)
             self.beat()
 
-    def come_back(self) -> None:
-        """What we withdrew for is over."""
-        self.withdrawn = False
+    def come_back(self, reason: str) -> None:
+        """It is over."""
+        self._withdrawn_for.discard(reason)
         self.beat()
 
     async def leave(self, within_s: float) -> None:

@@ -41,7 +41,7 @@ class LogDirectories:
                 self.replicas.stop(self.replicas.hosts[key])
         image = self.node.image
         known = [(topic.topic_id, index) for name, index in keys if (topic := image.topic_named(name)) is not None]
-        self._failed[home] = _by_topic(known)
+        self._failed[home] = by_topic(known)
         self._report(home)
         return True
 
@@ -64,10 +64,10 @@ class LogDirectories:
 
     def held(self) -> tuple[HeldReplicas, ...]:
         """For a controller that asks what lies where."""
-        return tuple([HeldReplicas(directory_id, _by_topic(replicas)) for directory_id, replicas in self.logs.held().items()])
+        return tuple([HeldReplicas(directory_id, by_topic(replicas)) for directory_id, replicas in self.logs.held().items()])
 
 
-def _by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
+def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
     topics: dict[bytes, list[int]] = defaultdict(list)
     for topic_id, partition in replicas:
         topics[topic_id].append(partition)

@@ -5,6 +5,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
+from raftka.broker.doubtful_logs import DoubtfulLogs
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
 from raftka.broker.late_flushes import LateFlushes
@@ -51,8 +52,7 @@ class ReplicaManager:
         self.isr_changes = IsrChanges(node)
         self._isr_requests = IsrRequests(node, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
-        self._failed = False  # a log of ours cannot be used before the node is started again
-        self._doubtful: set[tuple[bytes, int]] = set()  # partitions whose logs have lost what was on disk: not opened while we are in their ISR
+        self.doubtful = DoubtfulLogs(node)
         self._touched: list[PartitionHost] = []
         self._watched: dict[PartitionHost, float] = {}
         self._expiring = False
@@ -180,8 +180,7 @@ class ReplicaManager:
     def _unusable(self, partition: str, error: OSError) -> None:
         self.node.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
         self.node.metrics.count("raftka_log_failures_total")
-        self._failed = True
-        self.node.link.withdraw()
+        self.node.link.withdraw("a log failed")
 
     # deadlines
 
@@ -308,7 +307,7 @@ class ReplicaManager:
             self._remove([host])
             host = None
         if self.me not in partition.replicas:
-            self._trusted(topic.topic_id, index)
+            self.doubtful.discard(topic.topic_id, index)
             if host is not None:
                 self._remove([host])
             elif self._openings.gone(topic.topic_id, index):
@@ -322,7 +321,7 @@ class ReplicaManager:
             try:
                 host = self._open(topic, index)
             except Damaged as damage:
-                self._doubt(topic, index, damage)
+                self.doubtful.add(topic, index, damage)
                 return
             except DirectoryFailure as error:
                 if self.directories.failed(error.home, error):
@@ -337,20 +336,6 @@ class ReplicaManager:
             self._lead(host, partition)
         else:
             self._follow(host, before, partition)
-
-    def _doubt(self, topic: TopicImage, index: int, damage: Damaged) -> None:
-        """Others of the ISR have what our disk forgot: be fenced until they go on without us, then take theirs."""
-        if not self._doubtful:
-            self.node.events.error("log_damaged", partition=f"{topic.name}-{index}", error=str(damage), until="another replica leads")
-            self.node.metrics.count("raftka_log_failures_total")
-        self._doubtful.add((topic.topic_id, index))
-        self.node.link.withdraw()
-
-    def _trusted(self, topic_id: bytes, index: int) -> None:
-        if (topic_id, index) in self._doubtful:
-            self._doubtful.discard((topic_id, index))
-            if not self._doubtful and not self._failed:
-                self.node.link.come_back()
 
     def _remove_strays(self, image: MetadataImage) -> None:
         """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
@@ -375,7 +360,7 @@ class ReplicaManager:
         isr = topic.partitions[index].isr
         others_have_it = self.me in isr and len(isr) > 1  # else what is left is the best there is, or will be made good
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=others_have_it)
-        self._trusted(topic.topic_id, index)
+        self.doubtful.discard(topic.topic_id, index)
         host = PartitionHost(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
         log.on_rolled = lambda: self._rolled(host)
@@ -468,8 +453,7 @@ class ReplicaManager:
                     host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes) -> None:
-        for key in [key for key in self._doubtful if key[0] == topic_id]:
-            self._trusted(*key)
+        self.doubtful.forget(topic_id)
         self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])
         if self._openings.gone(topic_id):
             self._remove_strays(self.node.image)

@@ -21,7 +21,7 @@ from raftka.log.compact_job import SWAP
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
-from raftka.log.scan import Header, checked, headers, sound_behind
+from raftka.log.scan import Header, checked, has_sound_batch, headers
 from raftka.log.segment import Segment, segment_path
 from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.runtime.door import Files
@@ -171,8 +171,8 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
     """Behind the damage something is sound."""
-    places = [(segments[at], segments[at].size), *[(segment, 0) for segment in segments[at + 1 :]]]
-    return any(sound_behind(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
+    places = [(segments[at], segments[at].size + 1), *[(segment, 0) for segment in segments[at + 1 :]]]
+    return any(has_sound_batch(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
 
 
 def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) -> Iterator[tuple[int, Header]]:

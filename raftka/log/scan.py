@@ -69,20 +69,21 @@ def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -
         position += at
 
 
-def sound_behind(file: File, position: int, next_offset: int, highest_offset: int) -> bool:
-    """Is there, behind a damage at `position`, a batch that is as it was written? A tail that a crash has torn has none: it ends there."""
-    data = memoryview(file.read(position, file.size() - position))
-    whole, unpack = bytes(data), BATCH_HEADER.unpack_from
-    at = whole.find(MAGIC, MAGIC_POSITION + 1)
-    while at >= 0:
-        start = at - MAGIC_POSITION
-        if len(data) - start >= BATCH_HEADER_BYTES:
-            base, length, _, _, crc, _, delta, *_ = unpack(data, start)
-            stop = start + length + LOG_OVERHEAD_BYTES
-            fits = length >= SMALLEST_LENGTH and stop <= len(data) and next_offset <= base <= base + delta <= highest_offset
-            if fits and crc32c(data[start + ATTRIBUTES_POSITION : stop]) == crc:
-                return True
-        at = whole.find(MAGIC, at + 1)
+def has_sound_batch(file: File, position: int, next_offset: int, highest_offset: int) -> bool:
+    """Is there, at `position` or anywhere behind it, a batch that is as it was written? In what a crash has torn off there is none."""
+    size = file.size()
+    for place in range(position, size, WALK_BYTES):
+        window = file.read(place, WALK_BYTES + BATCH_HEADER_BYTES)
+        at = window.find(MAGIC, MAGIC_POSITION, WALK_BYTES + MAGIC_POSITION)
+        while at >= 0:
+            start = at - MAGIC_POSITION
+            if len(window) - start >= BATCH_HEADER_BYTES:
+                base, length, _, _, crc, _, delta, *_ = BATCH_HEADER.unpack_from(window, start)
+                rest = place + start + ATTRIBUTES_POSITION, length + LOG_OVERHEAD_BYTES - ATTRIBUTES_POSITION
+                fits = length >= SMALLEST_LENGTH and sum(rest) <= size and next_offset <= base <= base + delta <= highest_offset
+                if fits and crc32c(file.read(*rest)) == crc:
+                    return True
+            at = window.find(MAGIC, at + 1, WALK_BYTES + MAGIC_POSITION)
     return False
 
 

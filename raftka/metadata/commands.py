@@ -244,6 +244,16 @@ class ReplicasOffline:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasLost:
+    """Records of these are gone from the broker's disk, which is there; others of their ISRs may have them."""
+
+    broker_id: int
+    broker_epoch: int
+    topics: tuple[TopicReplicas, ...]
+    REPLY: ClassVar[Any] = None
+
+
+@dataclass(frozen=True, slots=True)
 class AlterPartition:
     broker_id: int
     broker_epoch: int
@@ -348,7 +358,7 @@ Administration = (
     | UpdateFeatures
     | DescribeQuorum
 )
-OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | AlterPartition | AllocateProducerIds
+OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds
 Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}

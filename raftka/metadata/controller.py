@@ -34,13 +34,14 @@ from raftka.metadata.commands import (
     ProducerIdBlock,
     RegisterBroker,
     Registered,
+    ReplicasLost,
     ReplicasOffline,
     UnregisterBroker,
     UpdateFeatures,
     WriteExtension,
 )
 from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
-from raftka.metadata.directories import DirectoriesHere, when_offline, when_registered
+from raftka.metadata.directories import DirectoriesHere, when_lost, when_offline, when_registered
 from raftka.metadata.elections import elect_leaders
 from raftka.metadata.extension import ExtensionMachine, write
 from raftka.metadata.features import FORMED_WITH, update_features
@@ -126,6 +127,9 @@ class Controller:
             case ReplicasOffline(broker_id, broker_epoch):
                 broker = current(self.image, broker_id, broker_epoch)
                 return Outcome(when_offline(self.image, broker, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
+            case ReplicasLost(broker_id, broker_epoch):
+                current(self.image, broker_id, broker_epoch)
+                return Outcome(when_lost(self.image, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():

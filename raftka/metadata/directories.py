@@ -8,7 +8,7 @@ A replica is offline as long as it lies in one of the broker's missing directori
 
 from collections.abc import Container
 
-from raftka.metadata.commands import RegisterBroker, ReplicasOffline
+from raftka.metadata.commands import RegisterBroker, ReplicasLost, ReplicasOffline
 from raftka.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from raftka.metadata.partitions import Alive, Unclean, changed, moved, settle
 from raftka.metadata.records import BrokerDirectoryFailed, Record
@@ -68,6 +68,18 @@ def when_offline(image: MetadataImage, broker: BrokerImage, command: ReplicasOff
             now = _marked(before, command.broker_id, offline=True)
             after = settle(image.topics[topic.topic_id].name, now, alive, unclean)
             records.append(changed(topic.topic_id, index, before, moved(before, now) if after is now else after))
+    return records
+
+
+def when_lost(image: MetadataImage, command: ReplicasLost, alive: Alive, unclean: Unclean) -> list[Record]:
+    """These leave every ISR that has others; the last of one keeps its place: nobody has more than is left there. Said twice it changes nothing."""
+    records: list[Record] = []
+    for topic in command.topics:
+        for index in topic.partitions:
+            before = image.partition(topic.topic_id, index)
+            if before is not None and command.broker_id in before.isr and len(before.isr) > 1:
+                after = settle(image.topics[topic.topic_id].name, before, alive, unclean, (command.broker_id,))
+                records.append(changed(topic.topic_id, index, before, after))
     return records
 
 

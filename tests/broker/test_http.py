@@ -233,7 +233,7 @@ def test_a_node_says_whether_it_serves() -> None:
 
 
 def test_a_node_that_can_not_write_says_so(stage: Stage) -> None:
-    stage.nodes[1].link.withdraw()
+    stage.nodes[1].link.withdraw("a test")
     status, _, body = Browser(stage).answer_to(GET)
 
     assert status == 503

@@ -34,6 +34,7 @@ from raftka.metadata.commands import (
     QuorumReplica,
     QuorumState,
     RegisterBroker,
+    ReplicasLost,
     ReplicasOffline,
     TopicPartitions,
     TopicReplicas,
@@ -64,6 +65,7 @@ COMMANDS: list[Command] = [
     DescribeQuorum(),
     RegisterBroker(1, ID, ID, None, (), None, (b"e" * 16,), 1, (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),)),
     ReplicasOffline(1, 5, ID, (TopicReplicas(ID, (0, 2)),)),
+    ReplicasLost(1, 5, (TopicReplicas(ID, (0, 2)),)),
     ExtensionCommand("zoo", b"\0"),
 ]
 

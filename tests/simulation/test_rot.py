@@ -71,6 +71,46 @@ def test_the_last_of_an_isr_goes_on_with_what_is_left() -> None:
         assert 0 < len(scene.read()) < 18
 
 
+def test_when_all_have_forgotten_they_go_on_with_what_is_left() -> None:
+    """Nobody waits for ever for records that nobody has: the last of the ISR leads with what it has, and what is new is not lost."""
+    with World(33) as world:
+        scene = Scene(world)
+        rotten(scene)
+        for node_id in (2, 3):
+            scene.cluster.disk(node_id).flip(f"/data/{TOPIC}-0/{0:020d}.log", 300)
+        for node_id in (1, 2, 3):
+            scene.cluster.start(node_id)
+        scene.wait_whole()
+
+        assert scene.cluster.log.saying("log_damaged")
+        assert not any(node.link.withdrawn for node in scene.cluster.nodes.values())
+        left = scene.read()
+        assert len(left) < 18
+        scene.producer_id = scene.cluster.do(scene.client, scene.client.producer_id)  # of the one before, records are missing
+        scene.produce(2)
+        scene.wait_whole()
+        assert scene.read()[: len(left)] == left
+        assert len(scene.read()) == len(left) + 6
+
+
+def test_who_has_forgotten_waits_for_those_who_have_not() -> None:
+    """Two of three, and the third is away: with what they have left nobody leads."""
+    with World(34) as world:
+        scene = Scene(world)
+        rotten(scene)
+        scene.cluster.disk(2).flip(f"/data/{TOPIC}-0/{0:020d}.log", 300)
+        scene.cluster.start(1)
+        scene.cluster.start(2)
+        world.run(world.now + 30.0)
+        assert scene.isr == {3}
+
+        scene.cluster.start(3)
+        scene.wait_whole()
+        scene.produce(2)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
 def test_one_disk_of_a_cluster_rots_while_everything_else_goes_wrong() -> None:
     runs = [simulate(seed, Options(ROT)) for seed in range(4)]
 

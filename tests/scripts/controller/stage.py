@@ -29,6 +29,7 @@ from raftka.metadata.commands import (
     NewTopic,
     OngoingTopic,
     RegisterBroker,
+    ReplicasLost,
     ReplicasOffline,
     TopicPartitions,
     TopicReplicas,
@@ -151,6 +152,12 @@ class ControllerStage:
         broker_id = words.number("broker")
         epoch = words.number("epoch", self._epoch(broker_id))
         yield from self._decide(ReplicasOffline(broker_id, epoch, _id(words["directory"]), tuple(map(self._replica, words.bare))))
+
+    def do_lost_records(self, words: Words) -> Iterator[str]:
+        """`lost_records broker=1 t-0 t-1`: gone from its disk, which is there."""
+        broker_id = words.number("broker")
+        epoch = words.number("epoch", self._epoch(broker_id))
+        yield from self._decide(ReplicasLost(broker_id, epoch, tuple(map(self._replica, words.bare))))
 
     def do_unregister(self, words: Words) -> Iterator[str]:
         yield from self._decide(UnregisterBroker(words.number("broker")))
