@@ -135,7 +135,7 @@ def test_what_is_rare_is_counted_over_many_seeds() -> None:
 
     assert total.outcomes == {Outcome.VALID: 5}
     assert (
-        {"truncated", "isr_shrunk", "isr_expanded", "broker_fenced", "partitions_offline", "leader_elected"} <= total.probes.keys() <= PROBES.keys()
+        {"isr_of_one", "isr_shrunk", "isr_expanded", "broker_fenced", "partitions_offline", "leader_elected"} <= total.probes.keys() <= PROBES.keys()
     )
 
 
