@@ -11,12 +11,14 @@ from zookeeper_bridge import acl, jute
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import CheckVersion, Create, Delete, Malformed, SetAcl, SetData
+from zookeeper_bridge.layout import ALWAYS, owns
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI, TREE_BYTES, ZNODES
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
 from zookeeper_bridge.paths import check_new, check_path, parent_of
 from zookeeper_bridge.store import NO_FAMILY, NodeKind, Znode, stat_of
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Layer
 
+CREATES = (Op.CREATE, Op.CREATE_2, Op.CREATE_CONTAINER, Op.CREATE_TTL)
 MAX_TTL_MS = 0xFF_FFFF_FFFF  # five bytes, as ZooKeeper keeps it
 KINDS = {  # by the flags of a create: (kind, whether it gets a number)
     0: (NodeKind.PERSISTENT, False),
@@ -45,10 +47,16 @@ def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
         request = BODIES[Op(opcode)].decode(body)
     except Malformed as error:
         raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
-    return b"".join(_VERBS[opcode](layer, opcode, request, caller)[1:])
+    return _one(layer, opcode, request, caller)[1]
 
 
 Done = tuple[int, bytes]  # the type it has among the results of a multi, and the body of its answer
+
+
+def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+    if opcode != Op.RECONFIG and owns(request.path or ""):  # it is the cluster's, and not written to from here
+        raise ZooKeeperError(Err.NODE_EXISTS if opcode in CREATES and request.path in ALWAYS else Err.NO_AUTH)
+    return _VERBS[opcode](layer, opcode, request, caller)
 
 
 def _create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
@@ -153,7 +161,7 @@ def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
         raise beyond(OPERATIONS_OF_MULTI)
     for opcode, request in operations:
         try:
-            done.append(_VERBS[opcode](draft, opcode, request, caller))
+            done.append(_one(draft, opcode, request, caller))
             if draft.change_bytes > MULTI_BYTES.value:
                 done.pop()
                 raise beyond(MULTI_BYTES)

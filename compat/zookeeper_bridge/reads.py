@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from zookeeper_bridge import acl, jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
+from zookeeper_bridge.layout import owns, top_names
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
 from zookeeper_bridge.paths import ROOT, check_path
-from zookeeper_bridge.store import Znode, stat_of
+from zookeeper_bridge.store import NO_FAMILY, Znode, stat_of
 from zookeeper_bridge.watches import EventType, Kind
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Reader:
     def __init__(self, bridge: "Bridge") -> None:
         self._bridge = bridge
         self._tree = bridge.tree
+        self._layout = bridge.layout
         self._verbs: dict[int, Callable[[ClientConnection, Any], bytes]] = {
             Op.EXISTS: self._exists,
             Op.GET_DATA: self._get_data,
@@ -56,14 +58,36 @@ class Reader:
 
     # znodes
 
+    def _find(self, path: str) -> Znode | None:
+        """Stored, or projected from the cluster's metadata."""
+        if owns(path):
+            found = self._layout.find(path)
+            return None if found is None else found.node
+        return self._tree.nodes.get(path)
+
     def _node(self, path: str) -> Znode:
-        node = self._tree.nodes.get(path)
+        node = self._find(path)
         if node is None:
             raise ZooKeeperError(Err.NO_NODE)
         return node
 
     def _stat(self, path: str, node: Znode) -> jute.Stat:
-        return stat_of(node, self._tree.family(path), self._tree.child_count(path))
+        if owns(path):
+            found = self._layout.find(path)
+            return stat_of(node, found.family, len(found.children)) if found is not None else stat_of(node, NO_FAMILY, 0)
+        family, children = self._tree.family(path), self._tree.child_count(path)
+        if path == ROOT:
+            more = len(top_names(self._layout))
+            return stat_of(node, family._replace(creates=family.creates + more), children + more)
+        return stat_of(node, family, children)
+
+    def _children(self, path: str) -> bytes:
+        if owns(path):
+            found = self._layout.find(path)
+            return self._layout.packed_children(path, found) if found is not None else jute.STRINGS.encode(())
+        if path == ROOT:
+            return jute.STRINGS.encode([*self._tree.child_names(ROOT), *top_names(self._layout)])
+        return self._tree.packed_children(path)
 
     def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
         path = check_path(request.path)
@@ -94,7 +118,7 @@ class Reader:
         acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
             self._watch(connection, Kind.CHILDREN, path)
-        return self._bounded(self._tree.packed_children(path))
+        return self._bounded(self._children(path))
 
     def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes:
         children = self._get_children(connection, request)
@@ -125,8 +149,14 @@ class Reader:
         path = check_path(request.path)
         acl.check(self._node(path).acl, acl.READ, connection.identities)
         if path == ROOT:
-            return jute.INT.encode(self._tree.node_count - 1)
+            return jute.INT.encode(self._tree.node_count - 1 + self._layout.node_count)
+        if owns(path):
+            return jute.INT.encode(self._count_projected(path))
         return jute.INT.encode(sum(1 for _ in self._tree.descendants(path)))
+
+    def _count_projected(self, path: str) -> int:
+        found = self._layout.find(path)
+        return 0 if found is None else sum(1 + self._count_projected(f"{path}/{name}") for name in found.children)
 
     def _bounded(self, body: bytes) -> bytes:
         self._check_size(len(body))
@@ -163,9 +193,9 @@ class Reader:
 
     def _set_watches(self, connection: "ClientConnection", request: SetWatches) -> bytes:
         """After a reconnect: what has happened since is told at once, all else is watched again."""
-        since, nodes = request.relative_zxid, self._tree.nodes
+        since = request.relative_zxid
         for path in _paths(request.data):
-            node = nodes.get(path)
+            node = self._find(path)
             if node is None:
                 connection.event(EventType.DELETED, path, -1)
             elif node.mzxid > since:
@@ -173,12 +203,12 @@ class Reader:
             else:
                 self._watch(connection, Kind.DATA, path)
         for path in _paths(request.exist):
-            if path in nodes:
+            if self._find(path) is not None:
                 connection.event(EventType.CREATED, path, -1)
             else:
                 self._watch(connection, Kind.DATA, path)
         for path in _paths(request.child):
-            node = nodes.get(path)
+            node = self._find(path)
             if node is None:
                 connection.event(EventType.DELETED, path, -1)
             elif self._stat(path, node).pzxid > since:

@@ -4,7 +4,8 @@ An entry becomes a part of the tree change by change; each tells its watchers; t
 before it can read what caused it, and of its own write's before the write's reply.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar
 
 from raftka.limits import Limit
 from raftka.metadata.extension import of_package
@@ -14,6 +15,7 @@ from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import ConnectRequest
+from zookeeper_bridge.layout import Controller, Happening, Layout
 from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
 from zookeeper_bridge.machine import LOOK_S, Machine
 from zookeeper_bridge.opcodes import Op
@@ -33,6 +35,11 @@ TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the con
 
 class Bridge:
     package = PACKAGE
+    _TELL: ClassVar[dict[EventType, Callable[[Watches[ClientConnection], str], None]]] = {
+        EventType.CREATED: Watches.created,
+        EventType.DELETED: Watches.deleted,
+        EventType.CHANGED: Watches.changed,
+    }
 
     def __init__(self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S) -> None:
         self.node = node
@@ -40,6 +47,7 @@ class Bridge:
         self.look_s = look_s
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
         self.tree: Tree = Tree()
+        self.layout = Layout()
         self.watches: Watches[ClientConnection] = Watches(self._tell)
         self.reader = Reader(self)
         self.connections: dict[ClientConnection, None] = {}
@@ -62,6 +70,8 @@ class Bridge:
         for key, value in delta.extensions_changed.get(PACKAGE, ()):
             self._change(key, value, image.offset)
         self.tree.offset = image.offset
+        self._happened(self.layout.apply(image, delta))
+        self._look_who_leads()
         self.submissions.release(image.offset)
 
     def machine(self, image: MetadataImage, now: float) -> Machine:
@@ -71,9 +81,23 @@ class Bridge:
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
         self.tree.load(of_package(image, PACKAGE).entries, image.offset)
+        self.layout.load(image, self._controller())
         for connection in list(self.connections):
             connection.end("this node was far behind")
         self.submissions.release(image.offset)
+
+    def _happened(self, happened: Iterable[Happening]) -> None:
+        if self.watches.count:
+            for event, path in happened:
+                self._TELL[event](self.watches, path)
+
+    def _look_who_leads(self) -> None:
+        self._happened(self.layout.elected(self._controller()))
+
+    def _controller(self) -> Controller:
+        """As this node knows it; who is no voter hears of no term."""
+        quorum = self.node.quorum
+        return Controller(quorum.leader, quorum.core.term if quorum.core is not None else 0)
 
     def _change(self, key: bytes, value: bytes | None, zxid: int) -> None:
         kind, tree = key[:1], self.tree
@@ -173,6 +197,7 @@ class Bridge:
 
     def _touch(self) -> None:
         self._touching = False
+        self._look_who_leads()
         heard, self._heard = list(self._heard), {}
         self.submissions.put(Submission(Touch(heard), (), lambda zxid, result: None, lambda: None, lambda: True))
 

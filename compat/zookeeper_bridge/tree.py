@@ -152,6 +152,9 @@ class Tree:
 
     # what only readers ask
 
+    def child_names(self, path: str) -> Iterable[str]:
+        return self.children.get(path, ())
+
     def packed_children(self, path: str) -> bytes:
         """Their names as an array of strings."""
         packed = self._packed.get(path)
