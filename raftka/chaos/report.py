@@ -93,7 +93,7 @@ class _Page:
         counts = Counter(self.verdict.get("counts") or Counter(each["kind"] for each in self.verdict.get("anomalies", ())))
         lost = sum(counts[kind] for kind in ("lost-write", "unseen", "torn-transaction"))
         others = sum(counts.values()) + len(self.verdict.get("violations", ())) - lost - counts["duplicate"]
-        for name, count in (("lost", lost), ("duplicates", counts["duplicate"]), ("other anomalies", max(0, others))):
+        for name, count in (("lost", lost), ("duplicates", counts["duplicate"]), ("other kinds", max(0, others))):
             yield name, f"{count:,}", "bad" if count else "zero"
         if self.figures.get("healed_after_s", -1) >= 0:
             yield "healed after", f"{self.figures['healed_after_s']:.1f} s", ""
@@ -141,7 +141,8 @@ class _Page:
 
     def _alive(self, node: int) -> list[tuple[Span, str, str]]:
         found = spans(self.samples, lambda sample: node in sample.get("alive", ()), self.axis.seconds)
-        return [(span, "up" if span.what else "none", f"node {node} {'runs' if span.what else 'does not run, or is stopped'}") for span in found]
+        down = "none" if node in self.samples[0].get("alive", ()) else "off"  # who comes later is not missed before
+        return [(span, "up" if span.what else down, f"node {node} {'runs' if span.what else 'does not run, or is stopped'}") for span in found]
 
     def _leaders(self, key: str, nodes: list[int]) -> list[tuple[Span, str, str]]:
         full = max((len(each.get("isr", {}).get(key, ())) for each in self.samples), default=0)
