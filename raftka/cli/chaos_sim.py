@@ -68,7 +68,8 @@ def _progress(total: Total, of: int, seconds: float) -> None:
         done = BAR * total.seeds // of
         bad = total.outcomes[Outcome.VIOLATED]
         seen = sum(1 for name in PROBES if total.probes[name])
-        text = f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} seeds/s  {seen}/{len(PROBES)} rare events seen"
+        text = f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} seeds/s"
+        text += f"  {seen}/{len(PROBES)} rare events seen" if seen else ""
         print(f"\r\033[K[{'#' * done}{'.' * (BAR - done)}] {text}", end="", file=sys.stderr, flush=True)
 
 
