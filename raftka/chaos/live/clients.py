@@ -206,7 +206,7 @@ class _ConfluentReader:
         self._told = (error, partitions)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Not by the call that waits: with the new protocol it waits for ever when the coordinator dies meanwhile (librdkafka 2.16)."""
+        """Not by the call that waits: with the new protocol it stood still for minutes when the coordinator died meanwhile (librdkafka 2.16)."""
         self._told = None
         self._consumer.commit(offsets=[self._confluent.TopicPartition(self._topic, each, offset) for each, offset in offsets.items()])
         end = time.monotonic() + CALL_S
