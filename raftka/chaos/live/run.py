@@ -18,7 +18,8 @@ from raftka.chaos import checker
 from raftka.chaos.history import History, load
 from raftka.chaos.live.clients import missing
 from raftka.chaos.live.metadata_log import seen_in
-from raftka.chaos.live.nemeses import Nemesis, chosen
+from raftka.chaos.live.nemeses import chosen
+from raftka.chaos.live.nemesis import Nemesis
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
 from raftka.chaos.live.workers import Workers, clients_here
