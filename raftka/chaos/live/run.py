@@ -37,6 +37,7 @@ WARM_S = 2.0
 STEP_S = 0.1
 GROUPS = ("mixed", "new", "own")
 TOPIC_S = 30.0
+FLOWS_S, FLOWING = 30.0, 20  # acknowledged operations before the first fault
 LEAST_PER_S = 2.0  # acknowledged and read: with less the run shows nothing
 
 
@@ -156,6 +157,7 @@ class _Round:
 
     def _suffer(self) -> None:
         """The deck is dealt through before any fault comes twice."""
+        self.stage.wait_for(self._flows, FLOWS_S)
         deck: deque[Nemesis] = deque()
         end = time.monotonic() + 60 * self.options.minutes
         self._wait(min(WARM_S, 10 * self.options.minutes))
@@ -169,6 +171,14 @@ class _Round:
             for node_id in self.stage.members:
                 self.stage.start(node_id)
             self._wait(min(self.random.uniform(*REST_S), max(0.0, end - time.monotonic())))
+
+    def _flows(self) -> bool:
+        """Something was acknowledged: before that a fault has nothing to break."""
+        path = self.folder / "history.jsonl"
+        if not path.exists():
+            return False
+        with path.open(encoding="utf-8") as lines:
+            return sum(line.startswith('["ok"') and '"sends"' in line for line in lines) >= FLOWING
 
     def _together(self, nemeses: Sequence[Nemesis], end: float) -> None:
         under_way: list[tuple[Nemesis, float, str]] = []
