@@ -68,7 +68,7 @@ class Actor:
         else:
             assert reply.error == 0, Err(reply.error)
             self._end(OK)
-        pause = self.scene.random.random() * 0.05
+        pause = self.scene.random.random() * 0.01
         self.scene.after(pause, self.next)
 
     def lost(self) -> None:
@@ -139,7 +139,9 @@ class Scene:
 
     def trouble(self) -> None:
         """One thing goes wrong, for a while."""
-        stage, victim = self.stage, self.random.choice([1, 2, 3])
+        stage = self.stage
+        leaders = [node.node_id for node in stage.nodes.values() if stage._leads(node)]
+        victim = self.random.choice([1, 2, 3, *leaders * 4])
         match self.random.randrange(4):
             case 0 if len(stage.nodes) == 3:
                 stage.kill(victim, power_loss=self.random.random() < 0.5)
@@ -154,7 +156,7 @@ class Scene:
                         stage.world.network.cut(f"n{victim}", f"n{other}")
             case _:
                 stage.world.network.delay(f"n{victim}", f"n{1 + victim % 3}", self.random.random() / 5)
-        stage.pass_time(self.random.random() * 4)
+        stage.pass_time(self.random.random() * 2)
         stage.world.network.heal()
 
 
