@@ -174,9 +174,7 @@ def test_a_deposed_leader_acknowledges_nothing(stage: BridgeStage) -> None:
     leader = stage.controller()
     client = stage.client(leader)
     client.create("/a", b"0")
-    stage.world.network.isolate(f"n{leader}")
-    stage.world.network.mend("client", f"n{leader}")
-    stage.world.network.mend(f"n{leader}", "client")
+    cut_off_from_the_others(stage, leader)
     xid = client.request(Op.SET_DATA, jute.SET_DATA.encode(("/a", b"lost", 0)))
 
     assert client.answer(xid) is None
@@ -187,6 +185,28 @@ def test_a_deposed_leader_acknowledges_nothing(stage: BridgeStage) -> None:
     back.must(Op.SYNC, "/a")
     assert back.get("/a")[0] == b"kept"
     stage.wait(lambda: trees_agree(stage))
+
+
+def cut_off_from_the_others(stage: BridgeStage, node_id: int) -> None:
+    """Clients reach it, and it reaches nobody."""
+    stage.world.network.isolate(f"n{node_id}")
+    stage.world.network.mend("client", f"n{node_id}")
+    stage.world.network.mend(f"n{node_id}", "client")
+
+
+def test_a_leader_that_does_not_know_of_the_next_one_answers_no_sync(stage: BridgeStage) -> None:
+    leader = stage.controller()
+    reader = stage.client(leader)
+    reader.create("/a", b"old")
+    cut_off_from_the_others(stage, leader)
+    stage.wait(lambda: any(node_id != leader and stage._leads(node) for node_id, node in stage.nodes.items()))
+    stage.client(other_than(leader)).set("/a", b"new")
+    assert stage._leads(stage.nodes[leader])
+
+    sync, get = reader.request(Op.SYNC, jute.PATH.encode(("/a",))), reader.request(Op.GET_DATA, jute.PATH_WATCH.encode(("/a", False)))
+
+    assert reader.answer(sync) is None
+    assert reader.answer(get) is None
 
 
 def test_a_restart_keeps_everything(stage: BridgeStage) -> None:
