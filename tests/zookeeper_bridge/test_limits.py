@@ -5,7 +5,9 @@ from random import Random
 from struct import pack
 
 import pytest
+from prometheus_client import generate_latest
 
+from raftka.broker.exposition import Page
 from raftka.limits import Limit
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
@@ -244,6 +246,14 @@ def test_each_limit_has_its_test() -> None:
 
     constants = {name for name, each in vars(limits).items() if isinstance(each, Limit)}
     assert {name for name in constants if f"{name})" not in tests and f"{name}, " not in tests} == set()
+
+
+def test_the_metrics_page_shows_them() -> None:
+    page = Page()
+
+    page.add(PACKET_BYTES.metric, 3)
+
+    assert "raftka_limit_bridge_packet_bytes_total 3.0" in generate_latest(page).decode()
 
 
 # bytes that are nothing
