@@ -10,6 +10,7 @@ from struct import unpack_from
 from raftka.chaos.simulated.faults_of_processes import left_the_isr
 from raftka.chaos.simulated.incident import Incident, kind
 from raftka.log.checkpoints import RECOVERY_POINTS, decode_offsets
+from raftka.metadata.journal_format import RECORD_MAGIC, JournalDamaged, decode_journal
 from raftka.runtime.simulated_disk import Directory, Inode
 
 HEADER_BYTES = 61
@@ -128,6 +129,15 @@ def flip_beside_log(it: Incident) -> None:
     _while_down(it, flip)
 
 
+def _last_record(journal: bytes) -> int:
+    """Where the last whole one begins: whether that was ever whole nobody could tell either."""
+    try:
+        _, _, end = decode_journal(journal)
+    except JournalDamaged:
+        return 0
+    return journal.rfind(RECORD_MAGIC, 0, end)
+
+
 @kind
 def flip_in_metadata(it: Incident) -> None:
     """It refuses to start with that, until its operator has found a good copy of the block."""
@@ -135,9 +145,10 @@ def flip_in_metadata(it: Incident) -> None:
     def flip(node_id: int) -> str:
         disk = it.cluster.disk(node_id)
         found = dict(files(disk.root)).get(JOURNAL)
-        if found is None:
+        last = _last_record(bytes(found.content)) if found is not None else 0
+        if found is None or last <= 0:
             return f"nothing to flip on n{node_id}"
-        position, bit = it.random.randrange(len(found.content)), 1 << it.random.randrange(8)
+        position, bit = it.random.randrange(last), 1 << it.random.randrange(8)
         disk.flip(JOURNAL, position, bit)
         whole = len(found.content)
 

@@ -15,7 +15,6 @@ EVENTS = {
     "log_cut": "recovery found a torn tail",
     "log_damaged": "a broker found that its disk has forgotten",
     "broker_fenced": "the controller gave a broker up",
-    "registration_lost": "a broker was told that it is not registered any more",
     "partitions_offline": "partitions without a leader",
     "controller_active": "controllers elected",
     "controller_resigned": "a controller that lost its majority",
