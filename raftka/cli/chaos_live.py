@@ -1,6 +1,7 @@
 """`raftka chaos live`: a round with real processes and real clients, and what came of it. Knows no fault."""
 
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -35,6 +36,8 @@ def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, 
         print(f"raftka: the cluster did not start: {error}", file=sys.stderr)
         return EXIT_CODES[Outcome.INCONCLUSIVE]
     page = report(folder)
+    if out is None and run.verdict.outcome is Outcome.VALID:
+        shutil.rmtree(folder / "cluster", ignore_errors=True)  # the nodes' logs: nobody will look for anything there
     if record is not None:
         _record(record, run)
     if output == "json":

@@ -191,7 +191,7 @@ class _Round:
             self._wait(self.random.uniform(*STAGGER_S), under_way, bit)
         hold_s = self.random.uniform(*HOLD_S)
         self._wait(min(hold_s, max(HOLD_S[0], end - time.monotonic())), under_way, bit)
-        for each, at_s, what in under_way:
+        for each, at_s, what in reversed(under_way):  # so that the one before finds what it began with
             each.end(self.stage)
             self.happened[each.name] += 1
             self.bit[each.name] += each.name in bit
