@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,9 +59,15 @@ def line(stream: IO[str] | None) -> str:
     return stream.readline().rstrip()
 
 
-def addresses(bootstrap_line: str) -> list[tuple[str, int]]:
-    name, _, servers = bootstrap_line.partition("=")
-    assert name == "bootstrap.servers"
+def is_ok(bridge: tuple[str, int]) -> bool:
+    with socket.create_connection(bridge) as asking:
+        asking.sendall(b"ruok")
+        return asking.recv(10) == b"imok"
+
+
+def addresses(told: str, what: str = "bootstrap.servers") -> list[tuple[str, int]]:
+    name, _, servers = told.partition("=")
+    assert name == what
     return [(server.rpartition(":")[0], int(server.rpartition(":")[2])) for server in servers.split(",")]
 
 
@@ -69,7 +76,7 @@ def pid_of(data: Path, node_id: int) -> int:
 
 
 def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> None:
-    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0)
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--bridge-port", 0)
     where = addresses(line(cluster.stdout))
 
     assert len(where) == 3
@@ -80,6 +87,7 @@ def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> Non
     pages = [urlopen(url).read().decode() for url in urls.split(",")]
     assert sum("kafka_controller_kafkacontroller_activecontrollercount 1.0" in page for page in pages) == 1
     assert all("kafka_server_kafkaserver_brokerstate 3.0" in page for page in pages)
+    assert [is_ok(bridge) for bridge in addresses(line(cluster.stdout), "zookeeper.connect")] == [True] * 3
     for node_id in (1, 2, 3):
         assert {"server.properties", "raftka.pid", "raftka.log", "data"} <= set(os.listdir(data / f"node-{node_id}"))
     pids = [pid_of(data, node_id) for node_id in (1, 2, 3)]
@@ -111,8 +119,10 @@ def test_what_dies_stays_dead_until_its_own_command_brings_it_back(raftka: Start
 
 
 def test_all_in_one_process(raftka: Start, data: Path) -> None:
-    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--in-process")
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--in-process", "--bridge-port", 0)
     where = addresses(line(cluster.stdout))
+    assert line(cluster.stdout).startswith("metrics=")
+    assert all(map(is_ok, addresses(line(cluster.stdout), "zookeeper.connect")))
 
     assert set(ask(where[0]).brokers) == {1, 2, 3}
     assert {pid_of(data, node_id) for node_id in (1, 2, 3)} == {cluster.pid}
