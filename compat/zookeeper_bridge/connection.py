@@ -51,7 +51,8 @@ class ClientConnection:
         self._behind: deque[tuple[int, int, bytes]] = deque()  # what came behind them and waits: xid, opcode, body
         self._behind_bytes = 0
         self._held = False
-        self._over = False  # nothing of it counts any more
+        self._over = False  # nothing that comes counts any more
+        self.abandoned = False  # a write of it was lost: none behind it may be done
 
     # the network's side
 
@@ -67,7 +68,7 @@ class ClientConnection:
         if self._over:
             return
         if not view:
-            self.end("closed by the other side")
+            self._leave()
             return
         try:
             frames = self._frames.feed(view) if self._greeted else self._greet(view)
@@ -80,6 +81,13 @@ class ClientConnection:
         except Exception as error:  # a bug: this connection pays for it, and nobody else
             self.bridge.failed(error)
             self.end("the bridge failed")
+
+    def _leave(self) -> None:
+        """It goes, and will read nothing more; what it wrote before counts, the end of its session above all."""
+        for _, opcode, body in self._behind:
+            if opcode in WRITES:
+                self.bridge.submit(self, opcode, body)
+        self.end("closed by the other side")
 
     def _greet(self, view: memoryview) -> Sequence[memoryview]:
         self._head += view

@@ -223,9 +223,13 @@ class Bridge:
                 connection.end("the bridge failed")
 
         def lost() -> None:
+            connection.abandoned = True
             connection.end("the controller was lost")
 
-        self.submissions.put(Submission(request, tuple(connection.identities), guarded, lost, lambda: not connection.over))
+        def wanted() -> bool:
+            return not connection.abandoned if isinstance(request, Write) else not connection.over
+
+        self.submissions.put(Submission(request, tuple(connection.identities), guarded, lost, wanted))
 
     def _result(self, connection: ClientConnection, zxid: int, result: Result, body: bytes) -> None:
         connection.result(zxid, result, body)

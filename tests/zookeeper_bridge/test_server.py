@@ -144,6 +144,21 @@ def test_an_event_comes_before_the_reply_that_caused_it(client: ZkClient) -> Non
     assert client.events == [(CHANGED, "/a", stat.mzxid), (CHILD, "/", client.last_zxid)]
 
 
+def test_what_was_written_counts_also_when_nobody_waits_for_the_reply(stage: BridgeStage, client: ZkClient) -> None:
+    """C's client says goodbye and goes."""
+    leaving = stage.client()
+    for path in ("/a", "/b"):
+        leaving.request(Op.CREATE, jute.CREATE.encode((path, b"", OPEN_TO_ALL, 0)))
+        leaving.request(Op.GET_DATA, jute.PATH_WATCH.encode((path, False)))
+    leaving.request(Op.CLOSE_SESSION)
+    leaving.drop()
+
+    stage.wait(lambda: len(stage.bridge().tree.sessions) == 1)
+    assert stage.world.now < 3.0
+    assert client.exists("/a")
+    assert client.exists("/b")
+
+
 # reads
 
 
