@@ -169,6 +169,10 @@ class Member(GroupClient):
         self.name, self.instance = name, instance
         self.member_id = ""
         self.generation = -1
+        self.synced = (
+            "",
+            -1,
+        )  # member id and generation of the last assignment: a generation before that is soft, the next coordinator may not know it
 
     async def serve(self, where: Address) -> None:
         while not self.over:
@@ -201,8 +205,6 @@ class Member(GroupClient):
         if joined.error_code == Code.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
         self.check(joined.error_code)
-        if joined.member_id == self.member_id and joined.generation_id < self.generation:
-            self.story.wrong.append(f"generation back: {self.name} of {self.group} had {self.generation}, now it has {joined.generation_id}")
         self.member_id, self.generation = joined.member_id, joined.generation_id
         if self.instance is not None:
             self.story.instances[self.instance] = self.member_id
@@ -223,6 +225,9 @@ class Member(GroupClient):
         )
         synced = await self.client.ask(where, SYNC_GROUP, row, 5.0)
         self.check(synced.error_code)
+        if self.synced[0] == self.member_id and self.generation < self.synced[1]:
+            self.story.wrong.append(f"generation back: {self.name} of {self.group} had {self.synced[1]}, now it has {self.generation}")
+        self.synced = self.member_id, self.generation
         mine = list(bytes(synced.assignment))
         for partition in mine:
             self.story.given(self.group, self.generation, partition, self.instance or self.member_id)
