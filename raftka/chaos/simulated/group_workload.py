@@ -169,10 +169,7 @@ class Member(GroupClient):
         self.name, self.instance = name, instance
         self.member_id = ""
         self.generation = -1
-        self.synced = (
-            "",
-            -1,
-        )  # member id and generation of the last assignment: a generation before that is soft, the next coordinator may not know it
+        self.synced = "", -1  # member id and generation of the last assignment; one that nobody was assigned in the next coordinator does not know
 
     async def serve(self, where: Address) -> None:
         while not self.over:
