@@ -107,6 +107,7 @@ def chaos_zoo(listing: bool, **options: Any) -> None:
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is told.")
 @click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+@click.option("--kafka-home", default="", metavar="DIR", envvar="KAFKA_HOME", help="Where Apache Kafka's jars are, for its clients in Java.")
 def chaos_live(**options: Any) -> None:
     """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong clocks. In the end everything is read again."""
     from raftka.cli.chaos_live import play

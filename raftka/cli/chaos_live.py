@@ -20,7 +20,7 @@ EXIT_CODES = {Outcome.VALID: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}
 SHOWN = 20
 
 
-def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, record: Path | None, output: str) -> int:
+def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, record: Path | None, output: str, kafka_home: str) -> int:
     names = tuple(name.strip() for name in nemesis.split(",") if name.strip())
     try:
         chosen(names)
@@ -28,7 +28,7 @@ def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, 
         print(f"raftka: there is no nemesis {error}; there are mix, {', '.join((*MIX, *BEYOND))}", file=sys.stderr)
         return 2
     folder = out or Path(tempfile.mkdtemp(prefix="raftka-chaos-"))
-    options = Options(minutes, nodes, names, seed)
+    options = Options(minutes, nodes, names, seed, kafka_home=kafka_home)
     say = (lambda line: print(line, flush=True)) if output == "text" else (lambda line: None)
     try:
         run = live(options, folder, say, version())

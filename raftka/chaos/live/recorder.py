@@ -30,9 +30,10 @@ class Recorder:
     def process(self) -> int:
         return next(self._processes)
 
-    def invoke(self, process: int, verb: str, **body: Any) -> None:
+    def invoke(self, process: int, verb: str, *, at: float | None = None, **body: Any) -> None:
+        """`at`: when it begins, where that is later than now."""
         with self._lock:
-            self._history.invoke(process, verb, self._now(), **body)
+            self._history.invoke(process, verb, self._now() if at is None else round(at - self._began, 4), **body)
             self._forget()
 
     def end(self, process: int, outcome: str, **body: Any) -> None:

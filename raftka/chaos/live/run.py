@@ -16,13 +16,12 @@ from typing import Any
 from raftka import __version__
 from raftka.chaos import checker
 from raftka.chaos.history import History, load
-from raftka.chaos.live.clients import missing
 from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses import chosen
 from raftka.chaos.live.nemesis import Nemesis
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
-from raftka.chaos.live.workers import Workers, clients_here
+from raftka.chaos.live.workers import Workers, clients_here, missing
 from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
 from raftka.cluster.processes import ClusterFailed
 from raftka.wire.errors import Code
@@ -52,10 +51,12 @@ class Options:
     clients: tuple[str, ...] = ()  # all that are here
     module: str = "raftka.cli"  # what nodes run; a test plants its bug there
     settings: Mapping[str, str] = field(default_factory=dict)  # of the nodes
+    kafka_home: str = ""  # where the jars of Java's clients are
 
     @property
     def command(self) -> str:
-        return f"raftka chaos live --minutes {self.minutes:g} --nodes {self.nodes} --nemesis {','.join(self.nemesis)} --seed {self.seed}"
+        java = f" --kafka-home {self.kafka_home}" if self.kafka_home else ""
+        return f"raftka chaos live --minutes {self.minutes:g} --nodes {self.nodes} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
 
 
 @dataclass(slots=True)
@@ -91,8 +92,9 @@ class _Round:
         wanted = chosen(options.nemesis)
         lacking = {each.name: why for each in wanted if (why := each.missing(stage))}
         self.nemeses = [each for each in wanted if each.name not in lacking]
-        self.missing = [f"{name}: {why}" for name, why in lacking.items()] + [f"the client {name}" for name in missing()]
-        self.clients = list(options.clients) or clients_here()
+        self.missing = [f"{name}: {why}" for name, why in lacking.items()]
+        self.missing += [f"the client {name}: {why}" for name, why in missing(options.kafka_home).items()]
+        self.clients = list(options.clients) or clients_here(options.kafka_home)
         self.happened: Counter[str] = Counter()
         self.bit: Counter[str] = Counter()
         self.rounds = 0
@@ -136,6 +138,7 @@ class _Round:
             "history": str(self.folder / "history.jsonl"),
             "began": self.began,
             "seed": self.options.seed,
+            "kafka_home": self.options.kafka_home,
         }
 
     def _prepare(self) -> None:

@@ -213,10 +213,10 @@ class WireReading:
 class WireCommitting:
     """A group without members: commits numbers that rise, and asks for them."""
 
-    def __init__(self, task: Task, seed: int) -> None:
+    def __init__(self, task: Task, seed: int, group: str = "own") -> None:
         self.task = task
         self.wire = Wire(task, seed)
-        self.group = "own"
+        self.group = group
         self._coordinator: Address | None = None
 
     def run(self) -> None:
@@ -229,19 +229,22 @@ class WireCommitting:
             self.task.recorder.invoke(process, COMMIT, group=self.group, offsets={where: offset})
             process = self._end(process, lambda partition=partition, offset=offset: self._commit(partition, offset))  # type: ignore[misc]
             self.task.recorder.invoke(process, FETCH_OFFSET, group=self.group)
-            process = self._end(process, lambda partition=partition, where=where: {"offsets": {where: self._committed(partition)}})  # type: ignore[misc]
+            process = self._end(process, lambda partition=partition, where=where: {"offsets": {where: self.committed(partition)}})  # type: ignore[misc]
             self.task.over.wait(self.wire.random.uniform(*PAUSE_S))
 
     def _end(self, process: int, work: Callable[[], Mapping[str, Any]]) -> int:
         try:
             body = work()
         except NoAnswer as error:
-            self._coordinator = None
+            self.lost()
             self.task.recorder.end(process, INFO, error=str(error)[:200])
             self.task.over.wait(AGAIN_S)
             return self.task.recorder.process()
         self.task.recorder.end(process, OK, **body)
         return process
+
+    def lost(self) -> None:
+        self._coordinator = None
 
     def _ask(self, api: Any, row: Any) -> Any:
         if self._coordinator is None:
@@ -259,7 +262,8 @@ class WireCommitting:
             raise NoAnswer(Code(code).name)
         return {}
 
-    def _committed(self, partition: int) -> int:
+    def committed(self, partition: int) -> int:
+        """Raises NoAnswer."""
         request = OFFSET_FETCH.request
         topic = request.topics(name=self.task.topic, partition_indexes=[partition])
         row = self._ask(OFFSET_FETCH, request(group_id=self.group, topics=[topic], require_stable=True))

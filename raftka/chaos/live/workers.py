@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from raftka.chaos.live import wire
-from raftka.chaos.live.clients import LIBRARIES, missing
+from raftka.chaos.live import clients, java, wire
 from raftka.chaos.live.worker import STOP_S
 from raftka.cluster.processes import SOURCES
 
@@ -19,8 +18,19 @@ ANSWER_S = STOP_S + 30.0
 READ_S = 600.0
 
 
-def clients_here() -> list[str]:
-    return [wire.NAME, *(name for name in LIBRARIES if name not in missing())]
+def missing(kafka_home: str) -> dict[str, str]:
+    """Clients that are not here, and why."""
+    found = dict.fromkeys(clients.missing(), "it is not installed")
+    try:
+        java.find(kafka_home)
+    except java.Missing as error:
+        found[java.NAME] = str(error)
+    return found
+
+
+def clients_here(kafka_home: str) -> list[str]:
+    lacking = missing(kafka_home)
+    return [wire.NAME, *(name for name in (*clients.LIBRARIES, java.NAME) if name not in lacking)]
 
 
 class Workers:

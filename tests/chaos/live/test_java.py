@@ -1,0 +1,261 @@
+"""Java's verifiable clients: what they print becomes operations, and a round in which they work, where java is."""
+
+import os
+import select
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+
+from raftka.chaos.history import COMMIT, FAIL, INFO, OK, POLL, PRODUCE, History, Operation, load
+from raftka.chaos.live import java, wire
+from raftka.chaos.live.java_roles import AHEAD_S, KEYS, MARGIN, Polls, Sends
+from raftka.chaos.live.recorder import Recorder
+from raftka.chaos.live.roles import Task
+from raftka.chaos.live.run import Options, live
+from raftka.chaos.live.workers import clients_here, missing
+from raftka.chaos.verdict import Outcome
+
+PER_S = 20
+PREFIX = 7
+
+# As Kafka 4.3.1's print them.
+STARTED = b'{"timestamp":1795296000000,"name":"startup_complete"}'
+SENT = b'{"timestamp":1795296000000,"name":"producer_send_success","key":"%d","value":"7.%d","topic":"t","partition":%d,"offset":%d}'
+NOT_SENT = (
+    b'{"timestamp":1795296000000,"name":"producer_send_error","key":"1","value":"7.1","topic":"t",'
+    b'"exception":"class org.apache.kafka.common.errors.TimeoutException","message":"Expiring 1 record(s) for t-3:60000 ms has passed"}'
+)
+SUMMED = b'{"timestamp":1795296000000,"name":"tool_data","sent":%d,"acked":3,"target_throughput":20,"avg_throughput":12.5}'
+CONSUMED = [
+    STARTED,
+    b'{"timestamp":1795296000000,"name":"partitions_assigned","partitions":[{"topic":"t","partition":0},{"topic":"t","partition":3}]}',
+    b'{"timestamp":1795296000000,"name":"record_data","key":"0","value":"7.0","topic":"t","partition":0,"offset":4}',
+    b'{"timestamp":1795296000000,"name":"record_data","key":null,"value":"12 xxxx","topic":"t","partition":0,"offset":5}',
+    b'{"timestamp":1795296000000,"name":"record_data","key":"1","value":"7.1","topic":"t","partition":3,"offset":0}',
+    b'{"timestamp":1795296000000,"name":"records_consumed","count":3,"partitions":'
+    b'[{"topic":"t","partition":0,"count":2,"minOffset":4,"maxOffset":5},{"topic":"t","partition":3,"count":1,"minOffset":0,"maxOffset":0}]}',
+]
+COMMITTED = (
+    b'{"timestamp":1795296000000,"name":"offsets_committed","offsets":[{"topic":"t","partition":0,"offset":6},'
+    b'{"topic":"t","partition":3,"offset":1}],"success":true}'
+)
+REFUSED = COMMITTED.replace(b'"success":true', b'"error":"the group is rebalancing","success":false')
+PLACES = {str(number): partition for number, partition in enumerate((0, 3, 0, 3, 1, 2, 2, 3))}  # of four, by key: there it has put them
+
+
+class Stand:
+    """A task whose history can be read at any time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "history.jsonl"
+        self.task = Task("", "t", 4, PER_S, Recorder(self.path, 0.0, 1), Flag())
+
+    @property
+    def history(self) -> History:
+        with self.path.open(encoding="utf-8") as lines:
+            return load(lines)
+
+    def produced(self) -> dict[object, Operation]:
+        return {each.sends[0][1]: each for each in self.history.operations if each.verb == PRODUCE}
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Stand:
+    return Stand(tmp_path)
+
+
+def events(*lines: bytes) -> Iterator[java.Event]:
+    for line in lines:
+        event = java.event_of(line)
+        assert event is not None
+        yield event
+
+
+def hear(sends: Sends, *lines: bytes, nothing_at: float = 100.0) -> None:
+    for event in events(*lines):
+        sends.heard(event, nothing_at)
+
+
+def value(number: int) -> str:
+    return repr(f"{PREFIX}.{number}".encode())  # as all other clients read it
+
+
+def test_what_may_be_sent_is_written_down_before_it_is(stand: Stand) -> None:
+    sends = Sends(stand.task, PREFIX, PER_S, 100.0)
+    sends.announce(100.0)
+    hear(sends, STARTED, SENT % (0, 0, PLACES["0"], 11))
+    sends.announce(102.0)
+    hear(sends, SUMMED % 2)
+    sends.over()
+
+    found = stand.produced()
+
+    assert list(found) == [value(number) for number in range(int(PER_S * (2 + AHEAD_S)) + MARGIN)]
+    assert (found[value(0)].outcome, found[value(0)].sends) == (OK, [[f"t-{PLACES['0']}", value(0), 11]])
+    assert found[value(1)].outcome == INFO  # sent, and never said
+    assert {found[value(number)].outcome for number in range(2, len(found))} == {FAIL}
+    assert {each.producer for each in found.values()} == {f"java-{PREFIX}"}
+
+
+def test_a_record_belongs_where_its_key_says(stand: Stand) -> None:
+    sends = Sends(stand.task, PREFIX, PER_S, 100.0)
+    sends.announce(105.0)
+    sends.over()
+
+    found = stand.produced()
+
+    for number in (*range(8), *range(KEYS, KEYS + 8)):
+        assert found[value(number)].sends[0][0] == f"t-{PLACES[str(number % KEYS)]}"
+
+
+def test_nobody_knows_what_may_have_been_sent_before_it_was_written_down(stand: Stand) -> None:
+    """The writer of the history stood still: an order that it tells would be wrong."""
+    sends = Sends(stand.task, PREFIX, PER_S, 100.0)
+    sends.announce(100.0)
+    on_time = len(stand.produced())
+    hear(sends, STARTED)
+    sends.announce(110.0)
+    hear(sends, SENT % (0, 0, 0, 1), SENT % (on_time, on_time, 0, 2), SENT % (8, 400, 0, 3))
+    sends.over()
+
+    found = stand.produced()
+
+    assert found[value(0)].outcome == OK
+    assert {found[value(number)].error for number in (on_time, 400)} == {"sent before it was written down"}
+    assert found[value(on_time)].sends[0][2] is None
+
+
+def test_a_send_that_failed_ends_the_producer(stand: Stand) -> None:
+    sends = Sends(stand.task, PREFIX, PER_S, 100.0)
+    sends.announce(100.0)
+    hear(sends, STARTED, SENT % (0, 0, PLACES["0"], 11))
+    assert not sends.failed
+    hear(sends, NOT_SENT)
+    sends.over()  # killed: it said no sum
+
+    found = stand.produced()
+
+    assert sends.failed
+    assert found[value(1)].outcome == INFO
+    assert "TimeoutException: Expiring" in found[value(1)].error
+    assert {found[value(number)].outcome for number in range(1, len(found))} == {INFO}
+
+
+def test_polls_and_commits(stand: Stand) -> None:
+    polls = Polls(stand.task, "g")
+    for event in events(*CONSUMED, COMMITTED):
+        polls.heard(event)
+    polls.over()
+
+    subscribed, poll, commit = stand.history.operations
+
+    assert poll.verb == POLL
+    assert poll.polled == {"t-0": [[4, value(0)], [5, 12]], "t-3": [[0, value(1)]]}
+    assert poll.rebalanced == ["t-0", "t-3"]
+    assert (commit.verb, commit.outcome, commit.group, commit.offsets) == (COMMIT, OK, "g", {"t-0": 6, "t-3": 1})
+    assert subscribed.process == commit.process
+    assert polls.next == {0: 6, 1: 0, 2: 0, 3: 1}
+
+
+@pytest.mark.parametrize(("lines", "error"), [([REFUSED], "the group is rebalancing"), ([], "the client never said")])
+def test_a_commit_without_a_good_end_may_have_happened(stand: Stand, lines: list[bytes], error: str) -> None:
+    polls = Polls(stand.task, "g")
+    for event in events(*CONSUMED, *lines):
+        polls.heard(event)
+    polls.over()
+
+    commit = next(each for each in stand.history.operations if each.verb == COMMIT)
+
+    assert (commit.outcome, commit.error) == (INFO, error)
+
+
+@pytest.mark.parametrize("line", [b"", b"[2026-11-21] WARN no leader (o.a.k.clients.NetworkClient)", b"17", b'{"level":"WARN"}'])
+def test_lines_of_logs_are_none_of_its(line: bytes) -> None:
+    assert java.event_of(line) is None
+
+
+def test_what_is_missing_is_told_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, old, program = tmp_path / "empty", tmp_path / "old", tmp_path / "bin" / "java"
+    for folder in (empty, old, program.parent):
+        folder.mkdir()
+    (old / "kafka-tools-3.9.0.jar").touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java.find.cache_clear()
+    assert missing("")[java.NAME] == f"there is no java in {tmp_path}"
+    program.write_text("#!/bin/sh\necho openjdk 21.0.1 2023-10-17\n")
+    program.chmod(0o755)
+
+    assert f"no jars of Kafka 4.2 or newer in {empty}" in missing(str(empty))[java.NAME]
+    assert f"no jars of Kafka 4.2 or newer in {old}" in missing(str(old))[java.NAME]
+    assert java.NAME not in clients_here(str(old))
+    (empty / "libs").mkdir()
+    (empty / "libs" / "kafka-tools-4.3.1.jar").touch()
+    assert java.find(str(empty)) == java.Kafka(str(program), empty / "libs")
+    assert clients_here(str(empty))[-1] == java.NAME
+    java.find.cache_clear()
+
+
+def test_a_tool_gets_its_settings_tells_its_lines_and_is_killed() -> None:
+    with java.Tool(["sh", "-c", 'cat /dev/stdin; echo \'{"name":"pid","pid":\'$$\'}\'; exec sleep 1000'], '{"name":"settings"}\n') as tool:
+        heard: list[java.Event] = []
+        while len(heard) < 2:
+            heard += tool.events(1.0)
+        assert not tool.ended
+        tool.kill()
+        while not tool.ended:
+            heard += tool.events(1.0)
+
+    assert heard == [{"name": "settings"}, {"name": "pid", "pid": tool.pid}]
+    assert not Path(f"/proc/{tool.pid}").exists()
+
+
+def test_a_tool_ends_with_who_started_it() -> None:
+    code = "from raftka.chaos.live.java import Tool; tool = Tool(['sleep', '1000'], ''); print(tool.pid, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        tool = os.pidfd_open(int(starter.stdout.readline()))
+        starter.kill()
+    assert select.select([tool], [], [], 20.0)[0]
+    os.close(tool)
+
+
+def test_a_round_with_javas_clients(tmp_path: Path) -> None:
+    java.find.cache_clear()
+    try:
+        kafka = java.find()
+    except java.Missing as why:
+        pytest.skip(str(why))
+    home = tmp_path / "kafka"  # so that its processes are known by it
+    home.symlink_to(kafka.jars)
+
+    quick = {"group.initial.rebalance.delay.ms": "0"}
+    options = Options(0.05, nemesis=("elections",), clients=(java.NAME, wire.NAME), partitions=2, settings=quick, kafka_home=str(home))
+    run = live(options, tmp_path)
+
+    assert run.verdict.outcome is Outcome.VALID, run.verdict
+    assert run.figures["troubles"] == []
+    assert run.options.command.endswith(f"--seed 1 --kafka-home {home}")
+    with (tmp_path / "history.jsonl").open(encoding="utf-8") as lines:
+        operations = load(lines).operations
+    by_java = {each.sends[0][1] for each in operations if each.producer.startswith(java.NAME) and each.outcome == OK}
+    read: defaultdict[int, set[object]] = defaultdict(set)
+    for each in operations:
+        for records in each.polled.values():
+            read[each.process] |= {record[1] for record in records}
+    assert by_java
+    assert sum(by_java <= values for values in read.values()) >= 2  # by ours, and by Java's own: everything in the end
+    assert any(each.verb == COMMIT and each.group.startswith(java.NAME) and each.outcome == OK for each in operations)
+    assert not [each for each in commands() if str(home) in each]
+
+
+def commands() -> Iterator[str]:
+    """Of all processes."""
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield each.read_text(encoding="utf-8", errors="replace")
