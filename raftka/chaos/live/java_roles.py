@@ -24,6 +24,7 @@ AHEAD_S = 1.0  # so long may we stand still before a record is sent that was not
 MARGIN_S = 0.1  # between the moment from which the tool counts and the one in which it says that it has begun
 MARGIN = 3  # records that its throttle lets through
 END_S = GIVE_UP_MS / 1000 + 20.0
+ASK_S = 15.0
 LIFE_S = (10.0, 25.0)  # of a member
 KILLED = 0.5  # how often its end is SIGKILL
 
@@ -223,13 +224,19 @@ class JavaSharing:
         """By our own client: the tool shows nobody what is committed."""
         process = self.task.recorder.process()
         self.task.recorder.invoke(process, FETCH_OFFSET, group=asks.group)
-        try:
-            found = {key(self.task.topic, partition): asks.committed(partition) for partition in range(self.task.partitions)}
-        except NoAnswer as error:
-            asks.lost()
-            self.task.recorder.end(process, INFO, error=str(error)[:200])
-            return
-        self.task.recorder.end(process, OK, offsets=found)
+        end = time.monotonic() + ASK_S
+        while True:
+            try:
+                found = {key(self.task.topic, partition): asks.committed(partition) for partition in range(self.task.partitions)}
+            except NoAnswer as error:
+                asks.lost()
+                if time.monotonic() > end:
+                    self.task.recorder.end(process, INFO, error=str(error)[:200])
+                    return
+                time.sleep(AGAIN_S)  # also when all is over: then it is the last word
+            else:
+                self.task.recorder.end(process, OK, offsets=found)
+                return
 
 
 def read_everything(task: Task, kafka: Kafka, seed: int) -> str:
