@@ -10,6 +10,7 @@ from typing import Any
 
 import msgpack
 
+from raftka.broker.starts import Start, start_of
 from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
 from raftka.runtime.door import Transport
 from raftka.wire.errors import ProtocolError
@@ -35,6 +36,8 @@ class Hello:
     node_id: int
     broker: bool
     controller: bool
+    start: Start | None = None
+    known: Start | None = None  # what the greeted was when it was met last
 
 
 class Traffic:
@@ -47,11 +50,14 @@ class Traffic:
 
 
 class Peer:
-    """`on_hello` may raise ProtocolError to refuse; `on_message` gets everything after it."""
+    """`mine`: what to greet the node of that number with (-1: it has not said who it is).
+
+    `on_hello` may raise ProtocolError to refuse; `on_message` gets everything after it.
+    """
 
     def __init__(
         self,
-        mine: Callable[[], Hello],
+        mine: Callable[[int], Hello],
         on_hello: Callable[["Peer"], None],
         on_message: Callable[["Peer", Kind, list[Any]], None],
         on_closed: Callable[["Peer", str], None],
@@ -104,7 +110,7 @@ class Peer:
         self.transport = transport
         self.address = transport.peer
         if self.dialed:
-            self._greet()
+            self._greet(-1)
 
     def room(self) -> None:
         return None
@@ -141,9 +147,9 @@ class Peer:
 
     # frames
 
-    def _greet(self) -> None:
-        mine = self._mine()
-        self.send(Kind.HELLO, MAGIC, mine.cluster_id, mine.node_id, mine.broker, mine.controller)
+    def _greet(self, whom: int) -> None:
+        mine = self._mine(whom)
+        self.send(Kind.HELLO, MAGIC, mine.cluster_id, mine.node_id, mine.broker, mine.controller, mine.start, mine.known)
 
     def _frame(self, frame: memoryview) -> None:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
@@ -161,13 +167,13 @@ class Peer:
     def _greeted(self, kind: Kind, fields: list[Any]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
-        _, cluster_id, node_id, broker, controller = fields[:5]
+        _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]
         if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
             raise ProtocolError("a greeting without node and cluster")
-        hello = Hello(cluster_id, node_id, bool(broker), bool(controller))
+        hello = Hello(cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known))
         if not self.dialed:
-            self._greet()  # also to whom we refuse: its own log should say why
-        mine = self._mine().cluster_id
+            self._greet(node_id)  # also to whom we refuse: its own log should say why
+        mine = self._mine(node_id).cluster_id
         if cluster_id is not None and mine is not None and cluster_id != mine:
             raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
         self.hello = hello

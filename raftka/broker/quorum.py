@@ -11,6 +11,7 @@ import trio
 
 from raftka.broker.controller_host import ControllerHost
 from raftka.broker.peer import Hello, Kind, Peer, Traffic
+from raftka.broker.starts import OlderDisk, Starts
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.journal import Journal
@@ -61,6 +62,7 @@ class Quorum:
         self.inbound: dict[Peer, None] = {}
         self.traffic = Traffic()
         self.listener: Listener | None = None
+        self.starts: Starts
         self._leader: int | None = None  # as a controller told us, when we are none
         self._observing: Link | None = None
         self._snapshot = bytearray()
@@ -73,9 +75,9 @@ class Quorum:
     # starting
 
     def start(self) -> None:
-        settings = self.node.settings
+        settings, files = self.node.settings, self.node.runtime.files
         if settings.controller_listener is not None:
-            journal = Journal.open(self.node.runtime.files, self.node.settings.metadata_directory, self.node.node_id)
+            journal = Journal.open(files, settings.metadata_directory, self.node.node_id)
             voters = [voter.node_id for voter in settings.voters]
             check_start(journal, voters)
             config = RaftConfig(
@@ -88,6 +90,7 @@ class Quorum:
             endpoint = settings.controller_listener
             self.listener = self.node.runtime.network.listen(endpoint.host, endpoint.port, self._accept)
             self.feed_image()
+        self.starts = Starts(files, settings.metadata_directory, self.node.incarnation_id, self.node.runtime.random("starts"))
         for link in self.links.values():
             self._dial(link)
         self.poke()
@@ -212,14 +215,30 @@ class Quorum:
         link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True, traffic=self.traffic)
         self.node.runtime.network.connect(link.host, link.port, link.peer)
 
-    def _hello(self) -> Hello:
-        settings = self.node.settings
-        return Hello(self.node.image.cluster_id or self.node.cluster_id, self.node.node_id, settings.is_broker, settings.is_controller)
+    def _hello(self, whom: int) -> Hello:
+        settings, cluster_id = self.node.settings, self.node.image.cluster_id or self.node.cluster_id
+        return Hello(cluster_id, self.node.node_id, settings.is_broker, settings.is_controller, self.starts.mine, self.starts.known(whom))
+
+    def _meet(self, hello: Hello) -> None:
+        """Neither of us may have been put back from an older copy of its disk. Raises ProtocolError."""
+        if hello.known is not None and self.starts.mine.is_before(hello.known):
+            seen = f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met start {hello.known.number}"
+            error = OlderDisk(f"{self.node.settings.metadata_directory} is an older copy: {seen}")
+            self.node.events.error("older_disk", error=str(error))
+            self.node.runtime.fail(error)
+            raise ProtocolError("our disk is an older copy")
+        if hello.start is not None and self.core is not None:
+            try:
+                self.starts.met(hello.node_id, hello.start)
+            except OSError as error:
+                self._fail(error)
 
     def _greeted(self, peer: Peer) -> None:
         link = self.links.get(peer.node_id)
         if link is None or link.peer is not peer:
             raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
+        assert peer.hello is not None
+        self._meet(peer.hello)
         link.up = True
         link.failures = 0
         link.refused_for = ""
@@ -298,6 +317,8 @@ class Quorum:
     def _welcomed(self, peer: Peer) -> None:
         if peer.node_id == self.node.node_id:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
+        assert peer.hello is not None
+        self._meet(peer.hello)
         for earlier in [each for each in self.inbound if each is not peer and each.node_id == peer.node_id]:
             earlier.close("the node has connected anew")  # its machine went without a word
 

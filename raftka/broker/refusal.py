@@ -2,6 +2,7 @@
 
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EDQUOT, EEXIST, ENOSPC, ENOTDIR, EPERM, EROFS
 
+from raftka.broker.starts import OlderDisk
 from raftka.log.directory import LogDirectoryError
 from raftka.metadata.journal import WrongDirectory
 from raftka.metadata.journal_format import JournalDamaged
@@ -44,6 +45,8 @@ def _remedy(error: BaseException, settings: NodeSettings) -> str:
             return OF_SYSTEM.get(error.errno or 0, "")
         case LogDirectoryError():
             return error.remedy
+        case OlderDisk():
+            return "it has forgotten what this node had promised: empty `log.dirs` and start again, the others have all of it"
         case WrongDirectory() | KafkaError(code=Code.INCONSISTENT_CLUSTER_ID):
             return LogDirectoryError("").remedy
         case JournalDamaged() if len(settings.voters) > 1:

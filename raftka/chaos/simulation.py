@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from raftka.broker.starts import OlderDisk
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
 from raftka.chaos.simulated import verify
@@ -231,10 +232,14 @@ class _Life:
             self.found += verify.replicas(cluster, TOPIC, partition)
         self.found += verify.metadata(cluster) + verify.log_lines(cluster)
         self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
-        self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not isinstance(error, OSError)]
+        self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not self._must_stop(name, error)]
         rules = Rules(least_acknowledged=LEAST_ACKNOWLEDGED)
         self.verdict = check(self.history.told, rules, self.observer.seen)
         self.found += [str(each) for each in self.verdict.anomalies]
+
+    def _must_stop(self, name: str, error: BaseException) -> bool:
+        rotten = self.faults.scene.rotten if self.faults is not None else None
+        return isinstance(error, OSError) or (isinstance(error, OlderDisk) and name == f"n{rotten}")
 
     def _read(self, cluster: Cluster, client: Client, partition: int) -> list[tuple[int, bytes]]:
         """From the beginning to the end, by somebody who has never read."""

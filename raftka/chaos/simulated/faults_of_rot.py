@@ -165,17 +165,32 @@ def flip_in_metadata(it: Incident) -> None:
 
 @kind
 def older_disk(it: Incident) -> None:
-    """The node is stopped, and comes back with what its disk had some time before. Of no plan: nobody notices (docs/reliability.md)."""
+    """A disk is copied, its node starts anew, and is later given the copy: it must not go on with that, and comes back with an empty one."""
+    it.when(60, it.all_are_in_sync, lambda: _copy(it))
+
+
+def _copy(it: Incident) -> None:
     it.scene.rotten = it.scene.rotten or it.random.choice(it.brokers)
     node_id = it.scene.rotten
-    disk = it.cluster.disk(node_id)
-    copy = deepcopy(disk.root)
-    it.note(f"copy of the disk of n{node_id}")
+    if not it.all_are_in_sync() or it.scene.preparing:
+        return
+    it.scene.preparing = True
+    copy = deepcopy(it.cluster.disk(node_id).root)
+    it.note(f"the disk of n{node_id} is copied, and n{node_id} started again")
+    it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
+    it.cluster.start(node_id)
+    it.when(LEFT_LOOKS, lambda: _is_back(it, node_id), lambda: _put_back(it, node_id, copy))
 
-    def put_back() -> None:
-        if it.cluster.alive(node_id):
-            it.cluster.kill(node_id, power_loss=False)
-        disk.root = copy
-        it.for_a_while(f"older disk n{node_id}", it.random.uniform(*OFF_S), lambda: it.start(node_id))
 
-    it.later(it.random.uniform(0.5, 4.0), put_back)
+def _is_back(it: Incident, node_id: int) -> bool:
+    return it.cluster.alive(node_id) and it.cluster.nodes[node_id].link.broker_epoch >= 0 and it.all_are_in_sync()
+
+
+def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
+    it.scene.preparing = False
+    if _is_back(it, node_id):
+        it.note(f"older disk n{node_id}")
+        it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
+        it.cluster.disk(node_id).root = copy
+        it.scene.restore[node_id] = lambda: it.cluster.new_disk(node_id)
+        it.cluster.start(node_id)

@@ -14,6 +14,7 @@ EVENTS = {
     "truncated": "a follower cut what its leader did not have",
     "log_cut": "recovery found a torn tail",
     "log_damaged": "a broker found that its disk has forgotten",
+    "older_disk": "a node stopped because its disk was put back from a copy",
     "broker_fenced": "the controller gave a broker up",
     "partitions_offline": "partitions without a leader",
     "controller_active": "controllers elected",
