@@ -203,30 +203,35 @@ def believes_every_directory() -> None:
 @finds
 def lost_voter_votes_at_once() -> None:
     """A topic is created while one voter is cut off from the others. One of these loses its disk, then the last dies: who is left knows less."""
-    with World(9) as world:
-        scene = Scene(world)
-        cluster, leader = scene.cluster, scene.cluster.controller
-        assert leader is not None
-        behind, loses = sorted(node_id for node_id in cluster.nodes if node_id != leader)
-        for other in (leader, loses):
-            world.network.cut(f"n{behind}", f"n{other}")
-        client = scene.client
-        client.bootstrap = [(f"n{leader}", CLIENT_PORT)]
-        cluster.do(client, lambda: client.create_topic("second", 1, 1))
-        cluster.kill(loses, power_loss=True)
-        cluster.new_disk(loses)
-        world.network.heal()
-        world.network.cut(f"n{behind}", f"n{leader}")
-        world.network.delay(f"n{behind}", f"n{loses}", 0.11, 0.11)  # so its word comes between two of the leader's
-        cluster.start(loses)
-        assert world.run(lambda: _standing(scene, loses) is not Standing.EMPTY, at_most_s=5.0)
-        cluster.kill(leader, power_loss=True)
-        world.network.heal()
-        world.run(world.now + 8.0)
-        cluster.start(leader)
-        known = [node_id for node_id in (behind, leader) if _knows(scene, node_id, "second", 15.0)]
-        assert known == [behind, leader], f"the topic is known to {known} alone"
-        assert not world.failures
+    for seed in range(9, 14):  # its word must come between two of the leader's
+        with World(seed) as world:
+            _disk_is_lost_while_another_is_behind(world)
+
+
+def _disk_is_lost_while_another_is_behind(world: World) -> None:
+    scene = Scene(world)
+    cluster, leader = scene.cluster, scene.cluster.controller
+    assert leader is not None
+    behind, loses = sorted(node_id for node_id in cluster.nodes if node_id != leader)
+    for other in (leader, loses):
+        world.network.cut(f"n{behind}", f"n{other}")
+    client = scene.client
+    client.bootstrap = [(f"n{leader}", CLIENT_PORT)]
+    cluster.do(client, lambda: client.create_topic("second", 1, 1))
+    cluster.kill(loses, power_loss=True)
+    cluster.new_disk(loses)
+    world.network.heal()
+    world.network.cut(f"n{behind}", f"n{leader}")
+    world.network.delay(f"n{behind}", f"n{loses}", 0.11, 0.11)
+    cluster.start(loses)
+    assert world.run(lambda: _standing(scene, loses) is not Standing.EMPTY, at_most_s=5.0)
+    cluster.kill(leader, power_loss=True)
+    world.network.heal()
+    world.run(world.now + 8.0)
+    cluster.start(leader)
+    known = [node_id for node_id in (behind, leader) if _knows(scene, node_id, "second", 15.0)]
+    assert known == [behind, leader], f"the topic is known to {known} alone"
+    assert not world.failures
 
 
 def _standing(scene: Scene, node_id: int) -> Standing:
