@@ -103,10 +103,10 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
     with Stage(3) as stage:
         make = stage.nodes[1].logs.get_or_create
 
-        def no_room(topic: str, *rest: Any) -> Any:
+        def no_room(topic: str, *rest: Any, **named: Any) -> Any:
             if topic == "u":
                 raise DirectoryFailure(stage.nodes[1].logs.directories[0], OSError(errno.ENOSPC, "no space left", "/data/u-0"))
-            return make(topic, *rest)
+            return make(topic, *rest, **named)
 
         stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign, assignment]
         stage.create("u", 3, opened=False)

@@ -10,6 +10,7 @@ import kafka
 from aiokafka.admin import AIOKafkaAdminClient
 
 POLL_MS = 100
+LONG_POLL_MS = 5000  # kafka-python 3.0 forgets an assignment that comes when the poll that has joined is over
 REFRESH_MS = 200  # of the metadata: topics that come later are seen soon
 
 
@@ -42,7 +43,7 @@ class KafkaPython:
         self.consumer.subscribe(pattern=pattern)
 
     def read(self) -> list[tuple[Where, int]]:
-        polled = self.consumer.poll(timeout_ms=POLL_MS)
+        polled = self.consumer.poll(timeout_ms=LONG_POLL_MS)
         return [(Where(each.topic, each.partition), each.offset) for records in polled.values() for each in records]
 
     def assigned(self) -> set[Where]:
