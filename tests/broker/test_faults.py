@@ -108,7 +108,7 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
                 raise DirectoryFailure(stage.nodes[1].logs.directories[0], OSError(errno.ENOSPC, "no space left", "/data/u-0"))
             return make(topic, *rest, **named)
 
-        stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign, assignment]
+        stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign]
         stage.create("u", 3, opened=False)
 
         stage.wait(lambda: all(stage.leader("u", i) in (2, 3) for i in range(3)))
