@@ -129,7 +129,7 @@ async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
 
 
 def quorum_of(scene: Scene, node_id: int) -> Row:
-    scene.world.run(scene.world.now + 1.0)
+    scene.world.run(scene.world.now + 2.5)  # an observer says with its heartbeat, every two seconds, how far it is
     return quorum(scene)
 
 
