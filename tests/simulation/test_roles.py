@@ -108,7 +108,9 @@ def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
             assert now_ms - 1500 < each.last_fetch_timestamp <= now_ms
             assert now_ms - 1500 < each.last_caught_up_timestamp <= now_ms
 
-        behind = next(node_id for node_id in (1, 2, 3) if node_id != state.leader_id)
+        observed = cluster.nodes[5].quorum._observing
+        assert observed is not None
+        behind = next(node_id for node_id in (1, 2, 3) if node_id not in (state.leader_id, observed.voter))  # who sleeps tells nobody anything
         for name in (f"n{behind}", "n4"):
             world.pause(name)
         before_ms = now_ms
