@@ -18,6 +18,7 @@ from raftka.metadata.journal import Journal
 from raftka.metadata.raft import RaftCore
 from raftka.metadata.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
 from raftka.metadata.recovery import check_start
+from raftka.metadata.settings import METADATA_DIRECTORY
 from raftka.runtime.door import Listener
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
@@ -90,10 +91,15 @@ class Quorum:
             endpoint = settings.controller_listener
             self.listener = self.node.runtime.network.listen(endpoint.host, endpoint.port, self._accept)
             self.feed_image()
-        self.starts = Starts(files, settings.metadata_directory, self.node.incarnation_id, self.node.runtime.random("starts"))
+        self.starts = Starts(files, self._home(), self.node.incarnation_id, self.node.runtime.random("starts"))
         for link in self.links.values():
             self._dial(link)
         self.poke()
+
+    def _home(self) -> str:
+        """Where starts are counted. A broker without a vote can spare any of its directories: in the first that it can use."""
+        settings, usable = self.node.settings, self.node.logs.usable
+        return settings.metadata_directory if settings.is_controller else f"{usable[0].path}/{METADATA_DIRECTORY}"
 
     # the engine
 

@@ -141,6 +141,25 @@ def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for() -> None:
         scene.assert_nothing_lost()
 
 
+def test_a_broker_without_a_vote_starts_without_its_first_directory() -> None:
+    """Nothing of the node lies there alone."""
+    with World(4) as world:
+        scene = two(world, nodes=4, voters=3, replication_factor=4)
+        produce(scene)
+        scene.wait_whole()
+        scene.cluster.kill(4, power_loss=True)
+        scene.cluster.disk(4).broken.add(FIRST)
+        scene.cluster.start(4)
+        produce(scene)
+        assert scene.cluster.settled(lambda: members(scene, 4) == lying_in(scene, 4, SECOND) != set(), 10.0)
+
+        scene.cluster.kill(4, power_loss=False)
+        scene.cluster.disk(4).broken.clear()
+        scene.cluster.start(4)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
 def test_a_directory_that_was_replaced_takes_its_replicas_out_of_every_isr_and_no_others() -> None:
     with World(4) as world:
         scene = two(world)
