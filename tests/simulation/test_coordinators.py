@@ -2,8 +2,7 @@
 one. The shell's mistakes, planted one by one, are noticed.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from raftka.broker.node import Node
 from raftka.broker.shard import Shard
 from raftka.broker.shards import Shards
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.zoo.catalogue import planted
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.toy import TOPIC, Add, Asked, Read, host
@@ -120,59 +120,20 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
     assert live(seed) == []
 
 
-# planted
+@pytest.mark.parametrize("name", ["coordinator_answers_before_commit", "coordinator_loads_to_its_high_watermark"])
+def test_a_mistake_of_the_zoo_is_noticed(name: str) -> None:
+    with planted(name):
+        assert any(live(seed) for seed in range(4))
 
 
-def _not_held(_: Any) -> Any:
-    def bug(self: Shard) -> None:
-        replies, self._replies = self._replies, []
-        for ticket, answer in replies:
-            ticket(answer)
+def test_a_batch_that_is_appended_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Shard._append
 
-    return bug
-
-
-def _loads_what_it_knows_to_be_committed(load: Any) -> Any:
-    def bug(self: Shard) -> bool:
-        log = self.host.log
-        end, log.end_offset = log.end_offset, self.host.high_watermark
-        try:
-            return bool(load(self))
-        finally:
-            log.end_offset = end
-
-    return bug
-
-
-def _appends_twice(append: Any) -> Any:
-    def bug(self: Shard) -> None:
+    def twice(self: Shard) -> None:
         records = list(self._records)
         append(self)
         self._records = records
         append(self)
 
-    return bug
-
-
-PLANTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "replies are not held": ("_hold", _not_held),
-    "a load ends at the high watermark": ("load", _loads_what_it_knows_to_be_committed),
-    "a batch is appended twice": ("_append", _appends_twice),
-}
-
-
-@contextmanager
-def planted(name: str) -> Iterator[None]:
-    attribute, make = PLANTS[name]
-    original = Shard.__dict__[attribute]
-    setattr(Shard, attribute, make(original))
-    try:
-        yield
-    finally:
-        setattr(Shard, attribute, original)
-
-
-@pytest.mark.parametrize("name", PLANTS)
-def test_a_mistake_is_noticed(name: str) -> None:
-    with planted(name):
-        assert any(live(seed) for seed in range(4))
+    monkeypatch.setattr(Shard, "_append", twice)
+    assert any(live(seed) for seed in range(4))
