@@ -28,6 +28,7 @@ class Kind(IntEnum):
     ENTRIES = 5  # [[index, term, data], ...]
     SNAPSHOT = 6  # index, term, whole size, position, piece
     LEADER = 7  # node id or None
+    PING = 8  # answered with LEADER
 
 
 @dataclass(frozen=True, slots=True)

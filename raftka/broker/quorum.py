@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
 HAND_OVER_S = 2.0
+PING_S, PINGS = 0.5, 4  # so often is asked whether whom we observe is awake; so many questions may wait for an answer
 PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
 
 
@@ -42,10 +43,16 @@ class Link:
         self.up = False
         self.failures = 0
         self.refused_for = ""
+        self.pings = 0  # not answered yet
         self.calls: dict[int, Callable[[KafkaError | None, Any], None]] = {}
 
 
-SHAPES: dict[Kind, tuple[type, ...]] = {Kind.RAFT: (dict,), Kind.CALL: (int, str, list), Kind.OBSERVE: (int,)}  # of what other nodes ask
+SHAPES: dict[Kind, tuple[type, ...]] = {
+    Kind.RAFT: (dict,),
+    Kind.CALL: (int, str, list),
+    Kind.OBSERVE: (int,),
+    Kind.PING: (),
+}  # of what other nodes ask
 
 
 def _has_shape(kind: Kind, fields: list[Any]) -> bool:
@@ -192,10 +199,22 @@ class Quorum:
     def _tell_leader(self) -> None:
         assert self.core is not None
         if self.core.leader != self._leader:
-            self._leader = self.core.leader
+            self._lead_by(self.core.leader)
             for peer in self.inbound:
                 if peer.observed is not None:
                     peer.send(Kind.LEADER, self._leader)
+
+    def _lead_by(self, leader: int | None) -> None:
+        """Whoever led before may hang: what it was asked is asked of the new one, without waiting for an answer."""
+        if leader == self._leader:
+            return
+        self._leader = leader
+        for link in self.links.values() if leader is not None else ():
+            calls = {} if link.voter == leader else link.calls
+            if calls:
+                link.calls = {}
+            for done in calls.values():
+                done(KafkaError(Code.NETWORK_EXCEPTION), None)
 
     def ask_controller(self, command: Command, done: Callable[[KafkaError | None, Any], None]) -> bool:
         """False: nobody to ask right now."""
@@ -258,6 +277,19 @@ class Quorum:
         self._observing = link
         assert link.peer is not None
         link.peer.send(Kind.OBSERVE, self.node.image.offset + 1)
+        link.pings = 0
+        self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, link.peer))
+
+    def _ping(self, link: Link, peer: Peer | None) -> None:
+        """A voter that hangs keeps its connections, and tells nobody anything: then another one is observed."""
+        if self._observing is not link or peer is None or link.peer is not peer:
+            return
+        if link.pings >= PINGS:
+            peer.close("it does not answer")
+            return
+        link.pings += 1
+        peer.send(Kind.PING)
+        self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, peer))
 
     def _lost(self, link: Link, reason: str) -> None:
         was_up, link.up, link.peer = link.up, False, None
@@ -285,13 +317,14 @@ class Quorum:
     def _answered(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
         """What comes on a connection that we made."""
         link = self.links[peer.node_id]
+        link.pings = 0
         if kind is Kind.REPLY:
             call, code, message, value = fields
             done = link.calls.pop(call, None)
             if done is not None:
                 done(KafkaError(Code(code), message) if code else None, value)
         elif kind is Kind.LEADER:
-            self._leader = fields[0]
+            self._lead_by(fields[0])
         elif kind is Kind.ENTRIES and self.core is None:
             self.node.apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
@@ -349,6 +382,8 @@ class Quorum:
             peer.on_drained = self._feed
             peer.send(Kind.LEADER, core.leader)
             self._feed(peer)
+        elif kind is Kind.PING:
+            peer.send(Kind.LEADER, core.leader)
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 

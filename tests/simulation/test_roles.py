@@ -6,6 +6,7 @@ from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import WIDTH, live
+from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
@@ -122,6 +123,39 @@ def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
         assert rows[5].log_end_offset == state.high_watermark
         for name in (f"n{behind}", "n4"):
             world.resume(name)
+
+
+@pytest.mark.parametrize(("observed", "leads"), [(True, False), (True, True), (False, True)])
+def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads: bool) -> None:
+    """Its connections stay open, and nothing comes: brokers without a vote go to another, ask the new controller anew, and are not fenced."""
+    with World(5) as world:
+        scene = Scene(world, nodes=5, voters=3, replication_factor=2)
+        cluster = scene.cluster
+        leader = cluster.controller
+        assert leader is not None
+        quorum = cluster.nodes[5].quorum
+
+        def observes() -> bool:
+            if quorum._observing is None or (quorum._observing.voter == leader) is (observed and leads):
+                return quorum._observing is not None and all(link.up for link in quorum.links.values())
+            if quorum._observing.peer is not None:
+                quorum._observing.peer.close("a test")
+            return False
+
+        assert world.run(observes, at_most_s=20)
+        assert quorum._observing is not None
+        hangs = quorum._observing.voter if observed else leader
+        world.pause(f"n{hangs}")
+        answered: list[object] = []
+        link = cluster.nodes[5].link
+        link.call(AllocateProducerIds(5, link.broker_epoch), lambda error, reply: answered.append(error or reply), timeout_s=20.0)
+        cluster.do(scene.client, lambda: ask_others(scene, (hangs,)))
+
+        assert world.run(lambda: cluster.nodes[5].image.topic_named("newer") is not None, at_most_s=5)
+        assert [type(answer) for answer in answered] == [ProducerIdBlock]
+        world.run(world.now + 12.0)  # more than a session
+        assert not any(cluster.nodes[5].image.brokers[node_id].fenced for node_id in (4, 5))
+        world.resume(f"n{hangs}")
 
 
 async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
