@@ -6,6 +6,7 @@ from typing import IO, Any, cast
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.simulated.client import Client
+from raftka.metadata.image import PartitionImage
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SimulatedDisk
@@ -168,6 +169,9 @@ class Cluster:
         known = self.newest.image.topic_named(topic)
         leader = known.partitions[partition].leader if known is not None else -1
         return leader if leader >= 0 else None
+
+    def all_partitions(self) -> list[PartitionImage]:
+        return [partition for topic in self.newest.image.topics.values() for partition in topic.partitions]
 
     def isr_of(self, topic: str, partition: int) -> tuple[int, ...]:
         known = self.newest.image.topic_named(topic)

@@ -68,7 +68,7 @@ def _one_down(it: Incident, down: int, *others: int) -> None:
 
 
 def left_the_isr(it: Incident, node_id: int) -> bool:
-    return it.cluster.alive(node_id) or not any(node_id in it.cluster.isr_of(it.topic, p) for p in range(it.partitions))
+    return it.cluster.alive(node_id) or it.left_every_isr(node_id)
 
 
 def _slow_and_then_dark(it: Incident, down: int, slow: int, other: int) -> None:

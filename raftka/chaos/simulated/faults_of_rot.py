@@ -172,7 +172,7 @@ def older_disk(it: Incident) -> None:
 def _copy(it: Incident) -> None:
     it.scene.rotten = it.scene.rotten or it.random.choice(it.brokers)
     node_id = it.scene.rotten
-    if not it.all_are_in_sync() or it.scene.preparing:
+    if not it.all_are_in_sync() or it.scene.preparing or (it.cluster.voters == 1 and node_id == 1):  # nobody else knows of the only voter's starts
         return
     it.scene.preparing = True
     copy = deepcopy(it.cluster.disk(node_id).root)
@@ -187,10 +187,13 @@ def _is_back(it: Incident, node_id: int) -> bool:
 
 
 def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
-    it.scene.preparing = False
-    if _is_back(it, node_id):
-        it.note(f"older disk n{node_id}")
-        it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
-        it.cluster.disk(node_id).root = copy
-        it.scene.restore[node_id] = lambda: it.cluster.new_disk(node_id)
-        it.cluster.start(node_id)
+    """Nothing else happens before the others know that it is gone: with its disk it may be the last of an ISR."""
+    if not _is_back(it, node_id):
+        it.scene.preparing = False
+        return
+    it.note(f"older disk n{node_id}")
+    it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
+    it.cluster.disk(node_id).root = copy
+    it.scene.restore[node_id] = lambda: it.cluster.new_disk(node_id)
+    it.cluster.start(node_id)
+    it.when(LEFT_LOOKS, lambda: it.left_every_isr(node_id), lambda: setattr(it.scene, "preparing", False))

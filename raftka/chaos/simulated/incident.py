@@ -135,10 +135,12 @@ class Incident:
             self.start(node_id)
 
     def all_are_in_sync(self) -> bool:
-        cluster = self.cluster
-        if len(cluster.living) < len(cluster.nodes):
+        if len(self.cluster.living) < len(self.cluster.nodes):
             return False
-        return all(len(cluster.isr_of(self.topic, p)) == len(cluster.replicas_of(self.topic, p)) for p in range(self.partitions))
+        return all(len(partition.isr) == len(partition.replicas) for partition in self.cluster.all_partitions())
+
+    def left_every_isr(self, node_id: int) -> bool:
+        return not any(node_id in partition.isr for partition in self.cluster.all_partitions())
 
     # links: several incidents may hold one, it carries again when the last lets go
 
