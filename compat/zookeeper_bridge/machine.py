@@ -10,6 +10,7 @@ from math import inf
 
 from raftka.limits import Limit
 from raftka.metadata.controller import Context, Outcome
+from raftka.metadata.draft import Draft
 from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.errors import Err, ZooKeeperError
@@ -50,7 +51,7 @@ class Machine:
 
     # the controller's side
 
-    def decide(self, payload: bytes, context: Context) -> Outcome:
+    def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
         try:
             batch = unpack_batch(payload)
         except ValueError as error:
@@ -61,6 +62,9 @@ class Machine:
         zxid = context.next_offset if layer.changes else context.next_offset - 1
         confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
         return Outcome(self._records(layer), pack_answer(zxid, results), confirm)
+
+    def beside(self, records: Sequence[Record], context: Context) -> Sequence[Record]:
+        return ()
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         changes = [

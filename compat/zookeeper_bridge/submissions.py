@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from raftka.limits import Limit
 from raftka.metadata.commands import Command, ExtensionCommand, read_reply
 from raftka.runtime.door import Clock
-from raftka.wire.errors import KafkaError
+from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.limits import BATCH_BYTES
@@ -112,7 +112,10 @@ class Submissions:
             return
         batch, self._flying = self._flying, ()
         if error is not None:
-            self._failed(batch)
+            if error.code is Code.NOT_CONTROLLER:
+                self._pending.extendleft(reversed(batch))  # none of it was decided
+            else:
+                self._failed(batch)
             self._clock.call_at(self._clock.now() + RETRY_S, self._schedule)
             return
         self._since = None

@@ -58,6 +58,8 @@ class ControllerHost:
             outcome = self._decide(machine, command)
             self._append(outcome.records)
             reply = outcome.reply
+            if outcome.hand_over:
+                done = self._handing_over(done)
             if outcome.confirm and not outcome.records:
                 self._confirm(done, reply)
                 return
@@ -74,6 +76,14 @@ class ControllerHost:
         self._waiting.append((self._last_index, done, refused, reply))
         self._release()
         self._arm()
+
+    def _handing_over(self, done: Done) -> Done:
+        def answered(error: KafkaError | None, reply: Any) -> None:
+            done(error, reply)
+            if error is None:
+                self.node.quorum.transfer()
+
+        return answered
 
     def _confirm(self, done: Done, reply: Any) -> None:
         """A read that must not be of the past: another controller may have begun without our knowing."""
@@ -161,7 +171,7 @@ class ControllerHost:
         self.node.events.info("controller_resigned", term=self.core.term)
         waiting, self._waiting = self._waiting, deque()
         for _, done, _, _ in waiting:
-            done(KafkaError(Code.NOT_CONTROLLER), None)
+            done(KafkaError(Code.NETWORK_EXCEPTION), None)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
 
     # time
 

@@ -130,6 +130,7 @@ class Quorum:
             return
         if self._syncing:
             self.node.runtime.files.flush(files, self._synced)
+            self._hand_out()  # what need not wait for it
         else:
             self._ship()
 
@@ -150,7 +151,8 @@ class Quorum:
         self._ship()
         self.poke()
 
-    def _ship(self) -> None:
+    def _hand_out(self) -> None:
+        """Messages may leave, and entries are committed."""
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
@@ -163,6 +165,11 @@ class Quorum:
         for peer in self.inbound:
             if peer.observed is not None:
                 self._feed(peer)
+
+    def _ship(self) -> None:
+        self._hand_out()
+        core = self.core
+        assert core is not None
         self._tell_leader()
         if self._handing_over is not None and core.state != "leader":
             self._handing_over.set()
@@ -426,14 +433,20 @@ class Quorum:
         elif peer.hello.broker and self.host is not None:
             self.host.connection_lost(peer.node_id)
 
+    def transfer(self) -> bool:
+        """Another voter is asked to lead: the one that has most. False: this node does not lead, or nobody else is there."""
+        core = self.core
+        others = [link.voter for link in self.links.values() if link.up]
+        if core is None or not others or core.state != "leader":
+            return False
+        core.transfer(max(others, key=core.acknowledged))
+        self.poke()
+        return True
+
     async def hand_over(self) -> None:
         """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
-        core = self.core
-        other = next((link.voter for link in self.links.values() if link.up), None)
-        if core is None or other is None or core.state != "leader":
+        if not self.transfer():
             return
-        core.transfer(other)
-        self.poke()
         self._handing_over = trio.Event()
         with trio.move_on_after(HAND_OVER_S):
             await self._handing_over.wait()

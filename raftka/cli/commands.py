@@ -10,9 +10,10 @@ from raftka.cli.administration import completion, config, configs, partitions, r
 from raftka.cli.chaos import chaos
 from raftka.cli.group_commands import groups, offsets
 from raftka.cli.options import AS, client_options, pairs
+from raftka.cli.packages import WithPackages
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=WithPackages, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="raftka")
 def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""

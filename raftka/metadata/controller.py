@@ -6,7 +6,8 @@ leadership the whole object is dropped, and a new leader makes one of its commit
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from random import Random
 from typing import Any
@@ -15,39 +16,27 @@ from raftka.limits import Limit
 from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
 from raftka.metadata.commands import (
     TELL_HELD,
-    Administration,
     AllocateProducerIds,
-    AlterConfigs,
     AlterPartition,
-    AlterReassignments,
     BrokerLost,
     Command,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    DescribeQuorum,
-    ElectLeaders,
     ExtensionCommand,
     Heartbeat,
     HeartbeatAnswer,
-    ListReassignments,
     ProducerIdBlock,
     RegisterBroker,
     Registered,
     ReplicasLost,
     ReplicasOffline,
     UnregisterBroker,
-    UpdateFeatures,
     WriteExtension,
 )
-from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
 from raftka.metadata.directories import DirectoriesHere, when_lost, when_offline, when_registered
-from raftka.metadata.elections import elect_leaders
+from raftka.metadata.draft import Draft, Standing
 from raftka.metadata.extension import ExtensionMachine, write
-from raftka.metadata.features import FORMED_WITH, update_features
+from raftka.metadata.features import FORMED_WITH
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
-from raftka.metadata.reassignments import alter_reassignments, list_reassignments
 from raftka.metadata.records import (
     BrokerFenced,
     BrokerRegistered,
@@ -55,7 +44,6 @@ from raftka.metadata.records import (
     BrokerUnfenced,
     BrokerUnregistered,
     ClusterFormed,
-    ConfigSet,
     FeatureLevelSet,
     ProducerIdsAllocated,
     Record,
@@ -64,7 +52,7 @@ from raftka.metadata.records import (
     TopicDeleted,
 )
 from raftka.metadata.settings import NodeSettings, TopicConfigs
-from raftka.metadata.topics import TopicCreation, TopicNames, create_partitions, delete_topics
+from raftka.metadata.topics import TopicNames
 from raftka.wire.errors import Code, KafkaError
 
 PRODUCER_IDS = 1000  # one block, as Kafka's
@@ -89,6 +77,7 @@ class Outcome:
     records: Sequence[Record] = ()  # one atomic batch
     reply: Any = None  # plain values; what type, says the command's REPLY
     confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
+    hand_over: bool = False  # once it is committed and answered, another node shall be the controller
 
 
 class Controller:
@@ -117,7 +106,11 @@ class Controller:
         self._rebalance_at = now + self._rebalance_every
 
     def decide(self, command: Command, context: Context) -> Outcome:
-        """Raises KafkaError for what is refused as a whole."""
+        """With what packages write beside it. Raises KafkaError for what is refused as a whole."""
+        package = command.package if isinstance(command, ExtensionCommand) else None
+        return self._beside(self._decided(command, context), context, package)
+
+    def _decided(self, command: Command, context: Context) -> Outcome:
         match command:
             case Heartbeat():
                 return self._heartbeat(command, context)
@@ -145,34 +138,23 @@ class Controller:
             case ExtensionCommand(package, payload):
                 if package not in self._machines:
                     raise KafkaError(Code.UNSUPPORTED_VERSION, f"the controller, node {self.settings.node_id}, runs without {package}")
-                return self._machines[package].decide(payload, context)
+                return self._machines[package].decide(payload, context, self._draft(context))
             case _:
-                return self._administer(command, context)
+                draft = self._draft(context)
+                reply = draft.decide(command)
+                return Outcome(draft.records, reply)
 
-    def _administer(self, command: Administration, context: Context) -> Outcome:
-        match command:
-            case CreateTopics():
-                creation = TopicCreation(self.image, self._names, self.settings, context.random, self._hits)
-                reply = creation.run(command)
-                return Outcome(() if command.validate_only else creation.records, reply)
-            case DeleteTopics():
-                return Outcome(*delete_topics(self.image, command, self.settings))
-            case AlterConfigs():
-                return self._alter_configs(command, context)
-            case CreatePartitions():
-                records, answers = create_partitions(self.image, command, context.random, self._hits)
-                return Outcome(() if command.validate_only else records, answers)
-            case ElectLeaders():
-                return Outcome(*elect_leaders(self.image, command))
-            case AlterReassignments():
-                return Outcome(*alter_reassignments(self.image, command, self._unclean_allowed))
-            case ListReassignments():
-                return Outcome(reply=list_reassignments(self.image, command))
-            case UpdateFeatures():
-                updated = update_features(self.image, command, self.settings.node_id)
-                return Outcome(() if command.validate_only else updated)
-            case DescribeQuorum():
-                raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
+    def _draft(self, context: Context) -> Draft:
+        heard_alive = partial(self._heard_alive, context.now)
+        standing = Standing(self.settings, self._configs, context.random, self._hits, self._unclean_allowed, heard_alive)
+        return Draft(self.image, self._names, context.next_offset, standing)
+
+    def _beside(self, outcome: Outcome, context: Context, package: str | None = None) -> Outcome:
+        """`package`: that has decided the outcome."""
+        if not outcome.records or not self._machines:
+            return outcome
+        more = [record for name, each in self._machines.items() if name != package for record in each.beside(outcome.records, context)]
+        return replace(outcome, records=[*outcome.records, *more]) if more else outcome
 
     def take_hits(self) -> list[Limit]:
         """Limits that were hit since this was called before, where the answer refuses a part of a command."""
@@ -182,12 +164,14 @@ class Controller:
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         before = self.image
         self.image, _ = before.apply(offset, records)
+        created: dict[bytes, str] = {}
         for record in records:
             match record:
-                case TopicCreated(name):
+                case TopicCreated(name, topic_id):
                     self._names.add(name)
-                case TopicDeleted(topic_id) if topic_id in before.topics:
-                    self._names.remove(before.topics[topic_id].name)
+                    created[topic_id] = name
+                case TopicDeleted(topic_id) if topic_id in before.topics or topic_id in created:
+                    self._names.remove(created.get(topic_id) or before.topics[topic_id].name)
                 case BrokerShuttingDown(broker_id):
                     self._shutdown_at[broker_id] = offset
                 case BrokerRegistered(broker_id):
@@ -206,11 +190,11 @@ class Controller:
             return Outcome([ClusterFormed(new_cluster_id(context.random)), *(FeatureLevelSet(*feature) for feature in FORMED_WITH.items())])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
-            return Outcome(self._gone(silent))
+            return self._beside(Outcome(self._gone(silent)), context)
         if context.now >= self._rebalance_at:
-            return self._rebalance(context.now)
-        due = next((machine for machine in self._machines.values() if machine.deadline() <= context.now), None)
-        return due.tick(context) if due is not None else Outcome()
+            return self._beside(self._rebalance(context.now), context)
+        due = next((package for package, machine in self._machines.items() if machine.deadline() <= context.now), None)
+        return Outcome() if due is None else self._beside(self._machines[due].tick(context), context, due)
 
     def _rebalance(self, now: float) -> Outcome:
         """As many as go into one batch; the rest a moment later, so that brokers are not asked to move everything at once."""
@@ -299,16 +283,6 @@ class Controller:
 
     def _unclean_allowed(self, topic: str) -> bool:
         return self._configs.of(self.image, topic).unclean_leader_election
-
-    def _alter_configs(self, command: AlterConfigs, context: Context) -> Outcome:
-        """With unclean election allowed, what it can lead is led at once: nobody may come back for whom to wait."""
-        records, reply = alter_configs(self.image, command, self.settings, self._hits)
-        if command.validate_only:
-            return Outcome(reply=reply)
-        if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
-            draft, _ = self.image.apply(context.next_offset, records)
-            records += unclean_elections(draft, self._configs, self._heard_alive(context.now))
-        return Outcome(records, reply)
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
         current(self.image, command.broker_id, command.broker_epoch)

@@ -4,7 +4,8 @@ Its records are put and delete, applied by every node with or without the packag
 package loses nothing of it. Knows no package and no meaning of a key.
 
 A node that has the package holds an Extension of it: that is told of what becomes so, and gives a machine to the controller when this node leads.
-The machine decides the package's commands in the controller's own batches, fenced like all others; it may write any record.
+The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller decide
+commands in the same batch, and write beside what the controller decides for others.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,20 @@ from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
     from raftka.metadata.controller import Context, Outcome
+    from raftka.metadata.draft import Draft
 
 
 class ExtensionMachine(Protocol):
     """Made of the committed image when this node's controller begins, dropped when it ends. It runs ahead of what is committed, as the controller."""
 
-    def decide(self, payload: bytes, context: "Context") -> "Outcome":
-        """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is refused as a whole."""
+    def decide(self, payload: bytes, context: "Context", draft: "Draft") -> "Outcome":
+        """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is refused as a whole.
+
+        `draft`: where the controller decides its own commands, as far as the package wants any; its records count if they are in the outcome.
+        """
+
+    def beside(self, records: Sequence[Record], context: "Context") -> Sequence[Record]:
+        """What the package writes in the same batch, because of these records that it has not decided itself."""
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         """A batch of the controller's, of any records. Here alone what is replicated changes."""

@@ -36,7 +36,7 @@ from raftka.metadata.records import (
     decode_batch,
 )
 
-SNAPSHOT_VERSION = 2  # 1: partitions with adding and removing replicas; 2: directories of brokers, and replicas in those that failed
+SNAPSHOT_VERSION = 3  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed
 NO_LEADER = -1
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -94,6 +94,10 @@ class TopicImage(NamedTuple):
     name: str
     topic_id: bytes
     partitions: tuple[PartitionImage, ...]
+    created_at: int = 0  # offsets; 0: before they were kept
+    changed_at: int = 0  # anything of it
+    assigned_at: int = 0  # which brokers have its partitions, or how many there are
+    assigned_times: int = 0  # how often that has changed
 
 
 class ExtensionImage(NamedTuple):
@@ -186,7 +190,7 @@ class MetadataImage:
         if version > SNAPSHOT_VERSION:
             raise UnknownRecord(f"snapshot version {version} is newer than this node")
         offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions = values
-        by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2])) for topic in topics}
+        by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]) for topic in topics}
         return cls(
             offset=offset,
             cluster_id=cluster_id,
@@ -213,6 +217,7 @@ class _Draft:
         self.offset = offset
         self.delta = Delta()
         self.changed: dict[str, Any] = {}
+        self.assigned: set[bytes] = set()  # topics whose assignment changes
         self.partitions: dict[bytes, list[PartitionImage]] = {}  # of topics being changed: a topic of 10,000 is copied once, not 10,000 times
 
     def _own(self, name: str) -> dict[Any, Any]:
@@ -226,14 +231,19 @@ class _Draft:
 
     def finish(self) -> MetadataImage:
         for topic_id, partitions in self.partitions.items():
-            if topic_id in self._now("topics"):
+            if topic_id in self._now("topics") and topic_id in self.delta.topics_changed:
                 topics = self._own("topics")
-                topics[topic_id] = TopicImage(topics[topic_id].name, topic_id, tuple(partitions))
+                topics[topic_id] = self._changed_topic(topics[topic_id], tuple(partitions))
         for package, changes in self.delta.extensions_changed.items():
             known = self.before.extensions.get(package, NO_ENTRIES).entries
             entries = known if isinstance(known, Entries) else Entries(known)
             self._own("extensions")[package] = ExtensionImage(self.offset, entries.changed(dict(changes)))
         return replace(self.before, offset=self.offset, **self.changed)
+
+    def _changed_topic(self, topic: TopicImage, partitions: tuple[PartitionImage, ...]) -> TopicImage:
+        if topic.topic_id not in self.assigned:
+            return topic._replace(partitions=partitions, changed_at=self.offset)
+        return TopicImage(topic.name, topic.topic_id, partitions, topic.created_at, self.offset, self.offset, topic.assigned_times + 1)
 
     def replay(self, record: Record) -> None:
         match record:
@@ -277,7 +287,7 @@ class _Draft:
         if record.topic_id in self._now("topics") or record.name in self._now("topic_ids"):
             return
         partitions = tuple(PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions)
-        self._own("topics")[record.topic_id] = TopicImage(record.name, record.topic_id, partitions)
+        self._own("topics")[record.topic_id] = TopicImage(record.name, record.topic_id, partitions, *[self.offset] * 3)
         self._own("topic_ids")[record.name] = record.topic_id
         self.changed["partition_count"] = self._now("partition_count") + len(partitions)
         self.delta.topics_changed.add(record.topic_id)
@@ -303,6 +313,8 @@ class _Draft:
         if not 0 <= record.partition < len(partitions):
             return
         was = partitions[record.partition]
+        if not (record.replicas is record.adding is record.removing is None):
+            self.assigned.add(record.topic_id)
         partitions[record.partition] = PartitionImage(
             was.replicas if record.replicas is None else record.replicas,
             record.isr,
@@ -322,6 +334,7 @@ class _Draft:
             return
         partitions += [PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions]
         self.changed["partition_count"] = self._now("partition_count") + len(record.partitions)
+        self.assigned.add(record.topic_id)
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed += [(record.topic_id, index) for index in range(record.first, len(partitions))]
 

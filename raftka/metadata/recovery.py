@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from raftka.metadata.controller import PRODUCER_IDS
-from raftka.metadata.image import NO_LEADER, ExtensionImage, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import NO_LEADER, ExtensionImage, MetadataImage, PartitionImage
 from raftka.metadata.journal import Journal, Recovery, Standing
 from raftka.metadata.raft_messages import NO_OP
 from raftka.metadata.raft_types import Snapshot
@@ -70,7 +70,7 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
     notes = image.extensions.get(PACKAGE, ExtensionImage(0, {}))
     noted = ExtensionImage(index, {**notes.entries, f"recovery/{index}".encode(): report.encode()})
     topics = {
-        topic_id: TopicImage(topic.name, topic_id, tuple([_nobodys(partition) for partition in topic.partitions]))
+        topic_id: topic._replace(partitions=tuple([_nobodys(partition) for partition in topic.partitions]))
         for topic_id, topic in image.topics.items()
     }
     return replace(

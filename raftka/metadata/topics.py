@@ -6,6 +6,7 @@ Each topic is answered for itself; one that is refused does not spoil the others
 import re
 from collections import Counter
 from random import Random
+from typing import Protocol
 
 from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS, Limit
 from raftka.metadata.assignment import NewPartition, assigned, bad_assignment, check_assigned, choose
@@ -32,6 +33,12 @@ NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
 Partitions = tuple[NewPartition, ...]
 
 
+class Names(Protocol):
+    """Whether there is a topic whose name differs from this one in nothing but `.` and `_`."""
+
+    def like(self, name: str) -> str | None: ...
+
+
 class TopicNames:
     """Names that differ only in `.` and `_`: metric names make no difference between them, so the second one is refused."""
 
@@ -51,10 +58,29 @@ class TopicNames:
         return self._by_folded.get(name.replace(".", "_"))
 
 
+class NamesAbove:
+    """What a batch that is not written yet makes of others."""
+
+    def __init__(self, below: Names) -> None:
+        self._below = below
+        self._changed: dict[str, str | None] = {}
+
+    def add(self, name: str) -> None:
+        if "." in name or "_" in name:
+            self._changed[name.replace(".", "_")] = name
+
+    def remove(self, name: str) -> None:
+        self._changed[name.replace(".", "_")] = None
+
+    def like(self, name: str) -> str | None:
+        folded = name.replace(".", "_")
+        return self._changed[folded] if folded in self._changed else self._below.like(name)
+
+
 class TopicCreation:
     """One CreateTopics under way."""
 
-    def __init__(self, image: MetadataImage, names: TopicNames, settings: NodeSettings, random: Random, hits: list[Limit]) -> None:
+    def __init__(self, image: MetadataImage, names: Names, settings: NodeSettings, random: Random, hits: list[Limit]) -> None:
         """`hits` gets the limits that were hit."""
         self.image = image
         self.names = names

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from raftka.metadata.commands import ExtensionCommand, WriteExtension
+from raftka.metadata.commands import CreateTopics, ExtensionCommand, NewTopic, WriteExtension
 from raftka.metadata.controller import Context, Outcome
+from raftka.metadata.draft import Draft
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
-from raftka.metadata.records import ExtensionPut, Record
+from raftka.metadata.records import ExtensionPut, Record, TopicCreated
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.stage import Stage
 
@@ -22,12 +23,34 @@ class Counting:
         self.value = int(of_package(image, "count").entries.get(COUNTER, b"0"))
         self.at = at
 
-    def decide(self, payload: bytes, context: Context) -> Outcome:
+    def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
         if payload == b"?":
             return Outcome(reply=b"%d" % self.value, confirm=True)
         if payload == b"!":
             raise KafkaError(Code.POLICY_VIOLATION, "not that")
+        if payload == b"over":
+            return Outcome(reply=b"", hand_over=True)
+        if payload.startswith(b"topics"):
+            return self._create(payload.decode().split()[1:], draft)
         return Outcome([ExtensionPut("count", COUNTER, b"%d" % (self.value + int(payload)))], b"%d at %d" % (self.value, context.next_offset))
+
+    def _create(self, names: Sequence[str], draft: Draft) -> Outcome:
+        """All of them or none, each in a draft above that of those before it; counts them in the same batch."""
+        whole = draft.branch()
+        for name in names:
+            part = whole.branch()
+            (created,) = part.decide(CreateTopics((NewTopic(name),)))
+            if created.error:
+                return Outcome(reply=str(Code(created.error).name).encode())
+            whole.take(part)
+        assert set(names) <= set(whole.image.topic_ids)
+        assert not set(names) & set(draft.image.topic_ids)
+        draft.take(whole)
+        return Outcome([*draft.records, ExtensionPut("count", COUNTER, b"%d" % len(names))], b"")
+
+    def beside(self, records: Sequence[Record], context: Context) -> Sequence[Record]:
+        created = sum(isinstance(record, TopicCreated) for record in records)
+        return [ExtensionPut("count", COUNTER, b"%d" % (self.value + created))] if created else ()
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         for record in records:
@@ -119,3 +142,44 @@ def test_what_must_be_of_now_is_not_answered_by_a_leader_that_may_have_been_repl
         stage.wait(lambda: bool(told))
 
         assert told == [Code.NOT_CONTROLLER]
+
+
+def test_a_machine_has_the_controllers_commands_decided_in_its_own_batch() -> None:
+    with counting(1, (1,)) as stage:
+        node = stage.nodes[1]
+        assert ask(stage, 1, b"topics a b.c") == b""
+        assert ask(stage, 1, b"?") == b"2"
+        assert sorted(node.image.topic_ids) == ["a", "b.c"]
+        assert {each.created_at for each in node.image.topics.values()} == {of_package(node.image, "count").changed_at}
+
+        assert ask(stage, 1, b"topics d a") == b"TOPIC_ALREADY_EXISTS"
+        assert ask(stage, 1, b"topics e_f e.f") == b"INVALID_TOPIC_EXCEPTION"
+        assert ask(stage, 1, b"topics b_c") == b"INVALID_TOPIC_EXCEPTION"
+        assert sorted(node.image.topic_ids) == ["a", "b.c"]
+
+
+def test_a_machine_writes_beside_what_the_controller_decides_for_others() -> None:
+    with counting(1, (1,)) as stage:
+        assert ask(stage, 1, b"topics a b") == b""
+        stage.create("c")
+        assert ask(stage, 1, b"?") == b"3"
+        image = stage.nodes[1].image
+        topic = image.topic_named("c")
+        assert topic is not None
+        assert of_package(image, "count").changed_at == topic.created_at
+
+
+def test_leadership_is_handed_over_once_the_answer_is_there() -> None:
+    with counting() as stage:
+        leader = next(node for node in stage.nodes.values() if node.quorum.host is not None and node.quorum.host.active)
+        term = leader.quorum.core.term  # type: ignore[union-attr]
+        assert ask(stage, leader.node_id, b"over") == b""
+        stage.wait(lambda: leader.quorum.leader not in (None, leader.node_id))
+        assert leader.quorum.core.term == term + 1  # type: ignore[union-attr]
+        assert ask(stage, leader.node_id, b"1")
+
+
+def test_leadership_stays_where_nobody_else_is() -> None:
+    with counting(1, (1,)) as stage:
+        assert ask(stage, 1, b"over") == b""
+        assert ask(stage, 1, b"1")

@@ -1,5 +1,6 @@
 """The image: what each record makes of it, what the delta says, that it never changes under who holds it, and that all nodes come to the same."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -73,7 +74,7 @@ def test_alive_is_unfenced_and_not_shutting_down(records: list[Record], alive: b
 def test_a_topic_is_found_by_name_and_by_id() -> None:
     image = image_of([TWO_PARTITIONS])
 
-    topic = TopicImage("a", A, (PartitionImage((1, 2), (1, 2), 1, 0, 0), PartitionImage((2, 1), (2,), 2, 0, 0)))
+    topic = TopicImage("a", A, (PartitionImage((1, 2), (1, 2), 1, 0, 0), PartitionImage((2, 1), (2,), 2, 0, 0)), 1, 1, 1)
     assert image.topic_named("a") == image.topics[A] == topic
     assert image.partition(A, 1) == topic.partitions[1]
     assert image.topic_named("b") is None
@@ -182,12 +183,29 @@ def test_what_was_written_before_there_were_reassignments_is_read() -> None:
 
     image = image_of([TWO_PARTITIONS])
     version, offset, cluster_id, features, brokers, topics, *rest = msgpack.unpackb(image.to_snapshot(), use_list=False)
-    old = tuple((name, topic_id, tuple(partition[:5] for partition in partitions)) for name, topic_id, partitions in topics)
+    old = tuple((name, topic_id, tuple(partition[:5] for partition in partitions)) for name, topic_id, partitions, *_ in topics)
 
-    assert version == 2
-    assert MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest))) == image
+    assert version == 3
+    read = MetadataImage.from_snapshot(msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest)))
+    assert read.topics[A] == image.topics[A]._replace(created_at=0, changed_at=0, assigned_at=0)
+    assert replace(read, topics=image.topics) == image
     row = (PartitionChanged.KIND, 0, (A, 0, 1, 0, (1,), 1, None))
     assert image.apply_entry(2, msgpack.packb((2, [row])))[0].topics[A].partitions[0].partition_epoch == 1
+
+
+def test_a_topic_knows_when_it_was_created_and_changed_and_how_often_it_was_assigned_anew() -> None:
+    def told(image: MetadataImage) -> tuple[int, ...]:
+        return image.topics[A][3:]
+
+    image = image_of([TWO_PARTITIONS], [NoOp()])
+    assert told(image) == (1, 1, 1, 0)
+    led, _ = image.apply(3, [PartitionChanged(A, 0, 2, 1, (2,), 1)])
+    assert told(led) == (1, 3, 1, 0)
+    moved, _ = led.apply(4, [PartitionChanged(A, 0, 2, 1, (2,), 2, (3, 2), (3,), ()), PartitionsAdded(A, 2, (((1,), (1,), 1),))])
+    assert told(moved) == (1, 4, 4, 1)
+    beside, _ = moved.apply(5, [PartitionsAdded(A, 9, (((1,), (1,), 1),)), PartitionChanged(A, 9, 1, 1, (1,), 1)])
+    assert told(beside) == (1, 4, 4, 1)
+    assert told(MetadataImage.from_snapshot(moved.to_snapshot())) == (1, 4, 4, 1)
 
 
 def test_a_topic_created_and_deleted_in_one_batch_was_never_there() -> None:

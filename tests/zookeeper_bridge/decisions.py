@@ -6,8 +6,10 @@ from random import Random
 from typing import Any
 
 from raftka.metadata.controller import Context, Outcome
+from raftka.metadata.draft import Draft
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record
+from raftka.metadata.topics import TopicNames
 from zookeeper_bridge import jute
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err
@@ -43,7 +45,7 @@ class Decisions:
         self.machine = Machine(self.tree, self.now, self.tick_ms, self.look_s)
 
     def ask(self, *requests: Request, origin: bytes = b"node", identities: Sequence[Sequence[Identity]] = (HERE,)) -> list[Result]:
-        outcome = self.machine.decide(pack_batch(Batch(origin, identities, requests)), self._context())
+        outcome = self.machine.decide(pack_batch(Batch(origin, identities, requests)), self._context(), self._draft())
         self.append(outcome)
         self.zxid, results = unpack_answer(outcome.reply)
         assert self.zxid == self.offset
@@ -71,6 +73,11 @@ class Decisions:
             for key, value in delta.extensions_changed[PACKAGE]:
                 self.tree.replay(key, value)
             self.tree.offset = self.image.offset
+
+    def _draft(self) -> Draft:
+        """Of a controller's own commands none is asked for here."""
+        nothing: Any = None
+        return Draft(self.image, TopicNames(self.image), self.offset + 1, nothing)
 
     def _context(self) -> Context:
         return Context(self.now, self.wall_ms, Random(1), self.offset + 1)

@@ -255,7 +255,7 @@ def test_a_node_without_the_bridge_keeps_everything() -> None:
             stage.world.network.heal()
         client.create("/a", b"x")
         newest = stage.nodes[2].image.offset
-        stage.wait(lambda: stage.nodes[1].image.offset >= newest)
+        stage.wait(lambda: all(node.image.offset >= newest for node in stage.nodes.values()))
 
         entries = [of_package(node.image, PACKAGE).entries for node in stage.nodes.values()]
         assert entries[0] == entries[1] == entries[2]

@@ -1,0 +1,36 @@
+"""Commands of packages beside raftka: there when the package is, and not imported before they are asked for."""
+
+import sys
+from subprocess import run
+
+import pytest
+from click import Context
+from click.testing import CliRunner
+
+from raftka.cli import packages
+from raftka.cli.commands import root
+
+
+def test_a_packages_group_is_in_the_tree() -> None:
+    shown = CliRunner().invoke(root, ["--help"])
+    assert "\n  bridge " in shown.output
+    assert "Usage: root bridge" in CliRunner().invoke(root, ["bridge", "--help"]).output
+
+
+def test_without_the_package_there_is_no_such_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "PACKAGES", {"bridge": "not_installed_here.commands"})
+    assert "bridge" not in CliRunner().invoke(root, ["--help"]).output
+    asked = CliRunner().invoke(root, ["bridge", "ls", "/"])
+    assert (asked.exit_code, "No such command 'bridge'" in asked.output) == (2, True)
+
+
+def test_a_package_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "PACKAGES", {"bridge": "raftka.cli.no_such_thing"})
+    with pytest.raises(ModuleNotFoundError):
+        root.get_command(Context(root), "bridge")
+
+
+def test_other_commands_import_nothing_of_it() -> None:
+    asked = "root(['topics', '--help'], standalone_mode=False)"
+    code = f"import sys; from raftka.cli.commands import root; {asked}; print('zookeeper_bridge' in sys.modules)"
+    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "False"
