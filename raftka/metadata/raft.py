@@ -1,8 +1,9 @@
 """RaftCore: the metadata quorum as one voter sees it. Sans-IO: messages, proposals and time go in; messages, entries and files to flush come out.
 
-A turn of its driver: `receive`, `propose` and so on as things come; `step(now)`; if `unsynced`, flush what `take_sync` returns, call `synced`; only
-then send `take_outbox` and apply `take_committed`. Before the flush both hand out nothing of that step: no vote, acknowledgement or commit is
-ever shown that a power loss could take back. `step` is not called while a sync is under way; everything else may be.
+A turn of its driver: `receive`, `propose` and so on as things come; `step(now)`; if `unsynced`, flush what `take_sync` returns, call `synced`; send
+`take_outbox` and apply `take_committed`, while the flush is under way and again after it. Before its end both hand out nothing that a power loss
+could take back: no vote, no acknowledgement, no commit that rests on it. A leader's entries leave at once, for they claim nothing of its own disk:
+so all disks write at the same time. `step` is not called while a sync is under way; everything else may be.
 
 Knows no socket, no thread, no clock, and not what the entries mean.
 """
@@ -67,6 +68,9 @@ class RaftCore:
         self._commit_index = self._voter.commit_index  # as it may be shown
         self._wanted_snapshot: tuple[int, bytes] | None = None
         self._untouched = False  # nothing has come since the last step
+        self._flushed = self._flushing = journal.last.index  # what was read at the start is on the disk
+        self._flushed_term = journal.term
+        self._owes_flush = False  # entries have left that this disk does not have yet
 
     # what it is
 
@@ -194,6 +198,7 @@ class RaftCore:
     def step(self, now: float) -> None:
         """Everything that can be done at `now` (seconds, this node's clock)."""
         assert not self.journal.syncing, "a step while a sync is under way"
+        assert not self._owes_flush, "what was sent in the last step is flushed before the next"
         voter = self._voter
         voter.now = now
         voter._use_clock()
@@ -209,7 +214,10 @@ class RaftCore:
         self._untouched = True
         self._write_snapshot()
         if not self.journal.unsynced:
+            self._flushed, self._flushed_term = self.last_index, voter.term
             self._release()
+        elif voter.state == LEADER and self._flushed_term == voter.term and voter.commit_index <= self._flushed:
+            self._release_early()
 
     def next_deadline(self) -> float:
         """When to step at the latest, on the clock that `step` is given."""
@@ -242,11 +250,30 @@ class RaftCore:
 
     def take_sync(self) -> list[File]:
         """Write what is staged. The caller flushes these files and calls `synced`. Raises OSError: then this node must stop."""
+        self._flushing = self.last_index
         return self.journal.take_sync()
 
     def synced(self) -> None:
         self.journal.synced()
+        self._flushed, self._flushed_term, self._owes_flush = self._flushing, self.journal.term, False
         self._release()
+
+    def _release_early(self) -> None:
+        """A leader counts its own copy as one of the majority; that its disk has it is sure all the same.
+
+        Who acknowledges an entry was sent it in a step before this one, and what was sent in a step is flushed before the next. A majority of one
+        has nobody to send to: its commit index is ahead of the flush, and waits. To each voter messages stay in order.
+        """
+        self._commit_index, self._owes_flush = self._voter.commit_index, True
+        held: list[tuple[int, Message]] = []
+        waiting: set[int] = set()
+        for receiver, message in self._voter.outbox:
+            if message["type"] == "append_entries" and receiver not in waiting:
+                self._outbox.append((receiver, message))
+            else:
+                waiting.add(receiver)
+                held.append((receiver, message))
+        self._voter.outbox = held
 
     def _release(self) -> None:
         """What the last step brought forth may be seen. What was proposed since then is not part of it."""

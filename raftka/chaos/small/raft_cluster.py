@@ -89,6 +89,7 @@ class Node:
             return
         if files is not None:
             self.cluster.after(self.cluster.disk_delay(self.id), self._flushed, (self.life, files))
+            self._hand_out()
         else:
             self._give_out()
 
@@ -109,13 +110,16 @@ class Node:
         self.core.synced()
         self._give_out()
 
-    def _give_out(self) -> None:
+    def _hand_out(self) -> None:
         for receiver, message in self.core.take_outbox():
             self.cluster.send(self.id, receiver, message)
         while items := self.core.take_committed():
             for item in [items] if isinstance(items, Snapshot) else items:
                 self.applied.append(item)
                 self.on_applied(self, item)
+
+    def _give_out(self) -> None:
+        self._hand_out()
         if self.state_at is not None and self.core.wants_snapshot and self.applied:
             self.core.snapshot(self.applied[-1].index, self.state_at(self.applied[-1].index))
         self._turn(max(self.cluster.now, (self.core.next_deadline() - self.offset) / self.rate + 1e-6))

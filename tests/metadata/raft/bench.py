@@ -306,8 +306,14 @@ class OurBench(Bench):
     def tick(self, *ids: str) -> None:
         for me in ids:
             self.step(me)
+            self.give_out(me)
             self.sync(me)
             self.give_out(me)
+
+    def tick_after_flush(self, me: str) -> None:
+        self.sync(me)
+        self.give_out(me)
+        self.tick(me)
 
     def give_out(self, me: str) -> None:
         core = self.cores[me]

@@ -74,6 +74,27 @@ def shown_before_flushed() -> None:
     assert [item.data for item in alone.cores["a"].take_committed()] == [b"x"]  # type: ignore[union-attr]
 
 
+def counted_before_flushed() -> None:
+    """A leader's entries leave while its disk writes; its own copy counts for nothing before it is there."""
+    bench = OurBench()
+    bench.elect("a", "b", "c")
+    leader = bench.cores["a"]
+    index = leader.propose(b"x")
+    bench.step("a")
+    bench.give_out("a")
+    assert said(bench, "a", "b", "append_entries")
+    bench.deliver("a", "b")
+    for _, answer in bench.queues["b", "a"]:
+        leader.receive(2, answer)
+    try:
+        bench.step("a")
+    except AssertionError:
+        bench.tick_after_flush("a")
+        assert leader.commit_index == index
+    else:
+        harm_if(leader.commit_index >= index, "committed by one disk of three")
+
+
 def divergent_tail_committed() -> None:
     """A leader's commit index says nothing about entries that are not known to be the leader's."""
     bench = OurBench()

@@ -69,6 +69,11 @@ def release_without_flush(self: RaftCore, now: float) -> None:
     self._release()
 
 
+def count_what_is_not_flushed(self: RaftCore) -> None:
+    ORIGINAL_EARLY(self)
+    self._owes_flush, self._flushed = False, 1 << 40
+
+
 def promise_without_vote(self: Voter, node: Any, message: Any) -> None:
     if message["promote"] and not self.membership.votes and self._verified >= message["promote"][1]:
         self.membership.promoted()
@@ -79,7 +84,7 @@ def settle_at_once(self: Membership) -> None:
         self._become(Standing.VOTER)
 
 
-ORIGINAL_CONF, ORIGINAL_STEP = Engine._conf_for, RaftCore.step
+ORIGINAL_CONF, ORIGINAL_STEP, ORIGINAL_EARLY = Engine._conf_for, RaftCore.step, RaftCore._release_early
 
 
 def every_answer_is_a_round(self: Engine, node: Any, index: int, sent_up_to: int) -> None:
@@ -109,6 +114,7 @@ MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
     "readers of a deposed leader": (Voter, "lost_leadership", lambda self: None, hazards_of_callers.waiting_caller_ours),
     "votes are written": (Journal, "set_vote", lambda self, term, vote: self.__dict__.update(term=term, vote=vote), cases.vote_forgotten),
     "nothing before the flush": (RaftCore, "step", release_without_flush, cases.shown_before_flushed),
+    "one's own disk before others' acknowledgements": (RaftCore, "_release_early", count_what_is_not_flushed, cases.counted_before_flushed),
     "what is committed stays": (Engine, "forbid", lambda self, what: None, cases.committed_entry_replaced),
     "one leader in a term": (Engine, "forbid", lambda self, what: None, cases.two_leaders_of_a_term),
     "window": (Engine, "_window_full", lambda self, node: False, cases.paused_voter_fills_memory),
