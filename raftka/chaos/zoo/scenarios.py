@@ -278,7 +278,7 @@ def deposed_controller_confirms() -> None:
         world.resume(f"n{old}")
         assert world.run(lambda: len(told) > 1, at_most_s=30.0)
         codes = {error.code if error is not None else None for error, _ in told}
-        assert codes == {Code.NOT_CONTROLLER}, f"a deposed controller confirms: {codes}"
+        assert codes <= {Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION}, f"a deposed controller confirms: {codes}"
 
 
 @finds
