@@ -11,7 +11,8 @@ from math import inf
 from raftka.limits import Limit
 from raftka.metadata.controller import Context, Outcome
 from raftka.metadata.draft import Draft
-from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
+from raftka.metadata.extension import changes_of
+from raftka.metadata.records import ExtensionChanged, Record
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.limits import CLOSED_BYTES, DECIDED_BYTES, SESSIONS
@@ -67,11 +68,7 @@ class Machine:
         return ()
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
-        changes = [
-            (record.key, record.value if isinstance(record, ExtensionPut) else None)
-            for record in records
-            if isinstance(record, (ExtensionPut, ExtensionDelete)) and record.package == PACKAGE
-        ]
+        changes = changes_of(PACKAGE, records)
         if changes:
             layer = self._drafted[1] if records is self._drafted[0] else self._replayed(changes, offset)
             assert layer.offset == offset
@@ -86,9 +83,7 @@ class Machine:
         return layer
 
     def _records(self, layer: Layer) -> list[Record]:
-        records: list[Record] = [
-            ExtensionDelete(PACKAGE, key) if value is None else ExtensionPut(PACKAGE, key, value) for key, value in layer.changes
-        ]
+        records: list[Record] = [ExtensionChanged(PACKAGE, layer.changes)] if layer.changes else []
         self._drafted = records, layer
         return records
 

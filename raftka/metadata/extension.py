@@ -4,8 +4,8 @@ Its records are put and delete, applied by every node with or without the packag
 package loses nothing of it. Knows no package and no meaning of a key.
 
 A node that has the package holds an Extension of it: that is told of what becomes so, and gives a machine to the controller when this node leads.
-The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller decide
-commands in the same batch, and write beside what the controller decides for others.
+The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller
+decide commands in the same batch, and write beside what the controller decides for others.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from raftka.metadata.commands import WriteExtension
 from raftka.metadata.image import NO_ENTRIES, Delta, ExtensionImage, MetadataImage
-from raftka.metadata.records import ExtensionDelete, ExtensionPut, Record
+from raftka.metadata.records import ExtensionChanged, ExtensionDelete, ExtensionPut, Record
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
@@ -70,3 +70,17 @@ def write(image: MetadataImage, command: WriteExtension, next_offset: int) -> tu
 
 def _record(package: str, key: bytes, value: bytes | None) -> Record:
     return ExtensionDelete(package, key) if value is None else ExtensionPut(package, key, value)
+
+
+def changes_of(package: str, records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
+    """What they do to that package's entries, in order."""
+    changes: list[tuple[bytes, bytes | None]] = []
+    for record in records:
+        match record:
+            case ExtensionChanged(of, several) if of == package:
+                changes += several
+            case ExtensionPut(of, key, value) if of == package:
+                changes.append((key, value))
+            case ExtensionDelete(of, key) if of == package:
+                changes.append((key, None))
+    return changes

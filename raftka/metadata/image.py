@@ -21,6 +21,7 @@ from raftka.metadata.records import (
     BrokerUnregistered,
     ClusterFormed,
     ConfigSet,
+    ExtensionChanged,
     ExtensionDelete,
     ExtensionPut,
     FeatureLevelSet,
@@ -247,6 +248,8 @@ class _Draft:
 
     def replay(self, record: Record) -> None:
         match record:
+            case ExtensionChanged(package, changes):
+                self.delta.extensions_changed.setdefault(package, []).extend(changes)
             case PartitionChanged():
                 self._partition_changed(record)
             case TopicCreated():

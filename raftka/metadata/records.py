@@ -184,6 +184,16 @@ class ExtensionDelete:
     key: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class ExtensionChanged:
+    """Many puts and deletes (value None), in order: what a package with many clients writes at once."""
+
+    KIND: ClassVar[int] = 42
+    VERSION: ClassVar[int] = 0
+    package: str
+    changes: Sequence[tuple[bytes, bytes | None]]
+
+
 Record = (
     NoOp
     | ClusterFormed
@@ -202,6 +212,7 @@ Record = (
     | ProducerIdsAllocated
     | ExtensionPut
     | ExtensionDelete
+    | ExtensionChanged
 )
 
 KINDS: dict[int, type[Any]] = {kind.KIND: kind for kind in Record.__args__}

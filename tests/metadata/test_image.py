@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from raftka.metadata.extension import changes_of
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import (
     BrokerFenced,
@@ -14,6 +15,7 @@ from raftka.metadata.records import (
     BrokerUnregistered,
     ClusterFormed,
     ConfigSet,
+    ExtensionChanged,
     ExtensionDelete,
     ExtensionPut,
     FeatureLevelSet,
@@ -121,6 +123,16 @@ def test_an_extension_knows_when_it_changed() -> None:
 
     assert image.extensions["zoo"] == (2, {b"b": b"2"})
     assert image.next_producer_id == 7
+
+
+def test_many_changes_of_an_extension_are_one_record() -> None:
+    several = ExtensionChanged("zoo", ((b"a", b"1"), (b"b", b"2"), (b"a", None), (b"b", b"3")))
+    image, delta = MetadataImage().apply(1, [several, ExtensionChanged("x", ((b"a", b""),))])
+
+    assert image.extensions["zoo"] == (1, {b"b": b"3"})
+    assert delta.extensions_changed == {"zoo": list(several.changes), "x": [(b"a", b"")]}
+    records: list[Record] = [ExtensionPut("zoo", b"c", b""), several, ExtensionDelete("zoo", b"c"), ExtensionPut("x", b"c", b"")]
+    assert changes_of("zoo", records) == [(b"c", b""), *several.changes, (b"c", None)]
 
 
 def test_the_delta_says_what_changed_and_nothing_else() -> None:
@@ -295,6 +307,7 @@ class Records:
             ProducerIdsAllocated(broker, epoch, epoch * 1000),
             ExtensionPut(random.choice(["zoo", "x"]), random.randbytes(1), random.randbytes(3)),
             ExtensionDelete(random.choice(["zoo", "x"]), random.randbytes(1)),
+            ExtensionChanged("zoo", tuple((random.randbytes(1), random.choice([None, b"v"])) for _ in range(3))),
             FeatureLevelSet("f", random.randint(0, 2)),
             ClusterFormed(str(epoch)),
         ]
