@@ -82,7 +82,7 @@ class Draft:
     def take(self, branch: "Draft") -> None:
         """The one that was made last, of this one as it still is."""
         self.records += branch.records
-        self._image, self._names = branch.image, branch._names
+        self._image, self._unapplied, self._names = branch._image, branch._unapplied, branch._names
 
     def decide(self, command: Administration) -> Any:
         """The reply. Raises KafkaError for what is refused as a whole."""
