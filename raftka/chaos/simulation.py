@@ -25,6 +25,7 @@ from raftka.chaos.simulated.observer import Observer
 from raftka.chaos.simulated.probes import probe
 from raftka.chaos.simulated.schedule import Fault, schedule, without
 from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose
+from raftka.chaos.simulated.watch import Watch
 from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream, key_of
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.runtime.simulated import World
@@ -36,6 +37,7 @@ TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
 WHOLE_S = 60.0  # and every replica in sync
 SAMPLE_S = 0.25
+WATCH_S = 0.1  # five times as seldom as where nothing else is looked at: it would take a fifth of a life
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
 
 Prepare = Callable[[World, Cluster], object]
@@ -156,6 +158,7 @@ class _Life:
         faults = self.faults = Faults(cluster, TOPIC, settings.partitions, without(self.planned, self.options.skip))
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
+        Watch(cluster, disks_stay=not settings.directories, every_s=WATCH_S, rotten=lambda: faults.scene.rotten).begin()
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))

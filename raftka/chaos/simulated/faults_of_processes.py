@@ -12,7 +12,8 @@ BEFORE_THE_DARK_S = (0.1, 0.5)
 BACK_S = ((0.0, 0.0), (0.0, 0.0), (0.2, 1.0))  # the first, the second, the third node
 SPREADS_S = (0.0, 0.3, 3.0)  # of the nodes' starts, when all start
 PAUSES_S = (0.05, 0.5, 2.0, 5.0)
-CLOCK_JUMPS_S = (-3600.0, -60.0, -0.2, 0.2, 60.0, 3600.0)
+CLOCK_JUMPS_S = (-3480.0, -60.0, -0.2, 0.2, 60.0, 3480.0)
+FURTHEST_S = 3550.0  # from clients' clocks: what lies an hour ahead is refused as INVALID_TIMESTAMP
 
 
 @kind
@@ -111,13 +112,15 @@ def _resume(it: Incident, node_id: int) -> None:
 def clock_jump(it: Incident) -> None:
     """The wall clock is set; half of the times it is set back later. Timers follow the monotonic clock, what is written down does not."""
     machine, jump_s = it.world.machine(f"n{it.anyone()}"), it.random.choice(CLOCK_JUMPS_S)
+    if abs(machine.wall_offset_s + jump_s) > FURTHEST_S:
+        jump_s = -jump_s
     machine.wall_offset_s += jump_s
     if it.random.random() < 0.5:
         it.note(f"clock of {machine.name} jumps {jump_s:+} s")
         return
 
     def back() -> None:
-        machine.wall_offset_s -= jump_s
+        machine.wall_offset_s -= jump_s if abs(machine.wall_offset_s - jump_s) <= FURTHEST_S else 0.0
 
     it.for_a_while(f"clock of {machine.name} jumps {jump_s:+} s", it.random.uniform(0.1, 3.0), back)
 

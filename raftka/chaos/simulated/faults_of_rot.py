@@ -56,11 +56,11 @@ def _logs(it: Incident, node_id: int) -> list[tuple[str, Inode, int, int]]:
     everything = dict(files(it.cluster.disk(node_id).root))
     found = []
     for path, inode in everything.items():
-        if path.endswith(".log") and f"/{it.topic}-" in path:
-            home, name, _ = path.rsplit("/", 2)
+        home, name, file = path.rsplit("/", 2)
+        topic, _, index = name.rpartition("-")
+        if file.endswith(".log") and topic == it.topic:  # not one that is deleted, or moves
             checkpoint = everything.get(f"{home}/{RECOVERY_POINTS}")
             points = decode_offsets(bytes(checkpoint.content)) if checkpoint is not None else {}
-            topic, _, index = name.rpartition("-")
             first, last = _bounds(inode.content, points.get((topic, int(index)), 0))
             if first < last:
                 found.append((path, inode, first, last))
@@ -179,16 +179,12 @@ def _copy(it: Incident) -> None:
     it.note(f"the disk of n{node_id} is copied, and n{node_id} started again")
     it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
     it.cluster.start(node_id)
-    it.when(LEFT_LOOKS, lambda: _is_back(it, node_id), lambda: _put_back(it, node_id, copy))
-
-
-def _is_back(it: Incident, node_id: int) -> bool:
-    return it.cluster.alive(node_id) and it.cluster.nodes[node_id].link.broker_epoch >= 0 and it.all_are_in_sync()
+    it.when(LEFT_LOOKS, it.all_are_in_sync, lambda: _put_back(it, node_id, copy))
 
 
 def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
     """Nothing else happens before the others know that it is gone: with its disk it may be the last of an ISR."""
-    if not _is_back(it, node_id):
+    if not it.all_are_in_sync():
         it.scene.preparing = False
         return
     it.note(f"older disk n{node_id}")

@@ -135,9 +135,17 @@ class Incident:
             self.start(node_id)
 
     def all_are_in_sync(self) -> bool:
-        if len(self.cluster.living) < len(self.cluster.nodes):
+        """As the controller knows it, of the processes that run now: nodes that have just begun may know of better days."""
+        leader = self.cluster.controller
+        if leader is None or len(self.cluster.living) < len(self.cluster.nodes):
+            return False
+        known = self.cluster.nodes[leader].image.brokers
+        if not all(node_id in known and known[node_id].alive and known[node_id].epoch == self._epoch(node_id) for node_id in self.brokers):
             return False
         return all(len(partition.isr) == len(partition.replicas) for partition in self.cluster.all_partitions())
+
+    def _epoch(self, node_id: int) -> int:
+        return self.cluster.nodes[node_id].link.broker_epoch
 
     def left_every_isr(self, node_id: int) -> bool:
         return not any(node_id in partition.isr for partition in self.cluster.all_partitions())

@@ -7,6 +7,7 @@
 Raises AssertionError in the middle of the run, when it is still to be seen why.
 """
 
+from collections.abc import Callable
 from zlib import crc32
 
 from raftka.broker.partition_host import PartitionHost
@@ -18,13 +19,17 @@ Key = tuple[str, int]
 
 
 class Watch:
-    """`disks_stay`: no broker loses what it had, so its place in an ISR is a promise also while it is not registered anew."""
+    """`disks_stay`: no broker loses what it had, so its place in an ISR is a promise also while it is not registered anew. But for `rotten`."""
 
-    def __init__(self, cluster: Cluster, *, disks_stay: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, *, disks_stay: bool = True, every_s: float = EVERY_S, rotten: Callable[[], int | None] = lambda: None
+    ) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self.over = False
         self._disks_stay = disks_stay
+        self._every_s = every_s
+        self._rotten = rotten
         self._leaders: dict[int, int] = {}  # of the quorum, by term
         self._entries: dict[int, tuple[int, int]] = {}  # committed: index -> (term, checksum)
         self._seen: dict[int, tuple[object, int]] = {}  # by node: which process, and up to where its committed entries were compared
@@ -32,7 +37,7 @@ class Watch:
         self._under: dict[Key, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
 
     def begin(self) -> None:
-        self.world.at(self.world.now + EVERY_S, self._look)
+        self.world.at(self.world.now + self._every_s, self._look)
 
     def _look(self) -> None:
         if self.over:
@@ -82,7 +87,7 @@ class Watch:
             f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
         )
         if self._disks_stay:
-            for member in partition.isr:
+            for member in set(partition.isr) - {self._rotten()}:
                 self._member(name, member, hosts.get(member), max(committed, leader.high_watermark))
 
     def _member(self, name: str, member: int, host: PartitionHost | None, committed: int) -> None:
