@@ -65,6 +65,7 @@ class Journal:
         self.recovery = NEVER
         self.entries: list[Entry] = [Entry(b"", 0, 0)]  # the first one is the base: only its index and term count
         self.snapshot: SnapshotHead | None = None
+        self.flushed_index = 0  # entries up to there are on the disk
         self.size_bytes = 0  # of the journal file
         self.written_bytes = 0  # since the last snapshot
         self._synced_bytes = 0  # of the journal file: so much is on disk
@@ -74,6 +75,7 @@ class Journal:
         self._number = 0  # of the last record in the file
         self._staged: list[bytes] = []
         self._syncing = False
+        self._flushing_index = 0
         self._release = release
 
     @classmethod
@@ -156,6 +158,7 @@ class Journal:
         """Forget the entry at `index` and all behind it."""
         assert index > self.base.index
         del self.entries[index - self.base.index :]
+        self.flushed_index = min(self.flushed_index, index - 1)
         self._staged += encode_item(Kind.CUT, index)
 
     def set_vote(self, term: int, vote: int | None) -> None:
@@ -184,9 +187,9 @@ class Journal:
         """Write what is staged; the caller flushes what this returns, then calls `synced`. Raises OSError: the node's end."""
         assert not self._syncing
         self._syncing = True
+        self._flushing_index = self.last.index
         if self._file is None:
             self._rewrite()
-            self._syncing = True
             return []
         record = encode_record(self._number + 1, self._staged)
         self._staged = []
@@ -199,6 +202,7 @@ class Journal:
     def synced(self) -> None:
         self._syncing = False
         self._synced_bytes = self.size_bytes
+        self.flushed_index = self._flushing_index
 
     def abandon(self) -> None:
         """A write or flush failed, the process ends. What the disk may not have goes: the next process would read it from memory and believe it.
@@ -277,6 +281,7 @@ class Journal:
         self._staged, self._number = [], 1
         self.size_bytes, self.written_bytes = sum(map(len, record)), 0
         self._synced_bytes = self.size_bytes
+        self.flushed_index = self.last.index
 
     # start
 
@@ -290,6 +295,7 @@ class Journal:
         items, self._number, end = decode_journal(data)
         for item in items:
             self._load_item(item)
+        self.flushed_index = self.last.index
         self.size_bytes = self.written_bytes = self._synced_bytes = end
         self._file = self.files.open(self._path)
         if end < len(data):  # never acknowledged: the turn that wrote it did not end

@@ -68,8 +68,7 @@ class RaftCore:
         self._commit_index = self._voter.commit_index  # as it may be shown
         self._wanted_snapshot: tuple[int, bytes] | None = None
         self._untouched = False  # nothing has come since the last step
-        self._flushed = self._flushing = journal.last.index  # what was read at the start is on the disk
-        self._flushed_term = journal.term
+        self._flushed_term = journal.term  # on the disk, with the vote in it
         self._owes_flush = False  # entries have left that this disk does not have yet
 
     # what it is
@@ -214,9 +213,9 @@ class RaftCore:
         self._untouched = True
         self._write_snapshot()
         if not self.journal.unsynced:
-            self._flushed, self._flushed_term = self.last_index, voter.term
+            self._flushed_term = voter.term
             self._release()
-        elif voter.state == LEADER and self._flushed_term == voter.term and voter.commit_index <= self._flushed:
+        else:
             self._release_early()
 
     def next_deadline(self) -> float:
@@ -250,30 +249,33 @@ class RaftCore:
 
     def take_sync(self) -> list[File]:
         """Write what is staged. The caller flushes these files and calls `synced`. Raises OSError: then this node must stop."""
-        self._flushing = self.last_index
         return self.journal.take_sync()
 
     def synced(self) -> None:
         self.journal.synced()
-        self._flushed, self._flushed_term, self._owes_flush = self._flushing, self.journal.term, False
+        self._flushed_term, self._owes_flush = self.journal.term, False
         self._release()
 
     def _release_early(self) -> None:
-        """A leader counts its own copy as one of the majority; that its disk has it is sure all the same.
+        """What is committed and was flushed before this step; and a leader's entries, which are on the disk when anybody's answer is looked at.
 
-        Who acknowledges an entry was sent it in a step before this one, and what was sent in a step is flushed before the next. A majority of one
-        has nobody to send to: its commit index is ahead of the flush, and waits. To each voter messages stay in order.
+        Who acknowledges an entry was sent it in a step before, and what was sent in a step is flushed before the next: so the commit index that goes
+        with them rests on this disk too. A majority of one has nobody to send to, and waits. To each voter messages stay in order.
         """
-        self._commit_index, self._owes_flush = self._voter.commit_index, True
+        voter, flushed = self._voter, self.journal.flushed_index
+        self._commit_index = max(self._commit_index, min(voter.commit_index, flushed))
+        if voter.state != LEADER or self._flushed_term != voter.term or voter.commit_index > flushed:
+            return
+        self._owes_flush = True
         held: list[tuple[int, Message]] = []
         waiting: set[int] = set()
-        for receiver, message in self._voter.outbox:
+        for receiver, message in voter.outbox:
             if message["type"] == "append_entries" and receiver not in waiting:
                 self._outbox.append((receiver, message))
             else:
                 waiting.add(receiver)
                 held.append((receiver, message))
-        self._voter.outbox = held
+        voter.outbox = held
 
     def _release(self) -> None:
         """What the last step brought forth may be seen. What was proposed since then is not part of it."""

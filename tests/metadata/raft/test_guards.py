@@ -71,7 +71,7 @@ def release_without_flush(self: RaftCore, now: float) -> None:
 
 def count_what_is_not_flushed(self: RaftCore) -> None:
     ORIGINAL_EARLY(self)
-    self._owes_flush, self._flushed = False, 1 << 40
+    self._owes_flush, self.journal.flushed_index = False, 1 << 40
 
 
 def promise_without_vote(self: Voter, node: Any, message: Any) -> None:

@@ -218,3 +218,20 @@ def test_an_entry_that_looks_like_a_record_damages_nothing() -> None:
     disk.process_died()
 
     assert open_journal(disk).last.index == 2
+
+
+def test_it_knows_what_is_on_the_disk() -> None:
+    disk = MemoryFiles()
+    journal = filled(disk, 5)
+    assert journal.flushed_index == 5
+    journal.append(Entry(b"\0six", 6, 3))
+    journal.take_sync()
+    journal.append(Entry(b"\0seven", 7, 3))
+    assert journal.flushed_index == 5
+    journal.synced()
+    assert journal.flushed_index == 6
+    journal.cut(4)
+    journal.append(Entry(b"\0four", 4, 4))
+    assert journal.flushed_index == 3
+    journal.compact(3, b"state", keep_from=3)
+    assert journal.flushed_index == 4
