@@ -18,6 +18,7 @@ Identity = tuple[str, str]
 SUPER: Identity = ("super", "")
 ANYONE = Acl(ALL, "world", "anyone")
 OPEN = ACLS.encode([ANYONE])  # as it is stored
+PRIVATE = ACLS.encode([Acl(ALL, "sasl", "kafka")])  # as a secured Kafka has its secrets: here, nobody but super may
 
 
 @lru_cache(1024)

@@ -1,82 +1,78 @@
-"""Kafka's znodes out of the cluster's metadata: /brokers, /controller, /controller_epoch, /cluster. All is computed as it is read.
+"""What a node shows of Kafka's layout, and what its clients hear of it: each applied entry becomes events, in an order in which it may have happened.
 
-A broker's czxid is its epoch, the version of a partition's state is the partition's epoch. When a topic or the controller last changed, the metadata
-do not say: that is what this node has seen, and the offset it began with for all that was there before, so no change is missed after a reconnect.
-Knows no client; nobody writes here.
+What is there is projection.py's matter; this remembers of it what the metadata do not say, namely when lists last changed, as this node has seen it:
+with the offset it began with for all that was there before, so no change is missed after a reconnect. Knows no client.
 """
 
-import json
-from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
 
-from raftka.metadata.image import BrokerImage, Delta, MetadataImage, TopicImage
-from zookeeper_bridge.acl import OPEN
+from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, TopicImage
 from zookeeper_bridge.jute import STRINGS
-from zookeeper_bridge.paths import ROOT
-from zookeeper_bridge.store import Family, NodeKind, Znode
+from zookeeper_bridge.projection import (
+    CLUSTER_ID,
+    CONTROLLER,
+    EPOCH,
+    IDS,
+    MOVES,
+    PRODUCER_IDS,
+    TOPICS,
+    Controller,
+    Partition,
+    Projected,
+    Projection,
+    Stored,
+    entity_name,
+    is_moving,
+    moving_in,
+)
+from zookeeper_bridge.store import Znode
 from zookeeper_bridge.watches import EventType
 
-TOPS = ("brokers", "cluster", "controller", "controller_epoch")
-ALWAYS = frozenset(("/brokers", "/brokers/ids", "/brokers/topics", "/cluster", "/cluster/id", "/controller", "/controller_epoch"))  # or nearly
-IDS, TOPICS = "/brokers/ids/", "/brokers/topics/"
-BROKER_SESSION = 1 << 62  # the owner of a broker's znode, and of the controller's: of no client's session
+LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers")
+FOLDER_OF = {TOPIC: "/config/topics", BROKER: "/config/brokers"}
 Happening = tuple[EventType, str]
+Touched = Mapping[str, Znode | None]  # what the tree had at a path before an entry
 
 
-class Projected(NamedTuple):
-    node: Znode
-    family: Family
-    children: Sequence[str]
+def keeps_configs(path: str) -> bool:
+    """The tree has it for its version: what happens to it there is not what clients are told."""
+    return path.startswith(("/config/topics/", "/config/brokers/"))
 
 
-class Controller(NamedTuple):
-    leader: int | None
-    term: int
-
-
-def owns(path: str) -> bool:
-    return path[1:].partition("/")[0] in TOPS
-
-
-class Layout:
-    def __init__(self) -> None:
-        self.image = MetadataImage()
-        self.controller = Controller(None, 0)
-        self._loaded_at = 0
-        self._controller_at = 0  # when it last changed
-        self._topics_at: dict[bytes, tuple[int, int]] = {}  # by id: when it was created and last changed; those that did since we began
-        self._lists_at = {IDS: 0, TOPICS: 0}  # when something came or went
+class Layout(Projection):
+    def __init__(self, tree: Stored) -> None:
+        self._seen: dict[str, int] = {}
+        self._moving: dict[Partition, None] = {}
+        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving)
         self._packed: tuple[object, bytes] = (None, b"")
-
-    # what happens
 
     def load(self, image: MetadataImage, controller: Controller) -> None:
         self.image, self.controller = image, controller
-        self._loaded_at = self._controller_at = image.offset
-        self._topics_at.clear()
-        self._lists_at = dict.fromkeys(self._lists_at, image.offset)
+        self._seen.update(dict.fromkeys(LISTS, image.offset))
+        self._moving.clear()
+        self._moving.update(dict.fromkeys(moving_in(image)))
 
-    def apply(self, image: MetadataImage, delta: Delta) -> Iterable[Happening]:
-        """What clients may hear of, in an order in which it may have happened; to be looked at now or never."""
+    def apply(self, image: MetadataImage, delta: Delta, touched: Touched) -> Iterable[Happening]:
+        """To be looked at now or never. `touched`: where the tree keeps versions of settings, and the entry has changed it."""
         before, self.image = self.image, image
-        for topic_id in delta.topics_deleted:
-            self._topics_at.pop(topic_id, None)
-        for topic_id in delta.topics_changed:
-            created_at = self._topic_at(topic_id)[0] if topic_id in before.topics else image.offset
-            self._topics_at[topic_id] = created_at, image.offset
         if before.topic_ids is not image.topic_ids:
-            self._lists_at[TOPICS] = image.offset
+            self._seen[TOPICS] = self._seen["/config/topics"] = image.offset
         if delta.brokers_changed:
-            self._lists_at[IDS] = image.offset
-        return chain([(EventType.CREATED, "/cluster/id")] if delta.cluster_formed else (), self._brokers(before, delta), self._topics(before, delta))
+            self._seen[IDS] = image.offset
+        if delta.configs_changed:
+            self._seen["/config/brokers"] = image.offset
+        formed = [(EventType.CREATED, CLUSTER_ID)] if delta.cluster_formed else []
+        moves = self._moves_changed(delta)
+        configs = self._configs_changed(before, delta, touched)
+        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before))
 
     def _brokers(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
         for broker_id in sorted(delta.brokers_changed):
-            was, now = before.alive(broker_id), self.image.alive(broker_id)
-            if was != now:
-                yield EventType.CREATED if now else EventType.DELETED, f"{IDS}{broker_id}"
+            was, now = before.brokers.get(broker_id), self.image.brokers.get(broker_id)
+            lived, lives = was is not None and was.alive, now is not None and now.alive
+            if lived != lives:
+                yield EventType.CREATED if lives else EventType.DELETED, f"{IDS}/{broker_id}"
 
     def _topics(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
         for topic in delta.topics_deleted.values():
@@ -85,152 +81,86 @@ class Layout:
             topic, known = self.image.topics[topic_id], before.topics.get(topic_id)
             if known is None:
                 yield from ((EventType.CREATED, path) for path in _paths_of(topic, 0))
-            elif _assignment(known) != _assignment(topic):
-                yield EventType.CHANGED, f"{TOPICS}{topic.name}"
+            elif known.assigned_times != topic.assigned_times:
+                yield EventType.CHANGED, f"{TOPICS}/{topic.name}"
                 yield from ((EventType.CREATED, path) for path in _paths_of(topic, len(known.partitions))[2:])
         for topic_id, index in dict.fromkeys(delta.partitions_changed):
             if before.partition(topic_id, index) is not None and topic_id in self.image.topics:
-                yield EventType.CHANGED, f"{TOPICS}{self.image.topics[topic_id].name}/partitions/{index}/state"
+                yield EventType.CHANGED, f"{TOPICS}/{self.image.topics[topic_id].name}/partitions/{index}/state"
+
+    def _configs_changed(self, before: MetadataImage, delta: Delta, touched: Touched) -> Iterator[Happening]:
+        """A topic's settings are there as long as it is, and before, where somebody has written them down for it."""
+        paths = dict.fromkeys(touched)
+        paths.update((f"/config/topics/{topic.name}", None) for topic in delta.topics_deleted.values())
+        created = [self.image.topics[topic_id] for topic_id in delta.topics_changed if topic_id not in before.topics]
+        paths.update((f"/config/topics/{topic.name}", None) for topic in created)
+        paths.update((f"{FOLDER_OF[kind]}/{entity_name(name)}", None) for kind, name in delta.configs_changed if kind in FOLDER_OF)
+        earlier = Projection(_Earlier(self.tree, touched), before, self.controller, {}, dict)
+        for path in paths:
+            was, now = earlier.find(path), self.find(path)
+            if was is None or now is None:
+                if now is not was:
+                    yield EventType.CREATED if was is None else EventType.DELETED, path
+            elif was.node.version != now.node.version or was.node.data != now.node.data:
+                yield EventType.CHANGED, path
+
+    def _moves_changed(self, delta: Delta) -> list[Happening]:
+        before = bool(self._moving)
+        ended = [(topic_id, index) for topic_id, topic in delta.topics_deleted.items() for index in range(len(topic.partitions))]
+        changed = [partition for partition in (*delta.partitions_changed, *ended) if partition in self._moving or is_moving(self.image, partition)]
+        for partition in changed:
+            if is_moving(self.image, partition):
+                self._moving[partition] = None
+            else:
+                self._moving.pop(partition, None)
+        if not changed:
+            return []
+        self._seen[MOVES] = self.image.offset
+        if before and self._moving:
+            return [(EventType.CHANGED, MOVES)]
+        return [(EventType.CREATED if self._moving else EventType.DELETED, MOVES)]
+
+    def _ids_allocated(self, before: MetadataImage) -> list[Happening]:
+        if before.next_producer_id == self.image.next_producer_id:
+            return []
+        self._seen[PRODUCER_IDS] = self.image.offset
+        return [(EventType.CHANGED, PRODUCER_IDS)]
 
     def elected(self, controller: Controller) -> list[Happening]:
         """Who leads is no entry of the log: it is looked at with each one, and now and then."""
         before, happened = self.controller, list[Happening]()
         if before == controller:
             return happened
-        self.controller, self._controller_at = controller, self.image.offset
+        self.controller, self._seen[CONTROLLER] = controller, self.image.offset
         if before.leader != controller.leader:
-            happened += [(EventType.DELETED, "/controller")] * (before.leader is not None)
-            happened += [(EventType.CREATED, "/controller")] * (controller.leader is not None)
+            happened += [(EventType.DELETED, CONTROLLER)] * (before.leader is not None)
+            happened += [(EventType.CREATED, CONTROLLER)] * (controller.leader is not None)
         if before.term != controller.term:
-            happened.append((EventType.CHANGED, "/controller_epoch"))
+            happened.append((EventType.CHANGED, EPOCH))
         return happened
 
-    def _topic_at(self, topic_id: bytes) -> tuple[int, int]:
-        return self._topics_at.get(topic_id, (self._loaded_at, self._loaded_at))
-
-    # what is there
-
-    def find(self, path: str) -> Projected | None:
-        """One that this owns; None: it is not there."""
-        match path[1:].split("/"):
-            case ["brokers"]:
-                return _folder(["ids", "topics"])
-            case ["brokers", "ids"]:
-                return _folder([str(each) for each in sorted(self.image.alive_brokers())], self._lists_at[IDS])
-            case ["brokers", "ids", number]:
-                return self._broker(number)
-            case ["brokers", "topics"]:
-                return _folder(list(self.image.topic_ids), self._lists_at[TOPICS])
-            case ["brokers", "topics", name, *rest]:
-                topic = self.image.topic_named(name)
-                return None if topic is None else self._within_topic(topic, rest)
-            case ["cluster"]:
-                return _folder(["id"] if self.image.cluster_id else [])
-            case ["cluster", "id"] if self.image.cluster_id is not None:
-                return _leaf({"version": "1", "id": self.image.cluster_id})
-            case ["controller"] if self.controller.leader is not None:
-                data = {"version": 1, "brokerid": self.controller.leader, "timestamp": "0"}
-                return _leaf(data, self._controller_at, self._controller_at, owner=BROKER_SESSION + self.controller.leader)
-            case ["controller_epoch"]:
-                return _leaf(self.controller.term, 0, self._controller_at, self.controller.term)
-        return None
-
-    def _broker(self, number: str) -> Projected | None:
-        broker = self.image.brokers.get(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
-        if broker is None or not broker.alive or str(broker.broker_id) != number:
-            return None
-        return _leaf(_registration(broker), broker.epoch, broker.epoch, 1, BROKER_SESSION + broker.broker_id)
-
-    def _within_topic(self, topic: TopicImage, rest: Sequence[str]) -> Projected | None:
-        created, changed = self._topic_at(topic.topic_id)
-        if not rest:
-            return _leaf(_topic(topic), created, changed, children=["partitions"])
-        if rest[0] != "partitions" or len(rest) > 3:
-            return None
-        if len(rest) == 1:
-            return _folder([str(index) for index in range(len(topic.partitions))], created)
-        index = int(rest[1]) if rest[1].isascii() and rest[1].isdigit() and len(rest[1]) < 10 else -1
-        if not 0 <= index < len(topic.partitions) or str(index) != rest[1]:
-            return None
-        if len(rest) == 2:
-            return _folder(["state"], created)
-        partition = topic.partitions[index]
-        if rest[2] != "state":
-            return None
-        state = {
-            "controller_epoch": self.controller.term,
-            "leader": partition.leader,
-            "version": 1,
-            "leader_epoch": partition.leader_epoch,
-            "isr": list(partition.isr),
-        }
-        return _leaf(state, created, changed, partition.partition_epoch)
-
-    @property
-    def node_count(self) -> int:
-        there = sum(self.find(path) is not None for path in ALWAYS)
-        return there + len(self.image.alive_brokers()) + 2 * len(self.image.topics) + 2 * self.image.partition_count
-
     def packed_children(self, path: str, found: Projected) -> bytes:
-        if path != "/brokers/topics":
+        if path != TOPICS:
             return STRINGS.encode(found.children)
         if self._packed[0] is not self.image.topic_ids:
             self._packed = self.image.topic_ids, STRINGS.encode(found.children)
         return self._packed[1]
 
 
-def top_names(layout: Layout) -> list[str]:
-    """What is shown among the children of the root."""
-    return [name for name in TOPS if layout.find(ROOT + name) is not None]
+class _Earlier:
+    """A tree as it was before an entry, as far as that is asked."""
 
+    def __init__(self, tree: Stored, touched: Touched) -> None:
+        self._tree = tree
+        self._touched = touched
+        self.family, self.child_count, self.child_names = tree.family, tree.child_count, tree.child_names
 
-def _folder(children: Sequence[str], changed_at: int = 0) -> Projected:
-    return Projected(_znode(None, 0, 0, 0, 0), Family(len(children), changed_at), children)
-
-
-def _leaf(data: object, czxid: int = 0, mzxid: int = 0, version: int = 0, owner: int = 0, children: Sequence[str] = ()) -> Projected:
-    text = json.dumps(data, separators=(",", ":")).encode()
-    return Projected(_znode(text, czxid, mzxid, version, owner), Family(len(children), czxid), children)
-
-
-def _znode(data: bytes | None, czxid: int, mzxid: int, version: int, owner: int) -> Znode:
-    kind = NodeKind.EPHEMERAL if owner else NodeKind.PERSISTENT
-    return Znode(czxid, mzxid, 0, 0, version, 0, owner, 0, kind, OPEN, data)
-
-
-def _registration(broker: BrokerImage) -> dict[str, Any]:
-    plain = next((each for each in broker.endpoints if each.security_protocol == "PLAINTEXT"), None)
-    found: dict[str, Any] = {
-        "features": {},
-        "listener_security_protocol_map": {each.listener: each.security_protocol for each in broker.endpoints},
-        "endpoints": [f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints],
-        "jmx_port": -1,
-        "port": plain.port if plain is not None else -1,
-        "host": plain.host if plain is not None else None,
-        "version": 5,
-        "timestamp": "0",
-    }
-    return found if broker.rack is None else {**found, "rack": broker.rack}
-
-
-def _topic(topic: TopicImage) -> dict[str, Any]:
-    numbered = list(enumerate(topic.partitions))
-    return {
-        "removing_replicas": {str(index): list(each.removing) for index, each in numbered if each.removing},
-        "partitions": {str(index): list(each.replicas) for index, each in numbered},
-        "topic_id": urlsafe_b64encode(topic.topic_id).rstrip(b"=").decode(),
-        "adding_replicas": {str(index): list(each.adding) for index, each in numbered if each.adding},
-        "version": 3,
-    }
-
-
-def _assignment(topic: TopicImage) -> list[Any]:
-    """What a topic's own znode shows."""
-    return [(each.replicas, each.adding, each.removing) for each in topic.partitions]
+    def node(self, path: str) -> Znode | None:
+        return self._touched[path] if path in self._touched else self._tree.node(path)
 
 
 def _paths_of(topic: TopicImage, first: int) -> list[str]:
     """Its znodes, parents first; of its partitions those from `first` on."""
-    within = f"{TOPICS}{topic.name}/partitions"
+    within = f"{TOPICS}/{topic.name}/partitions"
     numbers = range(first, len(topic.partitions))
-    return [f"{TOPICS}{topic.name}", within, *[path for index in numbers for path in (f"{within}/{index}", f"{within}/{index}/state")]]
+    return [f"{TOPICS}/{topic.name}", within, *[path for index in numbers for path in (f"{within}/{index}", f"{within}/{index}/state")]]

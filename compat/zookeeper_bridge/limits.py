@@ -36,3 +36,9 @@ DECIDED_BYTES = Limit(
     "bridge_decided_bytes", 3 * MIB, "of one entry, beside its last request: a Raft entry may have 8 MiB; the others go with the next"
 )
 MULTI_BYTES = Limit("bridge_multi_bytes", 4 * MIB, "that one multi writes: setACL writes the data again")
+
+# what is the cluster's
+COMMANDS_OF_ENTRY = Limit(
+    "bridge_commands_of_entry", 100, "to the controller, in one entry; each looks at an image of its own. The others go with the next"
+)
+ANNOUNCEMENTS = Limit("bridge_announcements", 1_000, "znodes in /config/changes for one entry: a znode is written for each entity that changes")

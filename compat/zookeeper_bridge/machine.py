@@ -12,19 +12,27 @@ from raftka.limits import Limit
 from raftka.metadata.controller import Context, Outcome
 from raftka.metadata.draft import Draft
 from raftka.metadata.extension import changes_of
-from raftka.metadata.records import ExtensionChanged, Record
+from raftka.metadata.image import MetadataImage
+from raftka.metadata.records import ConfigSet, ExtensionChanged, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.errors import Err, ZooKeeperError
-from zookeeper_bridge.limits import CLOSED_BYTES, DECIDED_BYTES, SESSIONS
+from zookeeper_bridge.limits import ANNOUNCEMENTS, CLOSED_BYTES, COMMANDS_OF_ENTRY, DECIDED_BYTES, SESSIONS
 from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.operations import Caller, perform, remove
+from zookeeper_bridge.operations import Caller, remove
+from zookeeper_bridge.paths import child_of, parent_of
+from zookeeper_bridge.projection import Controller
+from zookeeper_bridge.requests import perform
 from zookeeper_bridge.sessions import Expiry, Owner, clamped, is_password, password_of
 from zookeeper_bridge.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
 from zookeeper_bridge.tree import Change, Layer, Tree, View
 from zookeeper_bridge.wire import Attach, Batch, Open, Request, Result, Sync, Touch, Write, pack_answer, unpack_batch
+from zookeeper_bridge.writes import configs
+from zookeeper_bridge.writes.configs import CHANGES
+from zookeeper_bridge.writes.controls import Controls
 
 LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
 LOOKED_AT_ONCE = 1000
+ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
 PAUSE_S = 0.01  # between two portions of one look
 SESSIONS_OF_ENTRY = 1 << 16
 REFUSED = Result(Err.SESSION_EXPIRED)
@@ -32,10 +40,17 @@ REFUSED = Result(Err.SESSION_EXPIRED)
 
 class Machine:
     def __init__(
-        self, tree: Tree, now: float, tick_ms: int = 2000, look_s: float = LOOK_S, hit: Callable[[Limit], None] = lambda limit: None
+        self,
+        tree: Tree,
+        now: float,
+        tick_ms: int = 2000,
+        look_s: float = LOOK_S,
+        hit: Callable[[Limit], None] = lambda limit: None,
+        controller: Callable[[], Controller] = lambda: Controller(None, 0),
     ) -> None:
-        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits."""
+        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits. `controller`: the one beside which this is."""
         self._tree = tree
+        self._controller = controller
         self.hit = hit
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
@@ -58,14 +73,20 @@ class Machine:
         except ValueError as error:
             raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
         layer = self._draft(context)
-        decision = _Decision(self, layer, batch, context)
+        controls = Controls(draft, self._controller())
+        decision = _Decision(self, layer, batch, context, controls)
         results = [decision.result(request) for request in batch.requests]
-        zxid = context.next_offset if layer.changes else context.next_offset - 1
+        zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1
         confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
-        return Outcome(self._records(layer), pack_answer(zxid, results), confirm)
+        return Outcome(self._records(layer, draft.records), pack_answer(zxid, results), confirm, controls.hand_over)
 
-    def beside(self, records: Sequence[Record], context: Context) -> Sequence[Record]:
-        return ()
+    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
+        if not any(isinstance(record, (ConfigSet, TopicCreated, TopicDeleted)) for record in records):
+            return ()
+        layer = self._draft(context)
+        if configs.beside(layer, records, image, context.next_offset, context.wall_ms):
+            self.hit(ANNOUNCEMENTS)
+        return self._records(layer)
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         changes = changes_of(PACKAGE, records)
@@ -82,8 +103,9 @@ class Machine:
         layer.replay(changes)
         return layer
 
-    def _records(self, layer: Layer) -> list[Record]:
+    def _records(self, layer: Layer, others: Sequence[Record] = ()) -> list[Record]:
         records: list[Record] = [ExtensionChanged(PACKAGE, layer.changes)] if layer.changes else []
+        records += others
         self._drafted = records, layer
         return records
 
@@ -142,16 +164,18 @@ class Machine:
         return True
 
     def _look(self, layer: Layer, context: Context) -> None:
-        """Containers that had children and have none, and what has outlived its time to live: some at a time."""
+        """Containers that had children and have none, what has outlived its time to live, and old announcements: some at a time."""
         if not self._to_look:
             self._to_look.extend(self._tree.passing)
+            self._to_look.extend(child_of(CHANGES, name) for name in self._tree.child_names(CHANGES))
         for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
             path = self._to_look.popleft()
             node = layer.node(path)
             if node is None or layer.child_count(path):
                 continue
             abandoned = node.kind is NodeKind.CONTAINER and layer.family(path).creates > 0
-            if abandoned or (node.kind is NodeKind.TTL and context.wall_ms - node.mtime > node.ttl_ms):
+            age_ms = context.wall_ms - node.mtime
+            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) == CHANGES and age_ms > ANNOUNCED_MS):
                 remove(layer, path, context.next_offset)
         self._look_at = context.now + (PAUSE_S if self._to_look else self._look_s)
 
@@ -159,17 +183,21 @@ class Machine:
 class _Decision:
     """One payload: its requests one after the other, each on what those before it did."""
 
-    def __init__(self, machine: Machine, layer: Layer, batch: Batch, context: Context) -> None:
+    def __init__(self, machine: Machine, layer: Layer, batch: Batch, context: Context, controls: Controls) -> None:
         self._machine = machine
         self._layer = layer
         self._batch = batch
         self._context = context
+        self._controls = controls
         self._opened = 0
 
     def result(self, request: Request) -> Result:
         """Once the entry is full, all that is left is to be asked again: no request overtakes another."""
         if self._layer.change_bytes > DECIDED_BYTES.value:
             self._machine.hit(DECIDED_BYTES)
+            return Result(Err.AGAIN)
+        if self._controls.commands >= COMMANDS_OF_ENTRY.value:
+            self._machine.hit(COMMANDS_OF_ENTRY)
             return Result(Err.AGAIN)
         match request:
             case Write():
@@ -193,7 +221,9 @@ class _Decision:
         if request.opcode == Op.CLOSE_SESSION:
             self._machine.close(self._layer, request.session_id, zxid)
             return Result(Err.OK)
-        caller = Caller(request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid, self._machine.hit)
+        caller = Caller(
+            request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid, self._machine.hit, self._controls
+        )
         try:
             return Result(Err.OK, perform(self._layer, request.opcode, request.body, caller))
         except ZooKeeperError as error:

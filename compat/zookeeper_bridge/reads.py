@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from zookeeper_bridge import acl, jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
-from zookeeper_bridge.layout import owns, top_names
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
 from zookeeper_bridge.paths import ROOT, check_path
-from zookeeper_bridge.store import NO_FAMILY, Znode, stat_of
+from zookeeper_bridge.projection import computes
+from zookeeper_bridge.rules import rule_of
+from zookeeper_bridge.store import Znode
 from zookeeper_bridge.watches import EventType, Kind
 
 if TYPE_CHECKING:
@@ -59,34 +60,24 @@ class Reader:
     # znodes
 
     def _find(self, path: str) -> Znode | None:
-        """Stored, or projected from the cluster's metadata."""
-        if owns(path):
-            found = self._layout.find(path)
-            return None if found is None else found.node
-        return self._tree.nodes.get(path)
+        """Stored, or computed of the cluster's metadata."""
+        return self._layout.node(path)
 
     def _node(self, path: str) -> Znode:
-        node = self._find(path)
+        node = self._layout.node(path)
         if node is None:
             raise ZooKeeperError(Err.NO_NODE)
         return node
 
     def _stat(self, path: str, node: Znode) -> jute.Stat:
-        if owns(path):
-            found = self._layout.find(path)
-            return stat_of(node, found.family, len(found.children)) if found is not None else stat_of(node, NO_FAMILY, 0)
-        family, children = self._tree.family(path), self._tree.child_count(path)
-        if path == ROOT:
-            more = len(top_names(self._layout))
-            return stat_of(node, family._replace(creates=family.creates + more), children + more)
-        return stat_of(node, family, children)
+        return self._layout.stat(path, node)
 
     def _children(self, path: str) -> bytes:
-        if owns(path):
+        if computes(path):
             found = self._layout.find(path)
             return self._layout.packed_children(path, found) if found is not None else jute.STRINGS.encode(())
-        if path == ROOT:
-            return jute.STRINGS.encode([*self._tree.child_names(ROOT), *top_names(self._layout)])
+        if self._layout.more(path):
+            return jute.STRINGS.encode(self._layout.children(path))
         return self._tree.packed_children(path)
 
     def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
@@ -149,14 +140,13 @@ class Reader:
         path = check_path(request.path)
         acl.check(self._node(path).acl, acl.READ, connection.identities)
         if path == ROOT:
-            return jute.INT.encode(self._tree.node_count - 1 + self._layout.node_count)
-        if owns(path):
-            return jute.INT.encode(self._count_projected(path))
+            return jute.INT.encode(self._tree.node_count - 1 + self._layout.computed_count)
+        if rule_of(path) is not None:
+            return jute.INT.encode(self._count(path))
         return jute.INT.encode(sum(1 for _ in self._tree.descendants(path)))
 
-    def _count_projected(self, path: str) -> int:
-        found = self._layout.find(path)
-        return 0 if found is None else sum(1 + self._count_projected(f"{path}/{name}") for name in found.children)
+    def _count(self, path: str) -> int:
+        return sum(1 + self._count(f"{path}/{name}") for name in self._layout.children(path))
 
     def _bounded(self, body: bytes) -> bytes:
         self._check_size(len(body))

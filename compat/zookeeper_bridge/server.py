@@ -15,13 +15,14 @@ from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import ConnectRequest
-from zookeeper_bridge.layout import Controller, Happening, Layout
+from zookeeper_bridge.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
 from zookeeper_bridge.machine import LOOK_S, Machine
 from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.projection import Controller
 from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
-from zookeeper_bridge.store import NODE, PACKAGE, SESSION, path_of, session_of
+from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
 from zookeeper_bridge.submissions import Done, Submission, Submissions
 from zookeeper_bridge.tree import Tree
 from zookeeper_bridge.watches import EventType, Watches
@@ -47,7 +48,7 @@ class Bridge:
         self.look_s = look_s
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
         self.tree: Tree = Tree()
-        self.layout = Layout()
+        self.layout = Layout(self.tree)
         self.watches: Watches[ClientConnection] = Watches(self._tell)
         self.reader = Reader(self)
         self.connections: dict[ClientConnection, None] = {}
@@ -58,6 +59,7 @@ class Bridge:
         self._numbers = 0
         self._heard: dict[int, None] = {}  # sessions, since the controller was told
         self._touching = False
+        self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
         answer_s = LEAST_TICKS * tick_ms / 1000
         self.submissions = Submissions(node.incarnation_id, self._clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
 
@@ -70,13 +72,14 @@ class Bridge:
         for key, value in delta.extensions_changed.get(PACKAGE, ()):
             self._change(key, value, image.offset)
         self.tree.offset = image.offset
-        self._happened(self.layout.apply(image, delta))
+        self._happened(self.layout.apply(image, delta, self._touched))
+        self._touched = {}
         self._look_who_leads()
         self.submissions.release(image.offset)
 
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
-        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit)
+        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller)
 
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
@@ -110,7 +113,9 @@ class Bridge:
         before = tree.nodes.get(path)
         tree.replay(key, value)
         tree.offset = zxid  # events have it
-        if value is None:
+        if keeps_configs(path):
+            self._touched.setdefault(path, before)
+        elif value is None:
             self.watches.deleted(path)
         elif before is None:
             self.watches.created(path)

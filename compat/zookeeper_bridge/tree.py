@@ -7,8 +7,10 @@ controller decides ahead of the log without a second tree. Knows no rule: whethe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from zookeeper_bridge.acl import OPEN, PRIVATE
 from zookeeper_bridge.jute import STRINGS
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
+from zookeeper_bridge.rules import FOLDERS, is_secret
 from zookeeper_bridge.store import (
     FAMILY,
     IMPLICIT,
@@ -35,7 +37,9 @@ from zookeeper_bridge.store import (
 
 K = TypeVar("K")
 V = TypeVar("V")
-FROM_THE_BEGINNING = (ROOT, "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
+FROM_THE_BEGINNING = dict.fromkeys((ROOT, "/zookeeper", "/zookeeper/config", "/zookeeper/quota"), IMPLICIT) | {
+    path: IMPLICIT._replace(data=None, acl=PRIVATE if is_secret(path) else OPEN) for path in FOLDERS
+}
 WORTH_KEEPING = 100  # children
 Change = tuple[bytes, bytes | None]  # key, value; None: deleted
 
@@ -62,6 +66,8 @@ class View(Protocol):
 
     def ephemerals(self, session_id: int) -> Iterable[str]: ...
 
+    def child_names(self, path: str) -> Iterable[str]: ...
+
 
 class Tree:
     """All of it. `offset`: of the metadata, up to which it is applied."""
@@ -72,9 +78,12 @@ class Tree:
     def clear(self) -> None:
         self.offset = 0
         self.secret = b""
-        self.nodes: dict[str, Znode] = dict.fromkeys(FROM_THE_BEGINNING, IMPLICIT)
+        self.nodes: dict[str, Znode] = dict(FROM_THE_BEGINNING)
         self.families: dict[str, Family] = {}
-        self.children: dict[str, dict[str, None]] = {ROOT: {"zookeeper": None}, "/zookeeper": {"config": None, "quota": None}}
+        self.children: dict[str, dict[str, None]] = {}
+        for path in FROM_THE_BEGINNING:
+            if path != ROOT:
+                self.children.setdefault(parent_of(path), {})[name_of(path)] = None
         self.sessions: dict[int, Session] = {}
         self.owned: dict[int, dict[str, None]] = {}  # ephemerals of each session, in the order of their creation
         self.passing: dict[str, None] = {}  # containers and what has a time to live
@@ -150,10 +159,10 @@ class Tree:
     def ephemerals(self, session_id: int) -> Iterable[str]:
         return self.owned.get(session_id, ())
 
-    # what only readers ask
-
     def child_names(self, path: str) -> Iterable[str]:
         return self.children.get(path, ())
+
+    # what only readers ask
 
     def packed_children(self, path: str) -> bytes:
         """Their names as an array of strings."""
@@ -222,6 +231,12 @@ class Layer:
     def ephemerals(self, session_id: int) -> Iterable[str]:
         known = dict.fromkeys(self.below.ephemerals(session_id), True) | self._owned.get(session_id, {})
         return [path for path, there in known.items() if there]
+
+    def child_names(self, path: str) -> Iterable[str]:
+        """What is asked seldom: all that this layer has changed is looked through."""
+        known = dict.fromkeys(self.below.child_names(path), True)
+        known.update((name_of(each), node is not None) for each, node in self._nodes.items() if each != ROOT and parent_of(each) == path)
+        return [name for name, there in known.items() if there]
 
     def set_node(self, path: str, node: Znode | None) -> None:
         self._record(node_key(path), None if node is None else pack_node(node))

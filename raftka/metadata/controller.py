@@ -153,7 +153,7 @@ class Controller:
         """`package`: that has decided the outcome."""
         if not outcome.records or not self._machines:
             return outcome
-        more = [record for name, each in self._machines.items() if name != package for record in each.beside(outcome.records, context)]
+        more = [record for name, each in self._machines.items() if name != package for record in each.beside(outcome.records, context, self.image)]
         return replace(outcome, records=[*outcome.records, *more]) if more else outcome
 
     def take_hits(self) -> list[Limit]:

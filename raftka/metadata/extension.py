@@ -30,8 +30,8 @@ class ExtensionMachine(Protocol):
         `draft`: where the controller decides its own commands, as far as the package wants any; its records count if they are in the outcome.
         """
 
-    def beside(self, records: Sequence[Record], context: "Context") -> Sequence[Record]:
-        """What the package writes in the same batch, because of these records that it has not decided itself."""
+    def beside(self, records: Sequence[Record], context: "Context", image: MetadataImage) -> Sequence[Record]:
+        """What the package writes in the same batch, because of these records that it has not decided itself. `image`: as it is before them."""
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         """A batch of the controller's, of any records. Here alone what is replicated changes."""

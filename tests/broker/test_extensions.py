@@ -48,7 +48,7 @@ class Counting:
         draft.take(whole)
         return Outcome([*draft.records, ExtensionPut("count", COUNTER, b"%d" % len(names))], b"")
 
-    def beside(self, records: Sequence[Record], context: Context) -> Sequence[Record]:
+    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
         created = sum(isinstance(record, TopicCreated) for record in records)
         return [ExtensionPut("count", COUNTER, b"%d" % (self.value + created))] if created else ()
 

@@ -10,8 +10,8 @@ from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge import jute
 from zookeeper_bridge.edge import open_edge
 from zookeeper_bridge.errors import Err
-from zookeeper_bridge.layout import TOPS
 from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.rules import TOPS
 from zookeeper_bridge.store import PACKAGE
 from zookeeper_bridge.watches import EventType
 

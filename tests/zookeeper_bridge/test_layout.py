@@ -11,8 +11,8 @@ from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge import jute
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import Stat
-from zookeeper_bridge.layout import TOPS
 from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.rules import TOPS
 from zookeeper_bridge.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
@@ -37,10 +37,10 @@ def read(client: ZkClient, path: str) -> tuple[Any, Stat]:
 
 
 def test_the_root(client: ZkClient) -> None:
-    assert client.children("/") == sorted(["zookeeper", *TOPS])
+    assert client.children("/") == sorted(["zookeeper", *TOPS - {"migration"}])
     stat = Stat(*jute.STAT.decode(client.must(Op.EXISTS, "/", False)))
-    assert (stat.num_children, stat.cversion) == (5, 3)
-    assert client.children("/brokers") == ["ids", "topics"]
+    assert (stat.num_children, stat.cversion) == (17, 15)
+    assert client.children("/brokers") == ["ids", "seqid", "topics"]
     assert client.get("/brokers")[0] is None
 
 
@@ -153,12 +153,23 @@ def test_the_controller_that_dies_is_replaced(stage: BridgeStage) -> None:
 
 
 def test_nobody_writes_there(client: ZkClient) -> None:
-    for path in ("/brokers/ids/9", "/brokers/topics/new", "/controller/x", "/cluster/x"):
+    for path in ("/brokers/ids/9", "/brokers/topics/new/x", "/controller/x", "/cluster/x", "/kafka-acl/Topic/t", "/config/users/u", "/migration"):
         assert client.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.NO_AUTH
-    for path in ("/brokers", "/brokers/ids", "/controller", "/cluster/id"):
+    for path in (
+        "/brokers",
+        "/brokers/ids",
+        "/controller",
+        "/cluster/id",
+        "/config/topics",
+        "/kafka-acl/Topic",
+        "/consumers",
+        "/admin/delete_topics",
+    ):
         assert client.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.NODE_EXISTS
     assert client.error(Op.SET_DATA, "/controller_epoch", b"", -1) is Err.NO_AUTH
-    assert client.error(Op.DELETE, "/controller", -1) is Err.NO_AUTH
+    for path in ("/brokers/ids/1", "/consumers", "/config", "/feature"):
+        assert client.error(Op.DELETE, path, -1) is Err.NO_AUTH
+    assert client.error(Op.DELETE, "/brokers/ids/9", -1) is Err.NO_NODE
     multi = client.multi((Op.CREATE, ("/mine", b"", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/brokers/ids/1", b"", -1)))
     assert multi == [Err.OK, Err.NO_AUTH]
     assert client.create("/brokers-of-mine") == "/brokers-of-mine"

@@ -9,6 +9,7 @@ from prometheus_client import generate_latest
 
 from raftka.broker.exposition import Page
 from raftka.limits import Limit
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge import jute, limits
@@ -16,9 +17,11 @@ from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import Acl
 from zookeeper_bridge.limits import (
     ACL_ENTRIES,
+    ANNOUNCEMENTS,
     AUTHS_OF_CONNECTION,
     BATCH_BYTES,
     CLOSED_BYTES,
+    COMMANDS_OF_ENTRY,
     CONNECT_SECONDS,
     CONNECTIONS,
     DECIDED_BYTES,
@@ -236,8 +239,26 @@ def test_what_one_entry_holds(stage: BridgeStage, client: ZkClient, lowered: Low
 
     lowered(CLOSED_BYTES, 300)
     client.must(Op.CLOSE_SESSION, body=b"")
-    stage.wait(lambda: list(stage.bridge().tree.children["/"]) == ["zookeeper", "a"])
+    stage.wait(lambda: not [each for each in stage.bridge().tree.children["/"] if each.startswith("e")])
     assert hit(stage, CLOSED_BYTES)
+
+
+def test_what_one_entry_asks_of_the_controller(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    lowered(COMMANDS_OF_ENTRY, 3)
+    topic = b'{"version": 1, "partitions": {"0": [1]}}'
+    asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/brokers/topics/t{i}", topic, OPEN_TO_ALL, 0))) for i in range(20)]
+    assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
+    assert [each.xid for each in client.replies[-20:]] == asked
+    assert hit(stage, COMMANDS_OF_ENTRY)
+    assert len({each.created_at for each in stage.nodes[1].image.topics.values()}) >= 6
+
+    lowered(ANNOUNCEMENTS, 1)
+    (row, entry), kind = (INCREMENTAL_ALTER_CONFIGS.request.resources, INCREMENTAL_ALTER_CONFIGS.request.resources.configs), 2
+    changes = [row(resource_type=kind, resource_name=f"t{i}", configs=[entry(name="retention.ms", value="5")]) for i in range(3)]
+    stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=changes))
+    assert hit(stage, ANNOUNCEMENTS)
+    assert len(client.children("/config/changes")) == 1
+    assert [client.get(f"/config/topics/t{i}")[1].version for i in range(3)] == [1, 1, 1]
 
 
 def test_each_limit_has_its_test() -> None:

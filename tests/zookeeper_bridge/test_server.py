@@ -14,6 +14,7 @@ from zookeeper_bridge.acl import digest_of
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import Acl
 from zookeeper_bridge.opcodes import BODIES, Op
+from zookeeper_bridge.tree import FROM_THE_BEGINNING
 from zookeeper_bridge.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
@@ -174,9 +175,9 @@ def test_reads(stage: BridgeStage, client: ZkClient) -> None:
     assert (sorted(names), same) == (["b", "c"], stat)
     assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/a")) == (OPEN_TO_ALL, stat)
     assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/a")) == 2
-    projected = stage.bridge().layout.node_count
-    assert projected == 8
-    assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/")) == 6 + projected
+    projected = stage.bridge().layout.computed_count
+    assert projected == 10
+    assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/")) == len(FROM_THE_BEGINNING) - 1 + 3 + projected
     assert jute.STRING.decode(client.must(Op.SYNC, "/not/there")) == "/not/there"
     assert jute.BUFFER.decode(client.must(Op.SASL, b"token")) is None
     assert client.error(Op.GET_DATA, "/none", True) is Err.NO_NODE
@@ -394,8 +395,8 @@ def test_words(stage: BridgeStage, client: ZkClient) -> None:
     assert (said["ruok"], said["isro"]) == ("imok", "rw")
     assert re.match(r"Zookeeper version: [A-Za-z0-9.-]+, built on \d\d/\d\d/\d\d\d\d \d\d:\d\d [A-Z]+\n", said["srvr"])
     assert re.search(r"Latency min/avg/max: \d+/[\d.]+/\d+\nReceived: \d+\nSent: \d+\nConnections: \d+\nOutstanding: 0\n", said["srvr"])
-    assert re.search(r"Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: 5\n", said["srvr"])
-    assert "zk_znode_count\t5\n" in said["mntr"]
+    assert re.search(rf"Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: {len(FROM_THE_BEGINNING) + 1}\n", said["srvr"])
+    assert f"zk_znode_count\t{len(FROM_THE_BEGINNING) + 1}\n" in said["mntr"]
     assert "zk_ephemerals_count\t1\n" in said["mntr"]
     assert "zookeeper.version=3." in said["envi"]
     assert f"sid={client.session.session_id:#x}" in said["cons"]  # type: ignore[union-attr]

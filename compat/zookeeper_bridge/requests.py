@@ -1,0 +1,61 @@
+"""A write as it came: whose path it is of, the clients' or the cluster's, and many of them as one. A refusal has changed nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from zookeeper_bridge import jute
+from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
+from zookeeper_bridge.jute import Malformed
+from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI
+from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
+from zookeeper_bridge.operations import VERBS, Caller, Done
+from zookeeper_bridge.rules import Kind, rule_of
+from zookeeper_bridge.tree import Layer
+from zookeeper_bridge.writes import write
+
+
+def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
+    """The body of the reply. Raises ZooKeeperError, and then nothing has changed."""
+    try:
+        if opcode == Op.MULTI:
+            return _multi(layer, body, caller)
+        request = BODIES[Op(opcode)].decode(body)
+    except Malformed as error:
+        raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
+    return _one(layer, opcode, request, caller)[1]
+
+
+def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+    if opcode != Op.RECONFIG:
+        rule = rule_of(request.path or "")
+        if rule is not None and rule.kind is not Kind.STORED:
+            return write(rule, layer, opcode, request, caller)
+    return VERBS[opcode](layer, opcode, request, caller)
+
+
+def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
+    """All or nothing, and each operation sees what those before it did. It never fails as a whole: its results say what failed."""
+    draft, controls = Layer(layer, layer.offset), caller.controls.branch()
+    caller = caller._replace(controls=controls)
+    done: list[Done] = []
+    operations = jute.decode_multi(body, 0, IN_MULTI, OPERATIONS_OF_MULTI.value + 1)
+    if len(operations) > OPERATIONS_OF_MULTI.value:
+        raise beyond(OPERATIONS_OF_MULTI)
+    for opcode, request in operations:
+        try:
+            done.append(_one(draft, opcode, request, caller))
+            if draft.change_bytes > MULTI_BYTES.value:
+                done.pop()
+                raise beyond(MULTI_BYTES)
+        except ZooKeeperError as error:
+            if error.limit is not None:
+                caller.hit(error.limit)
+            behind = len(operations) - len(done) - 1
+            return _failed([Err.OK] * len(done) + [error.code] + [Err.RUNTIME_INCONSISTENCY] * behind)
+    layer.replay(draft.changes)
+    controls.keep()
+    return b"".join([jute.MULTI_HEADER.pack(kind, False, 0) + answer for kind, answer in done]) + jute.MULTI_END
+
+
+def _failed(codes: Sequence[Err]) -> bytes:
+    return b"".join([jute.MULTI_HEADER.pack(-1, False, code) + jute.INT.encode(code) for code in codes]) + jute.MULTI_END
