@@ -13,6 +13,7 @@ Not every damage is a torn tail. What had been flushed and acknowledged can rot;
 is known to be committed. Who must not forget such records asks for `whole`, and gets Damaged instead of what is left.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from raftka.log.scan import Header, checked, has_sound_batch, headers
 from raftka.log.segment import Segment, segment_path
 from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.runtime.door import Files
-from raftka.wire.records import LOG_OVERHEAD_BYTES
+from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
 OFFSET_DIGITS = 20
 OF_SEGMENT = {"log", "index", "timeindex", "txnindex"}
@@ -81,7 +82,7 @@ def recover(
         cut = found or cut
         if found is None:
             break  # else whoever said that the shutdown was clean was wrong
-    if stored is None and believed_below > segments[0].base_offset:
+    if believed_below > segments[0].base_offset and (stored is None or not _agree(segments, epochs, end)):
         epochs = _epochs_of(segments)
     epochs.truncate_from_end(end + 1)
     epochs.dirty = epochs.entries() != (stored or [])
@@ -197,8 +198,27 @@ def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
     return cut
 
 
+def _agree(segments: list[Segment], epochs: LeaderEpochs, end: int) -> bool:
+    """With the batches on both sides of where each begins, and with the last one. The file has no checksum, and by it replicas are cut."""
+    places = {offset for _, start in epochs.entries() for offset in (start - 1, start)} | {end - 1}
+    found = [_header_at(segments, offset) for offset in sorted(places) if segments[0].base_offset <= offset < end]
+    return all(header is None or header[2] == epochs.of_offset(header[0]) for header in found)
+
+
+def _header_at(segments: list[Segment], offset: int) -> Header | None:
+    """Of the first batch that reaches `offset`."""
+    for segment in segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]:
+        if (found := segment.locate(offset, segment.size)) is not None:
+            return next((header for _, header in headers(segment.file, found[0], segment.size, BATCH_HEADER_BYTES)), None)
+    return None
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
 def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
-    """From the batches, when the checkpoint is lost."""
+    """From the batches, when the checkpoint is lost or wrong."""
     epochs = LeaderEpochs()
     for segment in segments:
         for _ in _with_epochs(headers(segment.file, 0, segment.size), epochs):

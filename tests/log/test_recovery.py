@@ -1,5 +1,6 @@
 """Opening what a crash left: a torn tail at every byte, damage in the middle, indexes and checkpoints that are gone or lie, the recovery point."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -103,7 +104,7 @@ def test_below_the_recovery_point_nothing_is_read_again() -> None:
     log = open_log(files, recovery_point=point, **SMALL)
 
     assert log.end_offset == point + 1
-    assert files.reads < 25, "about one look at the last segment and the batches a snapshot does not tell"
+    assert files.reads < 45, "about one look at the last segment, where each leader epoch begins, and the batches a snapshot does not tell"
     assert log.recovery_point == point
 
 
@@ -192,6 +193,25 @@ def test_leader_epochs_come_from_the_batches_when_the_checkpoint_is_lost() -> No
         log = open_log(files, clean=clean, **SMALL)
 
         assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40), (3, 60)]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_bit_that_flipped_in_the_leader_epochs_is_noticed_by_the_batches(clean: bool) -> None:
+    files = disk()
+    log = filled(files)
+    log.close(clean=True)
+    path, true = f"{DIRECTORY}/leader-epoch-checkpoint", log.epochs.entries()
+    content = files.read(path)
+    for place, bit in product(range(len(content)), range(8)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << bit
+        files.replace(path, bytes(flipped))
+
+        log = open_log(files, clean=clean, recovery_point=log.end_offset, **SMALL)
+
+        assert log.epochs.entries() == true, bytes(flipped)
+        log.close(clean=True)
+        assert files.read(path) == content
 
 
 def test_leader_epochs_of_the_file_above_the_recovery_point_are_not_believed() -> None:

@@ -100,8 +100,15 @@ class GroupClient:
             raise Refused(Code(code))
 
     async def commit(
-        self, where: Address, offsets: Mapping[int, int], generation: int = -1, member_id: str = "", instance: str | None = None
+        self,
+        where: Address,
+        offsets: Mapping[int, int],
+        generation: int = -1,
+        member_id: str = "",
+        instance: str | None = None,
+        generation_told: int | None = None,
     ) -> None:
+        """`generation`: of the group, or else `generation_told` is what the history is told."""
         request, history, clock = OFFSET_COMMIT.request, self.story.history, self.client.runtime.clock
         rows = [request.topics.partitions(partition_index=p, committed_offset=offset, committed_metadata="") for p, offset in offsets.items()]
         row = request(
@@ -112,7 +119,8 @@ class GroupClient:
             topics=[request.topics(name=TOPIC, partitions=rows)],
         )
         told = {f"{TOPIC}-{p}": offset for p, offset in offsets.items()}
-        history.invoke(self._process, COMMIT, clock.now(), group=self.group, generation=generation, offsets=told)
+        known = generation if generation_told is None else generation_told
+        history.invoke(self._process, COMMIT, clock.now(), group=self.group, generation=known, offsets=told)
         outcome = INFO
         try:
             answer = await self.client.ask(where, OFFSET_COMMIT, row)
@@ -126,9 +134,10 @@ class GroupClient:
                 self._process = self.story.process()
         self.count += 1
 
-    async def fetch(self, where: Address, partitions: Sequence[int]) -> dict[int, int]:
+    async def fetch(self, where: Address, partitions: Sequence[int], member_id: str | None = None, epoch: int = -1) -> dict[int, int]:
         request, history, clock = OFFSET_FETCH.request, self.story.history, self.client.runtime.clock
-        row = request(groups=[request.groups(group_id=self.group, topics=[request.groups.topics(name=TOPIC, partition_indexes=list(partitions))])])
+        topics = [request.groups.topics(name=TOPIC, partition_indexes=list(partitions))]
+        row = request(groups=[request.groups(group_id=self.group, member_id=member_id, member_epoch=epoch, topics=topics)])
         history.invoke(self._process, FETCH_OFFSET, clock.now(), group=self.group)
         found: dict[int, int] = {}
         try:
@@ -300,12 +309,12 @@ class GroupWork:
         reader = GroupClient(cluster.client("last"), self.story, "")
         for group, partitions in [*((each.group, [0]) for each in self.clients[:SIMPLE]), ("workers", list(range(PARTITIONS)))]:
             reader.group = group
-            cluster.do(reader.client, lambda partitions=partitions: _insist(reader, partitions))  # type: ignore[misc]
+            cluster.do(reader.client, lambda partitions=partitions: insist(reader, partitions))  # type: ignore[misc]
         verdict = check(self.story.history, Rules(least_acknowledged=0, least_polled=0))
         return [str(each) for each in verdict.anomalies]
 
 
-async def _insist(reader: GroupClient, partitions: list[int]) -> Any:
+async def insist(reader: GroupClient, partitions: list[int]) -> Any:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)
