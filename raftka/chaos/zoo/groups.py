@@ -7,6 +7,7 @@ from raftka.broker.shards import Shards
 from raftka.chaos.zoo.planting import part_of, plant
 from raftka.coordinator import classic_rebalance, classic_sync, groups, offsets
 from raftka.coordinator.classic_group import ClassicGroup
+from raftka.coordinator.consumer_group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
@@ -183,5 +184,24 @@ def offsets_expire_early(expired: Any) -> Any:
 
     def bug(group: Any, settings: Any, wall_ms: int) -> Any:
         return expired(group, settings, wall_ms + settings.offsets_retention_ms)
+
+    return bug
+
+
+@plant(offsets, "check_consumer_commit", "consumer groups")
+def commits_of_any_member_epoch(_: Any) -> Any:
+    """Zombie: a consumer that is none any more commits offsets of partitions that another one reads."""
+
+    def bug(group: Any, command: Any, topics: Any) -> None: ...
+
+    return bug
+
+
+@plant(ConsumerGroup, "owner", "consumer groups")
+def gives_what_is_not_released(_: Any) -> Any:
+    """A partition is given to its next consumer while the one before has not given it up."""
+
+    def bug(self: ConsumerGroup, topic_id: bytes, partition: int) -> str | None:
+        return None
 
     return bug

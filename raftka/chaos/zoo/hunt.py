@@ -16,6 +16,7 @@ from types import FrameType
 
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.compaction_workload import CompactionWork
+from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
 from raftka.chaos.simulated.group_workload import GroupWork
 from raftka.chaos.simulated.lives import Workload, play
 from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_REPLICATION, OF_THE_QUORUM, Nemesis
@@ -78,6 +79,7 @@ HUNTS: dict[str, Lived] = {
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
     "groups": _at_work(GroupWork, OF_COORDINATORS),
+    "consumer groups": _at_work(ConsumerGroupWork, OF_COORDINATORS),
     "compaction": _at_work(CompactionWork, OF_COMPACTION),
 }
 SMALL = ("small quorum", "small replication")

@@ -37,6 +37,16 @@ def recovered_is_not_flushed(_: Any) -> Any:
     return bug
 
 
+@plant(recovery, "_agree")
+def leader_epochs_are_believed(_: Any) -> Any:
+    """The checkpoint of leader epochs is taken as it is: a bit that flipped in it decides where replicas are cut."""
+
+    def bug(segments: Any, epochs: Any, end: int) -> bool:
+        return True
+
+    return bug
+
+
 @plant(OffsetIndex, "lookup")
 def index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search begins at the entry behind the one that it needs."""

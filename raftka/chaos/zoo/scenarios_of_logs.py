@@ -6,6 +6,7 @@ from raftka.chaos.simulated.compaction_workload import all_of, state_of
 from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
+from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import Code
@@ -196,5 +197,22 @@ def tail_not_checked() -> None:
         scene.cluster.disk(damaged).flip(file.path, file.size() - 3)
         scene.produce(2)
         scene.cluster.start(damaged)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
+def leader_epochs_are_believed() -> None:
+    """A bit of a follower's leader epochs flips while it is down: it must be in sync again all the same."""
+    with World(31) as world, often():
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        world.run(world.now + 2.0)  # it is written down
+        follower = scene.followers[0]
+        scene.cluster.kill(follower, power_loss=False)
+        scene.cluster.disk(follower).flip(f"/data/{TOPIC}-0/{LEADER_EPOCH_CHECKPOINT}", len(b"0\n1\n"), 8)  # epoch 0 -> 8
+        scene.cluster.start(follower)
+        scene.produce(2)
         scene.wait_whole()
         scene.assert_nothing_lost()

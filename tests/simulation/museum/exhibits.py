@@ -49,6 +49,12 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
+        "leader_epochs_are_believed",
+        "d53e90b",
+        "A bit flipped in the leader epochs of a follower: it believed in an epoch that never was, and its leader refused it for ever.",
+        "scenario",
+    ),
+    Exhibit(
         "journal_without_flush",
         "ead9211",
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
