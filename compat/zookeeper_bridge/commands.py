@@ -1,8 +1,112 @@
-"""`raftka bridge`: its part of the tree of commands. What a command does stands in files of its own, imported when it is called."""
+"""`raftka bridge`: its part of the tree of commands. What a command does stands in verbs.py, imported when it is called."""
+
+from collections.abc import Callable
+from typing import Any
 
 import click
+
+from raftka.cli.options import AS, client_options
 
 
 @click.group()
 def group() -> None:
     """What ZooKeeper clients see of a cluster whose nodes run the bridge."""
+
+
+def bridge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where the bridge is, and who asks."""
+    where = click.option(
+        "--bridge",
+        default="localhost:2181",
+        envvar="RAFTKA_BRIDGE",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT[,...]",
+        help="Where nodes speak ZooKeeper's protocol.",
+    )
+    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Whom to authenticate as.")
+    return where(who(command))
+
+
+@group.command("ls")
+@click.argument("path", default="/")
+@click.option("-r", "--recursive", is_flag=True, help="All below, as paths.")
+@bridge_options
+@AS
+def ls(**options: Any) -> None:
+    """Names of a znode's children."""
+    from zookeeper_bridge.verbs import ls as verb
+
+    raise SystemExit(verb(**options))
+
+
+@group.command("get")
+@click.argument("path")
+@bridge_options
+def get(**options: Any) -> None:
+    """A znode's data, as they are."""
+    from zookeeper_bridge.verbs import get as verb
+
+    raise SystemExit(verb(**options))
+
+
+@group.command("stat")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@bridge_options
+@AS
+def stat(**options: Any) -> None:
+    """Versions, zxids, times and sizes of znodes."""
+    from zookeeper_bridge.verbs import stat as verb
+
+    raise SystemExit(verb(**options))
+
+
+@group.command("watch")
+@click.argument("path")
+@click.option("-n", "--count", type=click.IntRange(1), help="So many events, then end.")
+@bridge_options
+@AS
+def watch(**options: Any) -> None:
+    """Print what happens to a znode and below it, a line each, as it happens."""
+    from zookeeper_bridge.verbs import watch as verb
+
+    raise SystemExit(verb(**options))
+
+
+@group.command("explain")
+@click.argument("path")
+@AS
+def explain(**options: Any) -> None:
+    """What a path is computed from, and what a write to it does. Asks no server."""
+    from zookeeper_bridge.verbs import explain as verb
+
+    raise SystemExit(verb(**options))
+
+
+@group.group("offsets")
+def offsets() -> None:
+    """A group's offsets, in /consumers and in Kafka."""
+
+
+@offsets.command("export")
+@click.argument("name", metavar="GROUP")
+@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@bridge_options
+@client_options
+def offsets_export(**options: Any) -> None:
+    """From Kafka to /consumers/GROUP/offsets: what the group has committed, for consumers that keep their offsets in ZooKeeper."""
+    from zookeeper_bridge.verbs import export_offsets
+
+    raise SystemExit(export_offsets(**options))
+
+
+@offsets.command("import")
+@click.argument("name", metavar="GROUP")
+@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@bridge_options
+@client_options
+def offsets_import(**options: Any) -> None:
+    """From /consumers/GROUP/offsets to Kafka: as if the group had committed it there. Its consumers must be stopped."""
+    from zookeeper_bridge.verbs import import_offsets
+
+    raise SystemExit(import_offsets(**options))

@@ -50,7 +50,7 @@ def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
 
 def _rows(connected: Any, group: str, described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One for each partition that has an offset or a member, and one for each member that has none."""
-    offsets = _offsets(connected, group)
+    offsets = committed(connected, group)
     owners = {where: member for member in described["members"] for where in _owned(member)}
     ends = _ends(connected, offsets.keys() | owners.keys())
     for where in sorted(offsets.keys() | owners.keys()):
@@ -73,7 +73,8 @@ def _owned(member: Mapping[str, Any]) -> list[Where]:
     return [(topic["topic"], partition) for topic in topics for partition in topic["partitions"]]
 
 
-def _offsets(connected: Any, group: str) -> dict[Where, int]:
+def committed(connected: Any, group: str) -> dict[Where, int]:
+    """A group's offsets."""
     found = _patiently(lambda: connected.list_group_offsets(group))[group]
     return {(where.topic, where.partition): each.offset for where, each in found.items() if each.offset >= 0}
 
@@ -130,13 +131,13 @@ def reset_offsets(
         raise CommandFailed("say where to: either --to or --by")
     kind, value = target(to, time.time()) if to is not None else ("by", by or 0)
     with admin(bootstrap_server) as connected:
-        before = _offsets(connected, group)
+        before = committed(connected, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
         wanted = _wanted(partitions_of(connected, names), partitions)
         after = _targets(connected, wanted, kind, value, before)
-        refused = [] if dry_run else _commit(connected, group, after, {})
+        refused = [] if dry_run else commit(connected, group, after, {})
         bad = {text.partition(":")[0] for text in refused}
         rows = [
             {"group": group, "topic": topic, "partition": partition, "before": before.get((topic, partition)), "offset": after[topic, partition]}
@@ -201,7 +202,7 @@ def target(to: str, now: float) -> tuple[str, int]:
         raise CommandFailed(f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like 2026-11-21T08:00") from None
 
 
-def _commit(connected: Any, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
+def commit(connected: Any, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
     """What was refused, as sentences."""
     from kafka import OffsetAndMetadata, TopicPartition
 
@@ -239,7 +240,7 @@ def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_se
     with admin(bootstrap_server) as connected:
         rows, refused = [], []
         for name, wanted in offsets.items():
-            texts = [] if dry_run else _commit(connected, name, wanted, metadata[name])
+            texts = [] if dry_run else commit(connected, name, wanted, metadata[name])
             bad = {text.partition(":")[0] for text in texts}
             refused += [f"{name}: {text}" for text in texts]
             rows += [

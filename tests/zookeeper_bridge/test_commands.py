@@ -1,0 +1,119 @@
+"""`raftka bridge`: what its commands print, against three nodes in this process."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from raftka.cli.commands import root
+from raftka.testing import Cluster
+from zookeeper_bridge.client import ZooKeeperClient
+from zookeeper_bridge.rules import RULES, rule_of
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, bridge=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def bridge(cluster: Cluster) -> Any:
+    def run(command: str) -> Result:
+        where = {"RAFTKA_BRIDGE": cluster.zookeeper_connect, "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers}
+        done = CliRunner().invoke(root, ["bridge", *command.split()], env=where)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    return run
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[ZooKeeperClient]:
+    with ZooKeeperClient(cluster.zookeeper_connect) as client:
+        yield client
+
+
+def rows(done: Result) -> list[dict[str, Any]]:
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_names_and_data(bridge: Any) -> None:
+    assert bridge("ls /brokers/ids").stdout.split() == ["1", "2", "3"]
+    assert rows(bridge("ls / -o json"))[0] == {"name": "admin"}
+    assert "/brokers/ids/3" in bridge("ls -r /brokers").stdout.split()
+    assert json.loads(bridge("get /brokers/ids/2").stdout)["version"] == 5
+    assert bridge("get /brokers").stdout == ""
+
+
+def test_stats(bridge: Any, cluster: Cluster) -> None:
+    (broker,) = rows(bridge("stat /brokers/ids/2 -o json"))
+    assert (broker["owner"], broker["version"]) == ("broker 2", 1)
+    mixed = bridge("stat /brokers /nobody")
+    assert (mixed.exit_code, mixed.stderr) == (1, "raftka: /nobody: there is no such znode\n")
+    assert mixed.stdout.split()[0] == "path"
+
+
+def test_what_goes_wrong_is_a_sentence(bridge: Any) -> None:
+    for command, text in (
+        ("get /nobody", "/nobody: there is no such znode"),
+        ("ls /config/brokers", "/config/brokers: not allowed"),
+        ("ls nobody", "nobody: that is no path"),
+        ("ls / --bridge 127.0.0.1:1", "no bridge answers at 127.0.0.1:1"),
+        ("ls / --bridge here", "no bridge answers at here"),
+        ("explain nobody", "nobody: that is no path"),
+    ):
+        done = bridge(command)
+        assert (done.exit_code, done.stderr.startswith(f"raftka: {text}")) == (1, True), done.stderr
+
+
+def test_events(bridge: Any, client: ZooKeeperClient) -> None:
+    heard: list[Result] = []
+    listening = threading.Thread(target=lambda: heard.append(bridge("watch /watched -n 3 -o json")))
+    listening.start()
+    while listening.is_alive():  # it may not listen yet: then nothing of a round is heard
+        client.put("/watched", b"x")
+        client.put("/watched", b"y")
+        client.ask(2, "/watched", -1)  # type: ignore[arg-type]
+        listening.join(0.05)
+    told = [row["event"] for row in rows(heard[0])]
+    assert len(told) == 3
+    assert set(told) <= {"created", "changed", "deleted"}
+    assert {row["path"] for row in rows(heard[0])} == {"/watched"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern)
+def test_each_rule_is_explained(bridge: Any, rule: Any) -> None:
+    path = rule.pattern.replace("**", "some/thing").replace("*", "some")
+    (told,) = rows(bridge(f"explain {path} -o json"))
+    assert told == {"path": path, "rule": rule.pattern, "kind": rule.kind.value, "shows": rule.shows, "written": rule.written}
+    assert bridge(f"explain {path}").stdout.splitlines()[1].split() == ["rule", rule.pattern]
+
+
+def test_what_is_nobodys_is_the_clients(bridge: Any) -> None:
+    assert rule_of("/kafka-manager/x") is None
+    assert rule_of("/consumers/g/ids/c") is None
+    assert "Stored" in bridge("explain /burrow").stdout
+
+
+def test_offsets_go_to_and_fro(bridge: Any, cluster: Cluster, client: ZooKeeperClient) -> None:
+    cluster.create_topic("t", partitions=2)
+    assert bridge("offsets import g").stderr == "raftka: g has no offsets in /consumers/g/offsets\n"
+    for partition, offset in enumerate(("3", "4\n")):
+        client.put(f"/consumers/g/offsets/t/{partition}", offset.encode())
+    expected = [{"group": "g", "topic": "t", "partition": index, "offset": 3 + index} for index in (0, 1)]
+    assert rows(bridge("offsets import g --dry-run -o json")) == expected
+    assert bridge("offsets export g").stderr == "raftka: g has no offsets in Kafka\n"
+    assert rows(bridge("offsets import g -o json")) == expected
+    client.put("/consumers/g/offsets/t/0", b"9")
+    assert rows(bridge("offsets export g -o json")) == expected
+    assert [client.get(f"/consumers/g/offsets/t/{index}")[0] for index in (0, 1)] == [b"3", b"4"]
+
+    client.put("/consumers/g/offsets/t/0", b"three")
+    assert bridge("offsets import g").stderr.startswith("raftka: /consumers/g/offsets/t/0 holds 'three'")
+    client.put("/consumers/h/offsets/nobody/0", b"1")
+    assert "nobody-0" in bridge("offsets import h").stderr
