@@ -141,6 +141,7 @@ RULES = (
 )
 OWN = Rule("/**", Kind.STORED, "what clients put there", "Stored, and of no meaning to the cluster.")
 
+ACL_KINDS = ("Cluster", "DelegationToken", "Group", "Topic", "TransactionalId")
 FOLDERS = (  # of Kafka's, there from the beginning beside what is computed, and they stay
     "/admin",
     "/admin/delete_topics",
@@ -158,9 +159,11 @@ FOLDERS = (  # of Kafka's, there from the beginning beside what is computed, and
     "/delegation_token/tokens",
     "/isr_change_notification",
     "/kafka-acl",
-    *(f"/kafka-acl/{kind}" for kind in ("Cluster", "DelegationToken", "Group", "Topic", "TransactionalId")),
+    *(f"/kafka-acl/{kind}" for kind in ACL_KINDS),
     "/kafka-acl-changes",
     "/kafka-acl-extended",
+    "/kafka-acl-extended/prefixed",
+    *(f"/kafka-acl-extended/prefixed/{kind}" for kind in ACL_KINDS),
     "/kafka-acl-extended-changes",
     "/log_dir_event_notification",
 )
