@@ -9,7 +9,7 @@ from struct import unpack_from
 
 from raftka.chaos.simulated.faults_of_processes import left_the_isr
 from raftka.chaos.simulated.incident import Incident, kind
-from raftka.log.checkpoints import RECOVERY_POINTS, decode_offsets
+from raftka.log.checkpoints import RECOVERY_POINTS, CheckpointError, Offsets, decode_offsets
 from raftka.metadata.journal_format import RECORD_MAGIC, JournalDamaged, decode_journal
 from raftka.runtime.simulated_disk import Directory, Inode
 
@@ -59,12 +59,18 @@ def _logs(it: Incident, node_id: int) -> list[tuple[str, Inode, int, int]]:
         home, name, file = path.rsplit("/", 2)
         topic, _, index = name.rpartition("-")
         if file.endswith(".log") and topic == it.topic:  # not one that is deleted, or moves
-            checkpoint = everything.get(f"{home}/{RECOVERY_POINTS}")
-            points = decode_offsets(bytes(checkpoint.content)) if checkpoint is not None else {}
+            points = _recovery_points(everything.get(f"{home}/{RECOVERY_POINTS}"))
             first, last = _bounds(inode.content, points.get((topic, int(index)), 0))
             if first < last:
                 found.append((path, inode, first, last))
     return found
+
+
+def _recovery_points(checkpoint: Inode | None) -> Offsets:
+    try:
+        return decode_offsets(bytes(checkpoint.content)) if checkpoint is not None else {}
+    except CheckpointError:  # it is rotten itself
+        return {}
 
 
 def _bounds(content: bytearray, offset: int) -> tuple[int, int]:

@@ -60,16 +60,22 @@ class Oracle:
         self.known: list[Entry] = []  # committed, as the first word of any replica was
         self.acknowledged: dict[int, str] = {}
         self.leaders: dict[int, int] = {}
+        self.begun: dict[int, int] = {}  # leader epoch -> how much was committed when the controller began it
         self.truncations = 0
 
     def check(self, right: bool, what: str) -> None:
         if not right:
             raise Violation(f"seed {self.world.seed}, at {self.world.now:.4f}: {what}")
 
+    def begins(self, epoch: int) -> None:
+        self.begun.setdefault(epoch, len(self.known))
+
     def elected(self, replica: Replica, epoch: int) -> None:
+        """It may hear of it late: then another leads already, and what that has committed it need not have."""
         self.check(self.leaders.setdefault(epoch, replica.id) == replica.id, f"{self.leaders[epoch]} and {replica.id} lead in epoch {epoch}")
-        there = replica.log.entries[: len(self.known)]
-        self.check(there == self.known, f"{replica.id} leads in epoch {epoch} without all that is committed: {len(self.known)}")
+        committed = min((known for later, known in self.begun.items() if later > epoch), default=len(self.known))
+        there = replica.log.entries[:committed]
+        self.check(there == self.known[:committed], f"{replica.id} leads in epoch {epoch} without all that is committed: {committed}")
 
     def committed(self, replica: Replica, offset: int) -> None:
         self.check(offset <= replica.log.end, f"the high watermark of {replica.id} is {offset}, its log ends at {replica.log.end}")
@@ -182,6 +188,8 @@ class Life:
             offset = self.image.offset + 1
             self.image, _ = self.image.apply_entry(offset, encode_batch(outcome.records, offset))
             self.controller.replay(offset, outcome.records)
+            if (partition := self.partition_of(self.image)) is not None:
+                self.oracle.begins(partition.leader_epoch)
             self._publish()
 
     def _publish(self) -> None:
