@@ -13,7 +13,7 @@ from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import CheckVersion, Create, Delete, SetAcl, SetData
 from zookeeper_bridge.limits import TREE_BYTES, ZNODES
 from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.paths import check_new, check_path, parent_of
+from zookeeper_bridge.paths import check_has_parent, check_new, check_path, parent_of
 from zookeeper_bridge.store import NO_FAMILY, NodeKind, Znode, stat_of
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Layer
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 CREATES = (Op.CREATE, Op.CREATE_2, Op.CREATE_CONTAINER, Op.CREATE_TTL)
 MAX_TTL_MS = 0xFF_FFFF_FFFF  # five bytes, as ZooKeeper keeps it
+CONTAINER_FLAG = 4
 KINDS = {  # by the flags of a create: (kind, whether it gets a number)
     0: (NodeKind.PERSISTENT, False),
     1: (NodeKind.EPHEMERAL, False),
     2: (NodeKind.PERSISTENT, True),
     3: (NodeKind.EPHEMERAL, True),
-    4: (NodeKind.CONTAINER, False),
+    CONTAINER_FLAG: (NodeKind.CONTAINER, False),
     5: (NodeKind.TTL, False),
     6: (NodeKind.TTL, True),
 }
@@ -45,20 +46,26 @@ class Caller(NamedTuple):
 Done = tuple[int, bytes]  # the type it has among the results of a multi, and the body of its answer
 
 
+def fits(opcode: int, flags: int) -> bool:
+    """(A real ZooKeeper stops serving when it is asked for a time to live without such a flag.)"""
+    return flags in KINDS and (KINDS[flags][0] is NodeKind.TTL) == (opcode == Op.CREATE_TTL)
+
+
 def create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
     kind, numbered = KINDS.get(request.flags, (NodeKind.PERSISTENT, False))
-    if request.flags not in KINDS or (kind is NodeKind.TTL) != (opcode == Op.CREATE_TTL):
+    if not fits(opcode, request.flags):
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"flags {request.flags}")
     if kind is NodeKind.TTL and not 0 < request.ttl_ms <= MAX_TTL_MS:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"a time to live of {request.ttl_ms} ms")
-    path = check_path(request.path, sequential=numbered)
+    if opcode == Op.CREATE_CONTAINER:
+        kind = NodeKind.CONTAINER  # whatever else its flags say
+    path = check_has_parent(request.path)
     stored = acl.completed(request.acl, caller.identities)
     parent_path = parent_of(path)
     parent = _node(layer, parent_path)
     acl.check(parent.acl, acl.CREATE, caller.identities)
     family = layer.family(parent_path)
-    if numbered:
-        path = check_path(f"{path}{family.creates:010d}")
+    path = check_path(f"{path}{family.creates:010d}" if numbered else path)
     if layer.node(path) is not None:
         raise ZooKeeperError(Err.NODE_EXISTS)
     if parent.owner:
@@ -83,12 +90,12 @@ def check_room(layer: Layer, node: Znode, path: str) -> None:
 
 
 def delete(layer: Layer, opcode: int, request: Delete, caller: Caller) -> Done:
-    path = check_path(request.path)
+    path = check_has_parent(request.path)
     if path in FROM_THE_BEGINNING:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"{path} stays")
     parent = _node(layer, parent_of(path))
-    node = _node(layer, path)
     acl.check(parent.acl, acl.DELETE, caller.identities)
+    node = _node(layer, path)
     check_version(request.version, node.version)
     if layer.child_count(path):
         raise ZooKeeperError(Err.NOT_EMPTY)

@@ -6,20 +6,26 @@ from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
 
 ROOT = "/"
-# Control characters, what UTF-16 keeps for surrogates, private characters, and the last sixteen of the first plane; all other planes are allowed.
-_FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]|//")
+# Control characters, private ones, the last sixteen of the first plane, and what needs two units of UTF-16: all other planes.
+_FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]|//|/\\.\\.?(?:/|$)")
 _PLAIN = re.compile(r"(?:/[!-.0-~]+)+")  # nearly all paths: one look is enough
 
 
-def check_path(path: str | None, *, sequential: bool = False) -> str:
-    """Returns it. Raises BAD_ARGUMENTS. `sequential`: a number will be put behind it, so it may end with a slash."""
+def check_path(path: str | None) -> str:
+    """Returns it. Raises BAD_ARGUMENTS."""
     if path is None:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, "there is no path")
-    if len(path) <= 255 and _PLAIN.fullmatch(path) is not None:
+    if len(path) <= 255 and "/." not in path and _PLAIN.fullmatch(path) is not None:
         return path
-    seen = path + "1" if sequential else path
-    if not seen.startswith("/") or (seen.endswith("/") and seen != ROOT) or _FORBIDDEN.search(seen) is not None:
+    if not path.startswith("/") or (path.endswith("/") and path != ROOT) or _FORBIDDEN.search(path) is not None:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"{path!r:.80} is no path")
+    return path
+
+
+def check_has_parent(path: str | None) -> str:
+    """All that is asked of a path before its parent is looked for. Returns it. Raises BAD_ARGUMENTS."""
+    if path is None or "/" not in path or "\0" in path:
+        raise ZooKeeperError(Err.BAD_ARGUMENTS, f"{path!r:.80} has no parent")
     return path
 
 

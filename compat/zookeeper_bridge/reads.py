@@ -8,7 +8,7 @@ from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
-from zookeeper_bridge.paths import ROOT, check_path
+from zookeeper_bridge.paths import ROOT
 from zookeeper_bridge.projection import computes
 from zookeeper_bridge.rules import rule_of
 from zookeeper_bridge.store import Znode
@@ -81,13 +81,18 @@ class Reader:
         return self._tree.packed_children(path)
 
     def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
-        path = check_path(request.path)
+        path = _looked_for(request.path)
+        if "\0" in path:
+            raise ZooKeeperError(Err.BAD_ARGUMENTS)
+        node = self._find(path)
+        if node is not None:
+            acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
             self._watch(connection, Kind.DATA, path)
         return jute.STAT.encode(self._stat(path, self._node(path)))
 
     def _get_data(self, connection: "ClientConnection", request: PathWatch) -> bytes:
-        path = check_path(request.path)
+        path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
@@ -95,7 +100,7 @@ class Reader:
         return jute.DATA_STAT.encode((node.data, self._stat(path, node)))
 
     def _get_acl(self, connection: "ClientConnection", request: Path) -> bytes:
-        path = check_path(request.path)
+        path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ | acl.ADMIN, connection.identities)
         shown: Sequence[jute.Acl] = acl.entries_of(node.acl)
@@ -104,7 +109,7 @@ class Reader:
         return jute.ACLS_STAT.encode((shown, self._stat(path, node)))
 
     def _get_children(self, connection: "ClientConnection", request: PathWatch) -> bytes:
-        path = check_path(request.path)
+        path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
@@ -113,7 +118,7 @@ class Reader:
 
     def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes:
         children = self._get_children(connection, request)
-        path = check_path(request.path)
+        path = _looked_for(request.path)
         return children + jute.STAT.encode(self._stat(path, self._node(path)))
 
     def _multi_read(self, connection: "ClientConnection", body: bytes) -> bytes:
@@ -132,12 +137,12 @@ class Reader:
         return b"".join(parts) + jute.MULTI_END
 
     def _get_ephemerals(self, connection: "ClientConnection", request: Path) -> bytes:
-        within = check_path(request.path)
-        prefix = "" if within == ROOT else within
+        within = request.path or ROOT
+        prefix = "" if within.strip() in ("", ROOT) else within
         return self._bounded(jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)]))
 
     def _get_all_children_number(self, connection: "ClientConnection", request: Path) -> bytes:
-        path = check_path(request.path)
+        path = _looked_for(request.path)
         acl.check(self._node(path).acl, acl.READ, connection.identities)
         if path == ROOT:
             return jute.INT.encode(self._tree.node_count - 1 + self._layout.computed_count)
@@ -168,7 +173,7 @@ class Reader:
     def _add_watch(self, connection: "ClientConnection", request: PathMode) -> bytes:
         if request.mode not in MODES:
             raise ZooKeeperError(Err.MARSHALLING, f"mode {request.mode}")
-        self._watch(connection, MODES[request.mode], check_path(request.path))
+        self._watch(connection, MODES[request.mode], _looked_for(request.path))
         return jute.INT.encode(0)
 
     def _check_watches(self, connection: "ClientConnection", request: PathMode) -> bytes:
@@ -212,7 +217,14 @@ class Reader:
 
 
 def _paths(paths: Sequence[str | None] | None) -> list[str]:
-    return [check_path(path) for path in paths or ()]
+    return [_looked_for(path) for path in paths or ()]
+
+
+def _looked_for(path: str | None) -> str:
+    """What is no path is looked for as any other, and not there; the empty one is the root's other name."""
+    if path is None:
+        raise ZooKeeperError(Err.MARSHALLING, "there is no path")
+    return path or ROOT
 
 
 def _kind(number: int) -> Kind:

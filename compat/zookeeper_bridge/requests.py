@@ -8,7 +8,7 @@ from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.operations import VERBS, Caller, Done
+from zookeeper_bridge.operations import CONTAINER_FLAG, CREATES, VERBS, Caller, Done, fits
 from zookeeper_bridge.rules import Kind, rule_of
 from zookeeper_bridge.tree import Layer
 from zookeeper_bridge.writes import write
@@ -41,7 +41,11 @@ def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
     operations = jute.decode_multi(body, 0, IN_MULTI, OPERATIONS_OF_MULTI.value + 1)
     if len(operations) > OPERATIONS_OF_MULTI.value:
         raise beyond(OPERATIONS_OF_MULTI)
+    if any(opcode in CREATES and (request.acl is None or not fits(opcode, request.flags)) for opcode, request in operations):
+        raise ZooKeeperError(Err.MARSHALLING, "a create without an ACL, or with flags that are none: the whole of it can not be read")
     for opcode, request in operations:
+        if opcode in CREATES and request.flags == CONTAINER_FLAG:
+            opcode = Op.CREATE_CONTAINER
         try:
             done.append(_one(draft, opcode, request, caller))
             if draft.change_bytes > MULTI_BYTES.value:

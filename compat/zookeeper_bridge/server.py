@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from raftka.limits import Limit
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
-from zookeeper_bridge import four_letter
+from zookeeper_bridge import acl, four_letter
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
@@ -57,6 +57,7 @@ class Bridge:
         self._clock = node.runtime.clock
         self._random = node.runtime.random("zookeeper bridge")
         self._numbers = 0
+        self._leaving: Znode | None = None  # the one whose deletion is being told
         self._heard: dict[int, None] = {}  # sessions, since the controller was told
         self._touching = False
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
@@ -116,13 +117,19 @@ class Bridge:
         if keeps_configs(path):
             self._touched.setdefault(path, before)
         elif value is None:
+            self._leaving = before
             self.watches.deleted(path)
+            self._leaving = None
         elif before is None:
             self.watches.created(path)
         elif tree.nodes[path].version != before.version:
             self.watches.changed(path)
 
     def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
+        """Who may not read a znode hears nothing of it."""
+        node = self._leaving if event is EventType.DELETED else self.layout.node(path)
+        if node is not None and node.acl != acl.OPEN and not acl.allows(node.acl, acl.READ, connection.identities):
+            return
         connection.event(event, path, self.tree.offset)
 
     def _session_gone(self, session_id: int) -> None:

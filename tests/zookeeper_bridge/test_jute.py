@@ -12,7 +12,7 @@ from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.jute import Acl, ConnectRequest, ConnectResponse, Create, Malformed, SetWatches, Stat
 from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.paths import ancestors, check_new, check_path, child_of, is_within, name_of, parent_of
+from zookeeper_bridge.paths import ancestors, check_has_parent, check_new, check_path, child_of, is_within, name_of, parent_of
 
 OPEN = [Acl(31, "world", "anyone")]
 
@@ -88,8 +88,9 @@ def test_any_bytes_are_a_value_or_malformed(body: bytes, opcode: Op) -> None:
             continue
 
 
-GOOD = ["/", "/a", "/a/b", "/a/..", "/a/.", "/ä/\U0001f600", "/a b", "/brokers/ids", "/x" * 40]
+GOOD = ["/", "/a", "/a/b", "/a/...", "/a/.b", "/a./..b", "/ä/ö", "/a b", "/brokers/ids", "/x" * 40]
 BAD = [None, "", "a", "a/b", "/a/", "//", "/a//b", "/a\0", "/a\x1f", "/a\x7f", "/a\x9f", "/\ud800", "/\ue000", "/\uf8ff", "/\ufff0", "/\ufffd"]
+BAD += ["/.", "/..", "/a/.", "/a/./b", "/../a", "/\U0001f600"]
 
 
 @pytest.mark.parametrize("path", GOOD)
@@ -104,10 +105,11 @@ def test_no_path(path: str | None) -> None:
     assert refused.value.code is Err.BAD_ARGUMENTS
 
 
-def test_a_sequential_path_may_end_with_a_slash() -> None:
-    assert check_path("/a/", sequential=True) == "/a/"
-    with pytest.raises(ZooKeeperError):
-        check_path("a/", sequential=True)
+def test_a_path_has_a_parent_whatever_else_it_is() -> None:
+    assert [check_has_parent(path) for path in ("/", "/a", "/a/", "a/b", "//")] == ["/", "/a", "/a/", "a/b", "//"]
+    for path in (None, "", "a", "/a\0"):
+        with pytest.raises(ZooKeeperError):
+            check_has_parent(path)
 
 
 def test_bounds_of_what_is_created() -> None:

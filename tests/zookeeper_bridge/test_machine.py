@@ -13,7 +13,7 @@ from zookeeper_bridge.jute import Acl, Stat
 from zookeeper_bridge.opcodes import BODIES, Op
 from zookeeper_bridge.paths import parent_of
 from zookeeper_bridge.sessions import clamped, password_of
-from zookeeper_bridge.store import PACKAGE
+from zookeeper_bridge.store import PACKAGE, NodeKind
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Tree
 from zookeeper_bridge.wire import Open, Sync, Touch
 
@@ -85,7 +85,9 @@ def test_a_parent_that_comes_back_counts_from_the_beginning(stage: Decisions, cl
     ("path", "flags", "code"),
     [
         ("a", 0, Err.BAD_ARGUMENTS),
-        ("/a/", 0, Err.BAD_ARGUMENTS),
+        ("/there/", 0, Err.BAD_ARGUMENTS),
+        ("/a/", 0, Err.NO_NODE),
+        ("/there/.", 0, Err.BAD_ARGUMENTS),
         ("", 0, Err.BAD_ARGUMENTS),
         (None, 0, Err.BAD_ARGUMENTS),
         ("/", 0, Err.NODE_EXISTS),
@@ -406,3 +408,25 @@ def test_what_is_decided_ahead_is_what_every_node_replays(seed: int) -> None:
         assert loaded.size_bytes == sum(node.size_bytes + len(path) for path, node in loaded.nodes.items() if path not in FROM_THE_BEGINNING)
         snapshots.append(vars(loaded))
     assert snapshots[0] == snapshots[1]
+
+
+def test_who_may_not_delete_is_not_told_what_is_there(client: Client) -> None:
+    client.create("/p", acl=[Acl(1, "world", "anyone")])
+
+    assert client.delete("/p/none") is Err.NO_AUTH
+
+
+def test_a_multi_with_flags_that_are_none_can_not_be_read(client: Client) -> None:
+    for flags, acl in ((7, OPEN_TO_ALL), (5, OPEN_TO_ALL), (0, None)):
+        creates = [("/a", b"", OPEN_TO_ALL, 0), ("/b", b"", acl, flags)]
+        body = jute.encode_multi([(Op.CREATE, BODIES[Op.CREATE].encode(each)) for each in creates])
+        assert client.ask(Op.MULTI, body).error == Err.MARSHALLING
+
+
+def test_a_container_in_a_multi_is_answered_as_one_and_is_one_whatever_its_flags_say(client: Client) -> None:
+    (one,) = client.multi((Op.CREATE, ("/c", b"", OPEN_TO_ALL, 4)))
+    client.ask(Op.CREATE_CONTAINER, BODIES[Op.CREATE_CONTAINER].encode(("/d-", b"", OPEN_TO_ALL, 3)))
+
+    assert one[1][0] == "/c"
+    assert [client.stage.tree.nodes[path].kind for path in ("/c", "/d-0000000001")] == [NodeKind.CONTAINER] * 2
+    assert client.stage.tree.nodes["/d-0000000001"].owner == 0

@@ -181,7 +181,9 @@ def test_reads(stage: BridgeStage, client: ZkClient) -> None:
     assert jute.STRING.decode(client.must(Op.SYNC, "/not/there")) == "/not/there"
     assert jute.BUFFER.decode(client.must(Op.SASL, b"token")) is None
     assert client.error(Op.GET_DATA, "/none", True) is Err.NO_NODE
-    assert client.error(Op.GET_CHILDREN, "none", True) is Err.BAD_ARGUMENTS
+    assert client.error(Op.GET_CHILDREN, "none", True) is Err.NO_NODE  # what is no path is looked for as any other
+    assert client.error(Op.EXISTS, "/a\0", True) is Err.BAD_ARGUMENTS
+    assert client.get("") == client.get("/")
     assert stage.bridge().watches.count == 0
 
 
@@ -312,10 +314,27 @@ def test_who_has_authenticated_may_more(stage: BridgeStage, client: ZkClient) ->
 
     assert stranger.error(Op.GET_DATA, "/mine", False) is Err.NO_AUTH
     assert stranger.error(Op.SET_DATA, "/mine", b"", -1) is Err.NO_AUTH
-    assert stranger.exists("/mine")
+    assert stranger.error(Op.EXISTS, "/mine", True) is Err.NO_AUTH
+    assert stranger.error(Op.EXISTS, "/none", False) is Err.NO_NODE
     assert jute.ACLS_STAT.decode(stranger.must(Op.GET_ACL, "/seen"))[0][0] == Acl(30, "digest", "alice:x")
     assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/seen"))[0][0].id == digest_of(b"alice:a")[1]
     assert jute.IDENTITIES.decode(client.must(Op.WHO_AM_I, body=b"")) == [("ip", "client"), ("digest", "alice")]
+
+
+def test_who_may_not_read_a_znode_hears_nothing_of_it(stage: BridgeStage, client: ZkClient) -> None:
+    client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=-4)
+    client.create("/a")
+    stranger = stage.client()
+    for each in (client, stranger):
+        each.must(Op.ADD_WATCH, "/a", 1)
+    client.must(Op.CREATE, "/a/mine", b"", [Acl(31, "auth", "")], 0)
+    client.set("/a/mine", b"x")
+    client.delete("/a/mine")
+    client.create("/a/all")
+    stranger.must(Op.SYNC, "/")
+
+    assert [each[:2] for each in client.events] == [(CREATED, "/a/mine"), (CHANGED, "/a/mine"), (DELETED, "/a/mine"), (CREATED, "/a/all")]
+    assert [each[:2] for each in stranger.events] == [(CREATED, "/a/all")]
 
 
 def test_the_super_user_may_everything() -> None:

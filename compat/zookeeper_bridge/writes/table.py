@@ -29,7 +29,7 @@ COMMANDS: dict[str, dict[str, Verb]] = {
 
 def write(rule: Rule, layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
     verb = "create" if opcode in CREATES else {Op.SET_DATA: "set", Op.DELETE: "delete", Op.CHECK: "check"}.get(Op(opcode), "acl")
-    path = check_path(request.path, sequential=verb == "create" and request.flags in (2, 3, 6))
+    path = check_path(request.path)
     projection = caller.controls.projection(layer)
     node = projection.node(path)
     command = COMMANDS.get(rule.pattern, {}).get(verb)
