@@ -17,6 +17,7 @@ from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import ConnectResponse, Kind, Malformed
 from zookeeper_bridge.opcodes import BODIES, WRITES, Op
 
+BROKEN_OFF = "broken off"
 WHO = "whoAmI"  # in place of a path
 PATIENCE_S = 20.0
 SHORTEST_MS = 1  # of a session: the server says what it can be
@@ -143,7 +144,7 @@ class Player:
                 client.line = None
                 self._say("closed")
             except (AssertionError, OSError) as error:
-                self._say(f"FAILED {error!r}")
+                self._say(f"{BROKEN_OFF}: {error!r}")
                 lines.append(" | ".join(self._told))
                 return lines
             self._settle(client)

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from bench.zookeepers import ZooKeepers
 from raftka.testing import Cluster
-from tests.zookeeper_bridge.players import Player
+from tests.zookeeper_bridge.players import BROKEN_OFF, Player
 from tests.zookeeper_bridge.plays import SUPER, Play, Step
 from zookeeper_bridge import edge
 from zookeeper_bridge.acl import digest_of
@@ -61,7 +61,7 @@ class Stage:
         players = [Player(self._ports[0]), Player(self._ports[1], TOPS)]
         zookeeper, bridge = self._pool.map(lambda player: player.play(steps), players)
         pairs = zip(steps, zookeeper, bridge, strict=False)  # who stops early has said why
-        found = [Difference(seed, number, step, one, other) for number, (step, one, other) in enumerate(pairs) if one != other or "FAILED" in one]
+        found = [Difference(seed, number, step, one, other) for number, (step, one, other) in enumerate(pairs) if one != other or BROKEN_OFF in one]
         return steps, found
 
 
