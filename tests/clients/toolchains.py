@@ -21,6 +21,7 @@ from bench.systems import KAFKA_JARS, fetch_jars
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
 HERE = Path(__file__).parent
 KAFKAJS = "2.2.4"
+KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 LIBRDKAFKA = "2.0.2"  # Debian 12's
 JAVA = 17
 WHEELS = ("2.0.2", "2.3.0", "2.6.1")  # of confluent-kafka, where Debian 12 is not: the oldest for Python 3.11, 3.12 and 3.13
@@ -75,6 +76,14 @@ class Toolchains:
                 raise Missing(str(failed)) from None
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", f"-Dlog4j2.configurationFile={HERE}/log4j2.properties"]
         return Program([java, *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / "JavaTools.java")])
+
+    def kafka_2_8(self) -> Program:
+        """Kafka of ZooKeeper's time: a class of its broker or tools, and arguments, come behind."""
+        java = _program("java")
+        _does_run([java, "-version"])
+        jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", _maven_kafka_2_8)
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        return Program([java, *options, "-cp", f"{jars}/*"])
 
     def franz_go(self) -> Program:
         """Built from `franz_go/`; the folder is named by its source."""
@@ -141,6 +150,11 @@ def _go_build(folder: Path) -> None:
     go, sources, env = _program("go", "/usr/local/go/bin"), HERE / "franz_go", {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
     _do([go, "mod", "download"], sources, env)
     subprocess.run([go, "build", "-o", folder / "client", "."], cwd=sources, env=env, check=True)  # that it is wrong is no reason to skip
+
+
+def _maven_kafka_2_8(folder: Path) -> None:
+    pom = HERE / "kafka_2_8" / "pom.xml"
+    _do([_program("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], folder)
 
 
 def _npm_install(folder: Path) -> None:
