@@ -1,0 +1,21 @@
+"""What a pipeline tells its user when it can not go on: what happened, where, and the next step. Knows no Spark."""
+
+
+class PipelineError(Exception):
+    """The query stops; its checkpoint stays where it was."""
+
+
+class OptionRefused(PipelineError):
+    """An option that is missing, misspelt, or says what can not be done."""
+
+
+class CorruptBatch(PipelineError):
+    """Bytes of a topic that are no record batch. Nothing is skipped: whoever wants to go on says from which offset."""
+
+
+class DataLoss(PipelineError):
+    """Records that were to be read are gone. With failOnDataLoss=false they are left out, with a warning, and this is not raised."""
+
+
+class Unreachable(PipelineError):
+    """No broker answered in time. The same batch is tried again when the query is."""
