@@ -195,7 +195,7 @@ class ClientConnection:
         if result.error in (Err.SESSION_MOVED, Err.SESSION_EXPIRED):
             self.end(Err(result.error).name)
             return
-        self.reply(xid, zxid, result.error, body if opcode == Op.SYNC else result.body)
+        self.reply(xid, zxid, *((result.error, result.body) if opcode != Op.SYNC else _echo(body)))
         if opcode == Op.CLOSE_SESSION:
             self.end("the session is closed")
         else:
@@ -279,3 +279,12 @@ class ClientConnection:
 def _goes_on(opcode: int) -> bool:
     """Handed to the machine, in order with those before and behind it."""
     return opcode in WRITES or opcode == Op.SYNC
+
+
+def _echo(body: bytes) -> tuple[Err, bytes]:
+    """A sync's answer is the path that it was asked for."""
+    try:
+        jute.PATH.decode(body)
+    except Malformed:
+        return Err.MARSHALLING, b""
+    return Err.OK, body

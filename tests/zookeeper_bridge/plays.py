@@ -113,6 +113,8 @@ class Play:
                 return kind, ()
             case Op.SASL:
                 return kind, (random.choice([b"", b"token"]),)
+            case Op.SYNC:
+                return kind, (self._path(plain=True),)  # Java's echo of what needs two units of UTF-16 is not UTF-8
             case Op.GET_DATA | Op.EXISTS | Op.GET_CHILDREN | Op.GET_CHILDREN_2:
                 return kind, (self._path(), random.random() < 0.45)
         return kind, (self._path(),)

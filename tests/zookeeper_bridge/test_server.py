@@ -179,6 +179,7 @@ def test_reads(stage: BridgeStage, client: ZkClient) -> None:
     assert projected == 10
     assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/")) == len(FROM_THE_BEGINNING) - 1 + 3 + projected
     assert jute.STRING.decode(client.must(Op.SYNC, "/not/there")) == "/not/there"
+    assert client.error(Op.SYNC, body=b"\0\0\0\x09/a") is Err.MARSHALLING
     assert jute.BUFFER.decode(client.must(Op.SASL, b"token")) is None
     assert client.error(Op.GET_DATA, "/none", True) is Err.NO_NODE
     assert client.error(Op.GET_CHILDREN, "none", True) is Err.NO_NODE  # what is no path is looked for as any other
