@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import compaction, faults, groups, histories, scale
+from bench import bridge, compaction, faults, groups, histories, scale, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge")
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -120,6 +120,12 @@ class Bench:
         yield "| checker: a generated history, one core | operations | records read | checked, operations/s | with reading its lines |"
         yield "|---|---|---|---|---|"
         yield from histories.rows(self.runs)
+
+    def bridge(self) -> Iterator[str]:
+        if zookeepers.available():
+            yield from bridge.rows(self.runs, self.seconds)
+        else:
+            yield "The bridge is measured beside ZooKeeper, which needs java, and mvn where its jars are not there yet."
 
     def leave(self) -> Iterator[str]:
         yield "| SIGTERM of a leader: longest time between two acknowledgements | median s | worst s | rounds |"

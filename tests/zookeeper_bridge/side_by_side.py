@@ -5,6 +5,7 @@
 What is meant to differ stands in docs/bridge.md; DIFFERENCES says how the plays and the players allow for each.
 """
 
+import signal
 import sys
 import time
 from collections import Counter
@@ -114,4 +115,5 @@ def main(seeds: int = 50, operations: int = 400, first: int = 0) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers go with it
     sys.exit(main(*map(int, sys.argv[1:])))
