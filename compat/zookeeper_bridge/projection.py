@@ -68,6 +68,7 @@ class Projection:
         self.controller = controller
         self.seen = seen
         self.moving = moving
+        self._written: tuple[TopicImage | None, bytes] = (None, b"")
 
     # all that is there, stored or computed
 
@@ -154,7 +155,7 @@ class Projection:
     def _within_topic(self, topic: TopicImage, rest: Sequence[str]) -> Projected | None:
         created = topic.created_at
         if not rest:
-            return _leaf(_topic(topic), created, topic.assigned_at, topic.assigned_times, children=["partitions"])
+            return Projected(_znode(self._topic(topic), created, topic.assigned_at, topic.assigned_times, 0), Family(1, created), ["partitions"])
         if len(rest) == 1:
             return _folder([str(index) for index in range(len(topic.partitions))], topic.assigned_at, created)
         index = number_of(rest[1])
@@ -171,6 +172,12 @@ class Projection:
             "isr": list(partition.isr),
         }
         return _leaf(state, created, topic.changed_at, partition.partition_epoch)
+
+    def _topic(self, topic: TopicImage) -> bytes:
+        """Of a topic of many partitions it takes a while, and who reads one reads it again."""
+        if self._written[0] is not topic:
+            self._written = topic, _json(_topic(topic))
+        return self._written[1]
 
     def _configs(self, kind: str) -> Projected:
         path = f"/config/{kind}"
