@@ -69,7 +69,9 @@ ASKED: list[tuple[Api, Callable[[str, int], Row], Callable[[Row], int]]] = [
 def fetch_error(row: Row, version: int) -> int:
     if version >= 8:
         return int(row.groups[0].error_code)
-    return int(row.error_code if version >= 2 else row.topics[0].partitions[0].error_code)
+    (of_partitions,) = {partition.error_code for topic in row.topics for partition in topic.partitions}
+    assert version == 1 or row.error_code in (0, of_partitions)  # there are clients that look at either alone
+    return int(of_partitions)
 
 
 def errors(wire: Wire, group: str) -> dict[str, set[int]]:

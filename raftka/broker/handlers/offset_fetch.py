@@ -101,13 +101,11 @@ def _answer(request: Request, answers: list[Any]) -> Row:
     (answer,) = answers
     if not isinstance(answer, KafkaError):
         return response(topics=_topics(response.topics, answer))
-    if request.version >= 2:
-        return response(error_code=int(answer.code))
-    failed = [
+    failed = [  # Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none for nothing committed
         (FetchedTopic(topic.name, tuple([FetchedPartition(index, error=answer.code) for index in topic.partition_indexes])), ZERO_UUID)
         for topic in request.body.topics or ()
     ]
-    return response(topics=_topics(response.topics, failed))
+    return response(error_code=int(answer.code), topics=_topics(response.topics, failed))
 
 
 def _group(group: Row, answer: Any) -> Row:
