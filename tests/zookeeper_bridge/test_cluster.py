@@ -302,3 +302,23 @@ def test_compare_and_set_by_many_is_a_counter(seed: int) -> None:
 
         assert acknowledged >= 8
         assert acknowledged <= int(reader.get("/counter")[0] or b"0") <= acknowledged + unknown
+
+
+def test_what_nobody_knows_of_is_not_done_twice(stage: BridgeStage) -> None:
+    """The others have the entry, and the leader does not hear that they have: it is carried out under the next one."""
+    leader = stage.controller()
+    others = [node_id for node_id in (1, 2, 3) if node_id != leader]
+    client = stage.client(leader, timeout_ms=40_000)
+    client.create("/s")
+    for other in others:
+        stage.world.network.cut(f"n{other}", f"n{leader}", one_way=True)
+    decided = stage.nodes[leader].image.offset
+    client.request(Op.CREATE, jute.CREATE.encode(("/s/n", b"", OPEN_TO_ALL, 2)))
+    stage.wait(lambda: all(stage.nodes[other].quorum.core.last_index > decided for other in others))  # type: ignore[union-attr]
+    stage.world.network.isolate(f"n{leader}")
+    stage.wait(lambda: any(stage._leads(stage.nodes[other]) for other in others))
+    stage.world.network.heal()
+
+    assert client.wait_closed()
+    stage.pass_time(5.0)
+    assert stage.client(leader).children("/s") == ["n0000000000"]

@@ -215,6 +215,7 @@ def test_what_was_written_for_a_topic_goes_when_kafka_creates_it_with_its_own(st
 
     assert settings(stage, "t") == {}
     assert read(client, "/config/topics/t")["config"] == {}
+    assert client.get("/config/topics/t")[1].version == 0
     assert client.children("/config/topics") == ["t"]
 
 
