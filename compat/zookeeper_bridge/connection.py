@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from zookeeper_bridge.server import Bridge
 
 EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
+HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
+CLOSE_SESSION, SYNC = int(Op.CLOSE_SESSION), int(Op.SYNC)
+LOST = (int(Err.SESSION_MOVED), int(Err.SESSION_EXPIRED))
 CONNECTED_STATE = 3
 NO_ZXID = -1
 _REPLY = Struct(">iiqi")  # size, xid, zxid, error
@@ -37,7 +40,7 @@ class ClientConnection:
         self.number = number
         self.session_id = 0
         self.timeout_ms = 0
-        self.identities: list[Identity] = []
+        self.identities: tuple[Identity, ...] = ()
         self.peer = ""
         self.received = self.sent = 0  # packets
         self.connect: ConnectRequest | None = None  # while it asks for its session
@@ -59,7 +62,7 @@ class ClientConnection:
     def opened(self, transport: Transport) -> None:
         self._transport = transport
         self.peer = transport.peer
-        self.identities = [("ip", self.peer.rpartition(":")[0].strip("[]"))]
+        self.identities = (("ip", self.peer.rpartition(":")[0].strip("[]")),)
 
     def room(self) -> memoryview | None:
         return self._frames.room() if self._greeted else None
@@ -161,14 +164,14 @@ class ClientConnection:
     # requests
 
     def _take(self, xid: int, opcode: int, body: bytes) -> None:
-        if self._behind or self.connect is not None or (self._waiting and not _goes_on(opcode)):
+        if self._behind or self.connect is not None or (self._waiting and opcode not in HANDED_ON):
             self._behind.append((xid, opcode, body))
             self._behind_bytes += len(body)
         else:
             self._begin(xid, opcode, body)
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
-        if _goes_on(opcode):
+        if opcode in HANDED_ON:
             self._waiting.append((xid, opcode))
             self.bridge.submit(self, opcode, body)
         elif opcode == Op.PING:
@@ -192,18 +195,18 @@ class ClientConnection:
         if self._over:
             return
         xid, opcode = self._waiting.popleft()
-        if result.error in (Err.SESSION_MOVED, Err.SESSION_EXPIRED):
+        if result.error in LOST:
             self.end(Err(result.error).name)
             return
-        self.reply(xid, zxid, *((result.error, result.body) if opcode != Op.SYNC else _echo(body)))
-        if opcode == Op.CLOSE_SESSION:
+        self.reply(xid, zxid, *((result.error, result.body) if opcode != SYNC else _echo(body)))
+        if opcode == CLOSE_SESSION:
             self.end("the session is closed")
         else:
             self._go_on()
 
     def _go_on(self) -> None:
         """What waited and need not any more."""
-        while self._behind and not self._over and (not self._waiting or _goes_on(self._behind[0][1])):
+        while self._behind and not self._over and (not self._waiting or self._behind[0][1] in HANDED_ON):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
@@ -224,7 +227,7 @@ class ClientConnection:
         if scheme == "digest":
             identity = digest_of(shown or b"")
             found = [SUPER, identity] if identity == self.bridge.super_identity else [identity]
-            self.identities += [each for each in found if each not in self.identities]
+            self.identities += tuple(each for each in found if each not in self.identities)
         self.reply(AUTH_XID, 0, Err.OK)
 
     # out
@@ -274,11 +277,6 @@ class ClientConnection:
             if held:
                 self.bridge.hit(REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES)
             self._transport.hold_reading(held)
-
-
-def _goes_on(opcode: int) -> bool:
-    """Handed to the machine, in order with those before and behind it."""
-    return opcode in WRITES or opcode == Op.SYNC
 
 
 def _echo(body: bytes) -> tuple[Err, bytes]:

@@ -35,7 +35,8 @@ LOOKED_AT_ONCE = 1000
 ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
 PAUSE_S = 0.01  # between two portions of one look
 SESSIONS_OF_ENTRY = 1 << 16
-REFUSED = Result(Err.SESSION_EXPIRED)
+REFUSED, OK = Result(Err.SESSION_EXPIRED), Result(Err.OK)
+CLOSE_SESSION = int(Op.CLOSE_SESSION)
 
 
 class Machine:
@@ -190,6 +191,7 @@ class _Decision:
         self._context = context
         self._controls = controls
         self._opened = 0
+        self._callers: dict[tuple[int, int, int], Caller | Result] = {}  # by session, connection and identities: looked at once
 
     def result(self, request: Request) -> Result:
         """Once the entry is full, all that is left is to be asked again: no request overtakes another."""
@@ -199,9 +201,9 @@ class _Decision:
         if self._controls.commands >= COMMANDS_OF_ENTRY.value:
             self._machine.hit(COMMANDS_OF_ENTRY)
             return Result(Err.AGAIN)
+        if type(request) is Write:
+            return self._write(request)
         match request:
-            case Write():
-                return self._write(request)
             case Open():
                 return self._open(request)
             case Attach():
@@ -212,24 +214,34 @@ class _Decision:
         return Result(Err.OK)
 
     def _write(self, request: Write) -> Result:
-        owner = (self._batch.origin, request.connection)
-        if not self._touch(request.session_id):
-            return REFUSED
-        if self._machine._owners.setdefault(request.session_id, owner) != owner:
-            return Result(Err.SESSION_MOVED)
-        zxid = self._context.next_offset
-        if request.opcode == Op.CLOSE_SESSION:
-            self._machine.close(self._layer, request.session_id, zxid)
-            return Result(Err.OK)
-        caller = Caller(
-            request.session_id, self._batch.identities[request.identities], self._context.wall_ms, zxid, self._machine.hit, self._controls
-        )
+        session_id, connection, identities, opcode, body = request
+        caller = self._callers.get((session_id, connection, identities))
+        if caller is None:
+            caller = self._callers[session_id, connection, identities] = self._caller(request)
+        if type(caller) is Result:
+            return caller
+        assert type(caller) is Caller
+        if opcode == CLOSE_SESSION:
+            self._machine.close(self._layer, session_id, caller.zxid)
+            self._callers.clear()
+            return OK
         try:
-            return Result(Err.OK, perform(self._layer, request.opcode, request.body, caller))
+            return Result(0, perform(self._layer, opcode, body, caller))
         except ZooKeeperError as error:
             if error.limit is not None:
                 self._machine.hit(error.limit)
             return Result(error.code)
+
+    def _caller(self, request: Write) -> Caller | Result:
+        """Or what all its writes are told."""
+        machine, context = self._machine, self._context
+        owner = (self._batch.origin, request.connection)
+        if not self._touch(request.session_id):
+            return REFUSED
+        if machine._owners.setdefault(request.session_id, owner) != owner:
+            return Result(Err.SESSION_MOVED)
+        identities = self._batch.identities[request.identities]
+        return Caller(request.session_id, identities, context.wall_ms, context.next_offset, machine.hit, self._controls)
 
     def _open(self, request: Open) -> Result:
         layer, context = self._layer, self._context
@@ -254,6 +266,7 @@ class _Decision:
         return self._attached(request.session_id, timeout_ms, request.connection)
 
     def _attached(self, session_id: int, timeout_ms: int, connection: int) -> Result:
+        self._callers.clear()
         self._machine._owners[session_id] = (self._batch.origin, connection)
         self._machine._expiry.touch(session_id, timeout_ms, self._context.now)
         return Result(Err.OK, b"", session_id, timeout_ms, password_of(self._layer.secret, session_id))

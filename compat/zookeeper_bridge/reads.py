@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from zookeeper_bridge.connection import ClientConnection
     from zookeeper_bridge.server import Bridge
 
+MULTI_READ, WHO_AM_I = int(Op.MULTI_READ), int(Op.WHO_AM_I)
+DECODERS = {int(op): kind.decode for op, kind in BODIES.items()}
 MODES = {0: Kind.PERSISTENT, 1: Kind.RECURSIVE}
 
 
@@ -43,16 +45,16 @@ class Reader:
         }
 
     def knows(self, opcode: int) -> bool:
-        return opcode in self._verbs or opcode in (Op.MULTI_READ, Op.WHO_AM_I)
+        return opcode in self._verbs or opcode in (MULTI_READ, WHO_AM_I)
 
     def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes:
         """The body of the reply. Raises ZooKeeperError."""
         try:
-            if opcode == Op.MULTI_READ:
+            if opcode == MULTI_READ:
                 return self._multi_read(connection, body)
-            if opcode == Op.WHO_AM_I:
+            if opcode == WHO_AM_I:
                 return jute.IDENTITIES.encode([(scheme, id.partition(":")[0] if scheme == "digest" else id) for scheme, id in connection.identities])
-            request = BODIES[Op(opcode)].decode(body)
+            request = DECODERS[opcode](body)
         except Malformed as error:
             raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
         return self._verbs[opcode](connection, request)

@@ -13,20 +13,23 @@ from zookeeper_bridge.rules import Kind, rule_of
 from zookeeper_bridge.tree import Layer
 from zookeeper_bridge.writes import write
 
+MULTI, RECONFIG = int(Op.MULTI), int(Op.RECONFIG)
+DECODERS = {int(op): kind.decode for op, kind in BODIES.items()}
+
 
 def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
     """The body of the reply. Raises ZooKeeperError, and then nothing has changed."""
     try:
-        if opcode == Op.MULTI:
+        if opcode == MULTI:
             return _multi(layer, body, caller)
-        request = BODIES[Op(opcode)].decode(body)
+        request = DECODERS[opcode](body)
     except Malformed as error:
         raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
     return _one(layer, opcode, request, caller)[1]
 
 
 def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
-    if opcode != Op.RECONFIG:
+    if opcode != RECONFIG:
         rule = rule_of(request.path or "")
         if rule is not None and rule.kind is not Kind.STORED:
             return write(rule, layer, opcode, request, caller)

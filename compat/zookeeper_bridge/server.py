@@ -23,7 +23,7 @@ from zookeeper_bridge.projection import Controller
 from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
 from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
-from zookeeper_bridge.submissions import Done, Submission, Submissions
+from zookeeper_bridge.submissions import Submission, Submissions
 from zookeeper_bridge.tree import Tree
 from zookeeper_bridge.watches import EventType, Watches
 from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Write
@@ -31,6 +31,7 @@ from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Wr
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
 
 
@@ -112,10 +113,12 @@ class Bridge:
             return
         path = path_of(key)
         before = tree.nodes.get(path)
-        tree.replay(key, value)
+        tree.set_node(path, value)
         tree.offset = zxid  # events have it
         if keeps_configs(path):
             self._touched.setdefault(path, before)
+        elif not self.watches.count:
+            return
         elif value is None:
             self._leaving = before
             self.watches.deleted(path)
@@ -183,7 +186,7 @@ class Bridge:
             request = Attach(connection.number, asked.timeout_ms, asked.session_id, asked.password or b"")
         else:
             request = Open(connection.number, asked.timeout_ms, self._random.randbytes(SECRET_BYTES))
-        self._submit(connection, request, lambda zxid, result: self._attach(connection, asked, result))
+        self.submissions.put(_Connecting(self, connection, request, asked))
 
     def _attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None:
         if connection.over:
@@ -211,7 +214,7 @@ class Bridge:
         self._touching = False
         self._look_who_leads()
         heard, self._heard = list(self._heard), {}
-        self.submissions.put(Submission(Touch(heard), (), lambda zxid, result: None, lambda: None, lambda: True))
+        self.submissions.put(Submission(Touch(heard)))
 
     def _unreachable(self) -> None:
         """No controller answers: what this node shows may be of the past, and nothing can be written. Others may be better off."""
@@ -223,25 +226,48 @@ class Bridge:
     # writes
 
     def submit(self, connection: ClientConnection, opcode: int, body: bytes) -> None:
-        request: Request = Sync() if opcode == Op.SYNC else Write(connection.session_id, connection.number, 0, opcode, body)
-        self._submit(connection, request, lambda zxid, result: self._result(connection, zxid, result, body))
+        if opcode == SYNC:
+            self.submissions.put(_OfClient(self, connection, Sync(), body))
+        else:
+            self.submissions.put(_OfClient(self, connection, Write(connection.session_id, connection.number, 0, opcode, body), body))
 
-    def _submit(self, connection: ClientConnection, request: Request, done: Done) -> None:
-        def guarded(zxid: int, result: Result) -> None:
-            try:
-                done(zxid, result)
-            except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry
-                self.failed(error)
-                connection.end("the bridge failed")
 
-        def lost() -> None:
-            connection.abandoned = True
-            connection.end("the controller was lost")
+class _OfClient(Submission):
+    """What a connection waits for. `body`: as it asked."""
 
-        def wanted() -> bool:
-            return not connection.abandoned if isinstance(request, Write) else not connection.over
+    __slots__ = ("_body", "_bridge", "_connection")
 
-        self.submissions.put(Submission(request, tuple(connection.identities), guarded, lost, wanted))
+    def __init__(self, bridge: Bridge, connection: ClientConnection, request: Request, body: bytes = b"") -> None:
+        self.request = request
+        self.identities = connection.identities
+        self._bridge = bridge
+        self._connection = connection
+        self._body = body
 
-    def _result(self, connection: ClientConnection, zxid: int, result: Result, body: bytes) -> None:
-        connection.result(zxid, result, body)
+    def done(self, zxid: int, result: Result) -> None:
+        try:
+            self._tell(zxid, result)
+        except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry
+            self._bridge.failed(error)
+            self._connection.end("the bridge failed")
+
+    def _tell(self, zxid: int, result: Result) -> None:
+        self._connection.result(zxid, result, self._body)
+
+    def lost(self) -> None:
+        self._connection.abandoned = True
+        self._connection.end("the controller was lost")
+
+    def wanted(self) -> bool:
+        return not self._connection.abandoned if type(self.request) is Write else not self._connection.over
+
+
+class _Connecting(_OfClient):
+    __slots__ = ("_asked",)
+
+    def __init__(self, bridge: Bridge, connection: ClientConnection, request: Request, asked: ConnectRequest) -> None:
+        super().__init__(bridge, connection, request)
+        self._asked = asked
+
+    def _tell(self, zxid: int, result: Result) -> None:
+        self._bridge._attach(self._connection, self._asked, result)

@@ -7,7 +7,7 @@ Results are handed out when this node has applied all that they speak of. Knows 
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from raftka.limits import Limit
 from raftka.metadata.commands import Command, ExtensionCommand, read_reply
@@ -17,23 +17,34 @@ from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.limits import BATCH_BYTES
 from zookeeper_bridge.store import PACKAGE
-from zookeeper_bridge.wire import Batch, Request, Result, Write, pack_batch, unpack_answer
+from zookeeper_bridge.wire import Request, Result, Write, pack_rows, row_of, row_of_write, unpack_answer
 
 RETRY_S = 0.02
-Done = Callable[[int, Result], None]  # (zxid, result)
 Ask = Callable[[Command, Callable[[KafkaError | None, Any], None]], bool]  # as Quorum.ask_controller
 
 
-class Submission(NamedTuple):
-    request: Request
-    identities: tuple[Identity, ...]
-    done: Done
-    lost: Callable[[], None]  # nobody knows whether it was carried out
-    wanted: Callable[[], bool]  # whether anybody still waits
+class Submission:
+    """What is asked, and who is told. `identities`: of a write."""
+
+    __slots__ = ("identities", "request")
+
+    def __init__(self, request: Request, identities: tuple[Identity, ...] = ()) -> None:
+        self.request = request
+        self.identities = identities
+
+    def done(self, zxid: int, result: Result) -> None:
+        """It was carried out, and this node has applied what it did."""
+
+    def lost(self) -> None:
+        """Nobody knows whether it was carried out."""
+
+    def wanted(self) -> bool:
+        """Whether anybody still waits."""
+        return True
 
     @property
     def size_bytes(self) -> int:
-        return 64 + (len(self.request.body) if isinstance(self.request, Write) else 64)
+        return 64 + (len(self.request.body) if type(self.request) is Write else 64)
 
 
 class Submissions:
@@ -99,13 +110,14 @@ class Submissions:
     def _command(self, batch: Sequence[Submission]) -> ExtensionCommand:
         """Identities are said once for all who share them."""
         numbers: dict[tuple[Identity, ...], int] = {}
-        requests: list[Request] = []
+        rows: list[tuple[Any, ...]] = []
         for each in batch:
             request = each.request
-            if isinstance(request, Write):
-                request = request._replace(identities=numbers.setdefault(each.identities, len(numbers)))
-            requests.append(request)
-        return ExtensionCommand(PACKAGE, pack_batch(Batch(self._origin, list(numbers), requests)))
+            if type(request) is Write:
+                rows.append(row_of_write(request, numbers.setdefault(each.identities, len(numbers))))
+            else:
+                rows.append(row_of(request))
+        return ExtensionCommand(PACKAGE, pack_rows(self._origin, list(numbers), rows))
 
     def _come(self, flight: int, error: KafkaError | None, reply: Any) -> None:
         if flight != self._flight or not self._flying:
@@ -132,9 +144,9 @@ class Submissions:
 
     def _failed(self, batch: Sequence[Submission]) -> None:
         for each in batch:
-            if isinstance(each.request, Write):
+            if type(each.request) is Write:
                 each.lost()
-        self._pending.extendleft(reversed([each for each in batch if not isinstance(each.request, Write)]))
+        self._pending.extendleft(reversed([each for each in batch if type(each.request) is not Write]))
 
     def _watch(self) -> None:
         if not self._watching and self._since is not None:

@@ -100,7 +100,7 @@ class Tree:
     def replay(self, key: bytes, value: bytes | None) -> None:
         kind = key[:1]
         if kind == NODE:
-            self._put(path_of(key), unpack_node(value)) if value is not None else self._delete(path_of(key))
+            self.set_node(path_of(key), value)
         elif kind == FAMILY:
             _put(self.families, path_of(key), None if value is None else unpack_family(value))
         elif kind == SESSION:
@@ -108,12 +108,20 @@ class Tree:
         elif kind == SECRET:
             self.secret = value or b""
 
+    def set_node(self, path: str, value: bytes | None) -> None:
+        """As an entry says it; None: it is deleted."""
+        if value is None:
+            self._delete(path)
+        else:
+            self._put(path, unpack_node(value))
+
     def _put(self, path: str, node: Znode) -> None:
         before = self.nodes.get(path)
         self.nodes[path] = node
-        self.size_bytes += node.size_bytes - (before.size_bytes if before is not None else -len(path))
         if before is not None:
+            self.size_bytes += len(node.data or b"") - len(before.data or b"") + len(node.acl) - len(before.acl)
             return
+        self.size_bytes += node.size_bytes + len(path)
         parent = parent_of(path)
         self.children.setdefault(parent, {})[name_of(path)] = None
         self._packed.pop(parent, None)

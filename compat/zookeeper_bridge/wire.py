@@ -50,6 +50,7 @@ class Sync(NamedTuple):
 Request = Write | Open | Attach | Touch | Sync
 KINDS: tuple[Any, ...] = (Write, Open, Attach, Touch, Sync)
 NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+WRITE = NUMBERS[Write]
 
 
 class Result(NamedTuple):
@@ -67,8 +68,20 @@ class Batch(NamedTuple):
 
 
 def pack_batch(batch: Batch) -> bytes:
-    rows = [(NUMBERS[type(each)], *each) for each in batch.requests]
-    data: bytes = msgpack.packb((batch.origin, batch.identities, rows), unicode_errors="surrogatepass")
+    return pack_rows(batch.origin, batch.identities, [row_of(each) for each in batch.requests])
+
+
+def row_of(request: Request) -> tuple[Any, ...]:
+    return (NUMBERS[type(request)], *request)
+
+
+def row_of_write(write: Write, identities: int) -> tuple[Any, ...]:
+    """With the number that its identities have in this payload."""
+    return (WRITE, write.session_id, write.connection, identities, write.opcode, write.body)
+
+
+def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[Any, ...]]) -> bytes:
+    data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass")
     return data
 
 

@@ -63,10 +63,10 @@ def partitions_of(data: bytes | None, *, with_replicas: bool) -> dict[str, dict[
 def block_of(data: bytes | None) -> tuple[int, int]:
     """First and last of a block of producer ids."""
     block = fields_of(data)
-    try:
-        return int(block["block_start"]), int(block["block_end"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise bad("no block of producer ids") from error
+    ends = [block.get(name) for name in ("block_start", "block_end")]
+    if not all(isinstance(each, str) and each.isascii() and each.isdigit() and len(each) < 20 for each in ends):
+        raise bad("no block of producer ids")
+    return int(ends[0]), int(ends[1])
 
 
 def _number(name: str) -> int:
