@@ -59,7 +59,7 @@ def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
         raise Malformed(f"a length of {size}")
     if size > len(data) - at:
         raise Malformed(f"a length of {size}, and {len(data) - at} bytes are left")
-    return bytes(data[at : at + size]), at + size
+    return data[at : at + size], at + size
 
 
 def _write_buffer(value: bytes | None, out: list[bytes]) -> None:
@@ -119,11 +119,17 @@ def record(shape: Callable[..., Any], *kinds: Kind) -> Kind:
             values.append(value)
         return shape(*values), at
 
+    def read_three(data: bytes, at: int) -> tuple[Any, int]:
+        first, at = reads[0](data, at)
+        second, at = reads[1](data, at)
+        third, at = reads[2](data, at)
+        return shape(first, second, third), at
+
     def write(value: Any, out: list[bytes]) -> None:
         for each, field in zip(writes, value, strict=True):
             each(field, out)
 
-    return Kind(read, write, sum(kind.least_bytes for kind in kinds))
+    return Kind(read_three if len(kinds) == 3 else read, write, sum(kind.least_bytes for kind in kinds))
 
 
 def _tuple(*values: Any) -> tuple[Any, ...]:

@@ -117,10 +117,12 @@ def set_data(layer: Layer, opcode: int, request: SetData, caller: Caller) -> Don
     node = _node(layer, path)
     acl.check(node.acl, acl.WRITE, caller.identities)
     version = check_version(request.version, node.version)
-    after = node._replace(data=request.data, version=version, mzxid=caller.zxid, mtime=caller.wall_ms)
-    if layer.size_bytes + after.size_bytes - node.size_bytes > TREE_BYTES.value and after.size_bytes > node.size_bytes:
+    czxid, _, ctime, _, _, aversion, owner, ttl_ms, kind, stored, _ = node
+    after = Znode(czxid, caller.zxid, ctime, caller.wall_ms, version, aversion, owner, ttl_ms, kind, stored, request.data)
+    more = after.more_bytes(node)
+    if more > 0 and layer.size_bytes + more > TREE_BYTES.value:
         raise beyond(TREE_BYTES)
-    layer.set_node(path, after)
+    layer.replace_node(path, node, after)
     return Op.SET_DATA, _stat(layer, path, after)
 
 
@@ -130,7 +132,7 @@ def set_acl(layer: Layer, opcode: int, request: SetAcl, caller: Caller) -> Done:
     node = _node(layer, path)
     acl.check(node.acl, acl.ADMIN, caller.identities)
     after = node._replace(acl=stored, aversion=check_version(request.version, node.aversion))
-    layer.set_node(path, after)
+    layer.replace_node(path, node, after)
     return Op.SET_ACL, _stat(layer, path, after)
 
 

@@ -50,6 +50,10 @@ class Znode(NamedTuple):
         """What it takes in the log, without its path."""
         return _NODE.size + len(self.acl) + len(self.data or b"")
 
+    def more_bytes(self, before: "Znode") -> int:
+        """Than it took before."""
+        return len(self.data or b"") - len(before.data or b"") + len(self.acl) - len(before.acl)
+
 
 class Family(NamedTuple):
     creates: int = 0  # ever under this znode: the next sequential name

@@ -119,7 +119,7 @@ class Tree:
         before = self.nodes.get(path)
         self.nodes[path] = node
         if before is not None:
-            self.size_bytes += len(node.data or b"") - len(before.data or b"") + len(node.acl) - len(before.acl)
+            self.size_bytes += node.more_bytes(before)
             return
         self.size_bytes += node.size_bytes + len(path)
         parent = parent_of(path)
@@ -249,6 +249,15 @@ class Layer:
     def set_node(self, path: str, node: Znode | None) -> None:
         self._record(node_key(path), None if node is None else pack_node(node))
         self._node(path, node)
+
+    def replace_node(self, path: str, before: Znode, after: Znode) -> None:
+        """set_node for one that is there, as it is there."""
+        value = pack_node(after)
+        key = node_key(path)
+        self.changes.append((key, value))
+        self.change_bytes += len(key) + len(value)
+        self.size_bytes += after.more_bytes(before)
+        self._nodes[path] = after
 
     def set_family(self, path: str, family: Family | None) -> None:
         self._record(family_key(path), None if family is None else pack_family(family))
