@@ -1,4 +1,4 @@
-"""A cluster that is changed at random, through znodes and through Kafka: all nodes show the same, and clients hear of all that changed and no more."""
+"""A cluster changed at random, through znodes and through Kafka: all nodes show the same, and clients hear of all that changed and no more."""
 
 import json
 from collections.abc import Callable
