@@ -43,6 +43,21 @@ def kafka_2_8(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def curator(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.curator)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_go(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.zookeeper_go)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_node(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.zookeeper_node)
+
+
+@pytest.fixture(scope="session")
 def franz_go(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.franz_go)
 

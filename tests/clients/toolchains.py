@@ -21,6 +21,8 @@ from bench.systems import KAFKA_JARS, fetch_jars
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
 HERE = Path(__file__).parent
 KAFKAJS = "2.2.4"
+CURATOR = "5.7.1"
+ZOOKEEPER_NODE = "1.1.3"
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 LIBRDKAFKA = "2.0.2"  # Debian 12's
 JAVA = 17
@@ -81,19 +83,38 @@ class Toolchains:
         """Kafka of ZooKeeper's time: a class of its broker or tools, and arguments, come behind."""
         java = _program("java")
         _does_run([java, "-version"])
-        jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", _maven_kafka_2_8)
+        jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", lambda folder: _maven("kafka_2_8", folder))
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         return Program([java, *options, "-cp", f"{jars}/*"])
 
+    def curator(self) -> Program:
+        java = _program("java")
+        _does_run([java, "-version"])
+        jars = self._kept(f"curator-{CURATOR}", lambda folder: _maven("curator", folder))
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        return Program([java, *options, "-cp", f"{jars}/*", str(HERE / "CuratorClient.java")])
+
+    def zookeeper_go(self) -> Program:
+        return self._built("zookeeper_go")
+
+    def zookeeper_node(self) -> Program:
+        node, package = _program("node"), f"node-zookeeper-client@{ZOOKEEPER_NODE}"
+        modules = self._kept(package, lambda folder: _npm_install(folder, package)) / "node_modules"
+        return Program([node, str(HERE / "zookeeper_node.cjs")], {**os.environ, "NODE_PATH": str(modules)})
+
     def franz_go(self) -> Program:
-        """Built from `franz_go/`; the folder is named by its source."""
-        sources = HERE / "franz_go"
+        return self._built("franz_go")
+
+    def _built(self, name: str) -> Program:
+        """A Go program, from its folder; what is kept is named by its source."""
+        sources = HERE / name
         content = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
-        return Program([str(self._kept("franz-go-" + hashlib.sha256(content).hexdigest()[:12], _go_build) / "client")])
+        kept = f"{name.replace('_', '-')}-{hashlib.sha256(content).hexdigest()[:12]}"
+        return Program([str(self._kept(kept, lambda folder: _go_build(sources, folder)) / "client")])
 
     def kafkajs(self) -> Program:
         node = _program("node")
-        modules = self._kept(f"kafkajs-{KAFKAJS}", _npm_install) / "node_modules"
+        modules = self._kept(f"kafkajs-{KAFKAJS}", lambda folder: _npm_install(folder, f"kafkajs@{KAFKAJS}")) / "node_modules"
         return Program([node, str(HERE / "kafkajs.cjs")], {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"})
 
     def _debians_confluent_kafka(self) -> Program:
@@ -146,19 +167,19 @@ def _oldest_wheel(folder: Path) -> None:
     raise reason
 
 
-def _go_build(folder: Path) -> None:
-    go, sources, env = _program("go", "/usr/local/go/bin"), HERE / "franz_go", {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+def _go_build(sources: Path, folder: Path) -> None:
+    go, env = _program("go", "/usr/local/go/bin"), {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
     _do([go, "mod", "download"], sources, env)
     subprocess.run([go, "build", "-o", folder / "client", "."], cwd=sources, env=env, check=True)  # that it is wrong is no reason to skip
 
 
-def _maven_kafka_2_8(folder: Path) -> None:
-    pom = HERE / "kafka_2_8" / "pom.xml"
+def _maven(project: str, folder: Path) -> None:
+    pom = HERE / project / "pom.xml"
     _do([_program("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], folder)
 
 
-def _npm_install(folder: Path) -> None:
-    _do([_program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), f"kafkajs@{KAFKAJS}"], folder)
+def _npm_install(folder: Path, package: str) -> None:
+    _do([_program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), package], folder)
 
 
 def _program(name: str, *also_in: str) -> str:
