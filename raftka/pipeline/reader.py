@@ -122,7 +122,11 @@ class _Reading:
             self._brokers.give(asked.connection)
             self._refused(code)
             return None
-        decoder = self._decoded(asked, partition)
+        try:
+            decoder = self._decoded(asked, partition)
+        except BaseException:
+            asked.connection.close()
+            raise
         if decoder is None or decoder.next_offset >= self._wanted.stop:
             self._brokers.give(asked.connection)
         return decoder

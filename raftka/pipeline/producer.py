@@ -1,0 +1,223 @@
+"""Records to topics, acknowledged by all in-sync replicas, each batch once however often it has to be sent. Knows neither Arrow nor Spark.
+
+One request is under way at each leader, with one batch a partition. A batch that was not answered is sent again with the number it had: brokers
+know it by that. What a whole task wrote before it died they can not know: transactions will, with an `Identity` that the driver made.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from raftka.pipeline.brokers import Brokers, Connection, Patience, Reply, code_name
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.options import Address
+from raftka.pipeline.positions import Where
+from raftka.wire.errors import Code
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.records import NewRecord, build_batch
+
+BATCH_BYTES = 256 * 1024  # about; a quarter of the largest that brokers take unless told
+WAITING_BYTES = 2 << 20  # of all partitions; then all of it is sent
+RECORD_BYTES = 12  # what a record takes beside its key and value
+TIMEOUT_MS = 30_000
+BY_NAME = 12  # the last version of Produce with names of topics
+TOO_LARGE = {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE}
+SEQUENCES = 1 << 31
+
+
+class Identity(NamedTuple):
+    """What brokers number a producer's batches by. With a transactional id, what was written counts when the transaction is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None = None
+
+
+class Batch(NamedTuple):
+    where: Where
+    data: bytes
+    records: int
+    largest_bytes: int
+
+
+class Producer:
+    def __init__(self, brokers: Brokers, *, compression: int = 0, identity: Identity | None = None, max_batch_bytes: int = BATCH_BYTES) -> None:
+        self.written = 0  # acknowledged records
+        self._brokers, self._compression, self._identity, self._max_batch_bytes = brokers, compression, identity, max_batch_bytes
+        self._waiting: dict[Where, list[NewRecord]] = {}
+        self._sizes: dict[Where, int] = {}
+        self._sequences: dict[Where, int] = {}
+        self._flying: list[Batch] = []
+        self._replies: list[tuple[Connection, Reply, list[Batch]]] = []
+
+    def add(self, where: Where, record: NewRecord) -> None:
+        """Raises PipelineError, also for what was added before."""
+        key, value, headers, _ = record
+        size = RECORD_BYTES + len(key or b"") + len(value or b"") + sum(len(name) + len(content or b"") + 4 for name, content in headers)
+        if where in self._sizes and self._sizes[where] + size > self._max_batch_bytes:
+            self.send()
+        self._waiting.setdefault(where, []).append(record)
+        self._sizes[where] = self._sizes.get(where, 0) + size
+        if sum(self._sizes.values()) > WAITING_BYTES:
+            self.send()
+
+    def flush(self) -> None:
+        """Returns when everything is acknowledged."""
+        self.send()
+        self._land()
+
+    def send(self) -> None:
+        """Batches are made while the last ones are on their way."""
+        batches = [self._batch(where, records) for where, records in self._waiting.items()]
+        self._waiting, self._sizes = {}, {}
+        self._land()
+        self._flying = batches
+        if batches:
+            self._start_all(batches)
+
+    def _batch(self, where: Where, records: Sequence[NewRecord]) -> Batch:
+        identity = self._known()
+        sequence = self._sequences.get(where, 0)
+        self._sequences[where] = (sequence + len(records)) % SEQUENCES
+        data = build_batch(
+            records,
+            compression=self._compression,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=sequence,
+            transactional=identity.transactional_id is not None,
+        )
+        return Batch(where, bytes(data), len(records), max(len(record[0] or b"") + len(record[1] or b"") for record in records))
+
+    def _known(self) -> Identity:
+        if self._identity is None:
+            self._identity = new_identity(self._brokers)
+        return self._identity
+
+    def _start_all(self, batches: Sequence[Batch]) -> object:
+        """Why not all are on their way, if so."""
+        by_leader: dict[Address, list[Batch]] = {}
+        why: object = None
+        for batch in batches:
+            try:
+                led = self._brokers.leader(batch.where)
+            except OSError as error:
+                return error
+            if led is None:
+                why = f"{batch.where[0]}-{batch.where[1]} has no leader"
+            else:
+                by_leader.setdefault(led[0], []).append(batch)
+        for address, own in by_leader.items():
+            try:
+                connection = self._brokers.take(address)
+            except OSError as error:
+                why = error
+                continue
+            try:
+                self._replies.append((connection, connection.send(PRODUCE, self._request(own), BY_NAME), own))
+            except OSError as error:
+                connection.close()
+                why = error
+        return why
+
+    def _request(self, batches: Sequence[Batch]) -> Any:
+        topics: dict[str, list[Any]] = {}
+        topic = PRODUCE.request.topic_data
+        for batch in batches:
+            topics.setdefault(batch.where[0], []).append(topic.partition_data(index=batch.where[1], records=batch.data))
+        rows = [topic(name=name, partition_data=partitions) for name, partitions in topics.items()]
+        return PRODUCE.request(transactional_id=self._known().transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=rows)
+
+    def _land(self) -> None:
+        """Until all that flies is acknowledged."""
+        if not self._flying:
+            return
+        patience = Patience(self._brokers.patience_s, f"writing to {'-'.join(map(str, self._flying[0].where))}")
+        while True:
+            why = self._answers()
+            if not self._flying:
+                return
+            for where in {batch.where for batch in self._flying}:
+                self._brokers.forget(where[0])
+            patience.wait(why)
+            self._start_all(self._flying)
+
+    def _answers(self) -> object:
+        """Why some are not acknowledged."""
+        why: object = "no leader"
+        replies, self._replies = self._replies, []
+        for connection, reply, batches in replies:
+            try:
+                answer = reply.wait()
+            except OSError as error:
+                connection.close()
+                self._brokers.drop_idle(connection.address)
+                why = error
+                continue
+            self._brokers.give(connection)
+            by_where = {batch.where: batch for batch in batches}
+            for topic in answer.responses:
+                for each in topic.partition_responses:
+                    why = self._answered(by_where[topic.name, each.index], each) or why
+        return why
+
+    def _answered(self, batch: Batch, answer: Any) -> str | None:
+        code = answer.error_code
+        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            self._flying.remove(batch)
+            self.written += batch.records
+            return None
+        where = f"{batch.where[0]}-{batch.where[1]}"
+        if code in TOO_LARGE:
+            raise PipelineError(
+                f"{where} takes no batch of {len(batch.data)} bytes with {batch.records} records, the largest of {batch.largest_bytes}: "
+                "raise the topic's max.message.bytes, or lower kafka.batch.size"
+            )
+        if code == Code.UNKNOWN_SERVER_ERROR or Code(code).retriable:
+            return f"{where}: {code_name(code)}"
+        raise PipelineError(f"{where}: {code_name(code)} in answer to Produce" + (f" ({answer.error_message})" if answer.error_message else ""))
+
+
+def new_identity(brokers: Brokers) -> Identity:
+    """From any broker. Raises PipelineError."""
+    patience = Patience(brokers.patience_s, "a producer id")
+    while True:
+        why: object
+        try:
+            answer = brokers.ask_any(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS))
+        except OSError as error:
+            why = error
+        else:
+            if answer.error_code == 0:
+                return Identity(answer.producer_id, answer.producer_epoch)
+            why = code_name(answer.error_code)
+            if not Code(answer.error_code).retriable:
+                raise PipelineError(f"{why} in answer to InitProducerId: this user may not write idempotently")
+        patience.wait(why)
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where all of Kafka's own producers put this key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2 with Kafka's seed, 32 bits."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    mixed = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * factor & mask
+        mixed = (mixed * factor & mask) ^ ((word ^ word >> 24) * factor & mask)
+    if whole < len(data):
+        mixed = (mixed ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    mixed = (mixed ^ mixed >> 13) * factor & mask
+    return mixed ^ mixed >> 15
+
+
+def partition_counts(brokers: Brokers, topics: Sequence[str]) -> Mapping[str, int]:
+    """Raises PipelineError for a topic that is not there: nothing makes it in passing."""
+    found = brokers.topics(topics)
+    if missing := sorted(set(topics) - found.keys()):
+        raise PipelineError(f"there is no topic {missing[0]} to write to: `raftka topics create {missing[0]}` makes it")
+    return {name: len(topic.partitions) for name, topic in found.items()}
