@@ -15,7 +15,7 @@ from zookeeper_bridge.paths import parent_of
 from zookeeper_bridge.sessions import clamped, password_of
 from zookeeper_bridge.store import PACKAGE, NodeKind
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Tree
-from zookeeper_bridge.wire import Open, Sync, Touch
+from zookeeper_bridge.wire import Attach, Open, Sync, Touch
 
 
 @pytest.fixture
@@ -430,3 +430,29 @@ def test_a_container_in_a_multi_is_answered_as_one_and_is_one_whatever_its_flags
     assert one[1][0] == "/c"
     assert [client.stage.tree.nodes[path].kind for path in ("/c", "/d-0000000001")] == [NodeKind.CONTAINER] * 2
     assert client.stage.tree.nodes["/d-0000000001"].owner == 0
+
+
+def test_who_a_session_is_can_change_within_a_payload(client: Client) -> None:
+    """Its connection is looked at once for many writes, and again after what may have changed it."""
+    write = client.request(Op.CREATE, BODIES[Op.CREATE].encode(("/n", b"", OPEN_TO_ALL, 2)))
+    close = client.request(Op.CLOSE_SESSION, b"")
+    moved = Attach(2, 4000, client.session_id, client.opened.password)
+
+    told = client.stage.ask(write, moved, write, write._replace(connection=2), close._replace(connection=2), write._replace(connection=2))
+
+    assert [each.error for each in told] == [Err.OK, Err.OK, Err.SESSION_MOVED, Err.OK, Err.OK, Err.SESSION_EXPIRED]
+
+
+def test_what_is_decided_takes_as_much_room_as_when_it_is_applied(client: Client) -> None:
+    stage = client.stage
+    client.create("/a", b"x")
+    stage.holding = True
+    client.set("/a", bytes(1000))
+    client.set_acl("/a", [Acl(31, *digest_of(b"a:a"))])
+    client.create("/a/b", b"y")
+    decided = stage.machine._view().size_bytes
+    before = stage.tree.size_bytes
+
+    stage.commit()
+
+    assert stage.tree.size_bytes == decided > before + 1000
