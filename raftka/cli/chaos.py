@@ -10,6 +10,8 @@ import click
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
+WORK_NAMES = ("groups", "consumer-groups", "compaction")
+WORK = click.option("--work", type=click.Choice(WORK_NAMES), help="Clients that do that instead, and a nemesis that waits for its moments.")
 SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
 
 
@@ -36,6 +38,7 @@ def chaos() -> None:
 @click.option("--seeds", type=Seeds(), default="0-99", show_default=True, help="Each is a life of its own cluster.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @PLAN
+@WORK
 @SMALL
 @click.option(
     "--out",
@@ -56,6 +59,7 @@ def chaos_sim(**options: Any) -> None:
 @chaos.command("replay")
 @click.argument("seed", type=int)
 @PLAN
+@WORK
 @SMALL
 @click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
 @click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show what was last.")

@@ -9,6 +9,7 @@ from heapq import merge
 from pathlib import Path
 from random import Random
 
+from raftka.chaos.simulated.many import Summary
 from raftka.chaos.simulated.swarm import PLANS, Settings, choose
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.cli.chaos_folder import write_folder
@@ -20,9 +21,21 @@ CODES = {"valid": 0, "violated": 1, "inconclusive": 2}
 NODE = re.compile(r" node=(\d+)")
 
 
-def replay(seed: int, plan: str, small: bool, trace: bool, until_s: float | None, skip: str, settings: Sequence[str], out: Path | None) -> int:
+def replay(
+    seed: int,
+    plan: str,
+    work: str | None,
+    small: bool,
+    trace: bool,
+    until_s: float | None,
+    skip: str,
+    settings: Sequence[str],
+    out: Path | None,
+) -> int:
     if small:
         return _replay_small(seed)
+    if work is not None:
+        return _replay_work(seed, work)
     found: list[Run] = []
 
     def verb() -> None:
@@ -43,8 +56,17 @@ def replay(seed: int, plan: str, small: bool, trace: bool, until_s: float | None
 def _replay_small(seed: int) -> int:
     from raftka.chaos.small.many import one
 
-    life = one(seed)
-    print(f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, {life.simulated_s:.3f} simulated s")
+    return _tell_summary(one(seed), f"{'replication' if seed % 2 else 'the metadata quorum'} alone")
+
+
+def _replay_work(seed: int, work: str) -> int:
+    from raftka.chaos.simulated.at_work import one
+
+    return _tell_summary(one(seed, work), f"{work} at work")
+
+
+def _tell_summary(life: Summary, of_what: str) -> int:
+    print(f"seed {life.seed}, {of_what}, {life.simulated_s:.3f} simulated s")
     print(f"{life.faults} faults, {life.operations} operations, {life.acknowledged} acknowledged")
     for violation in life.violations:
         print(f"  VIOLATED  {violation}")

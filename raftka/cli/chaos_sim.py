@@ -20,12 +20,17 @@ BAR = 30
 LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
 
 
-def sim(seeds: range, jobs: int, plan: str, small: bool, out: Path | None, record: Path | None, output: str) -> int:
-    name = "small" if small else plan
+def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: Path | None, record: Path | None, output: str) -> int:
+    name = "small" if small else work or plan
     began = time.monotonic()
-    total = _run_small(seeds, jobs) if small else _run(seeds, jobs, Options(PLANS[plan]), f"raftka chaos replay {{}} --plan {plan}")
+    if small:
+        total = _run_small(seeds, jobs)
+    elif work is not None:
+        total = _run_work(seeds, jobs, work)
+    else:
+        total = _run(seeds, jobs, Options(PLANS[plan]), f"raftka chaos replay {{}} --plan {plan}")
     seconds = time.monotonic() - began
-    if out is not None and not small:
+    if out is not None and name == plan:
         _keep(total, seeds, plan, out)
     result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), "wall_s": round(seconds, 1)}
     if record is not None:
@@ -47,6 +52,13 @@ def _run_small(seeds: range, jobs: int) -> Total:
 
     with many_small(seeds, jobs) as found:
         return _gather(found, seeds, "raftka chaos replay {} --small")
+
+
+def _run_work(seeds: range, jobs: int, work: str) -> Total:
+    from raftka.chaos.simulated.at_work import many as many_at_work
+
+    with many_at_work(seeds, work, jobs) as found:
+        return _gather(found, seeds, f"raftka chaos replay {{}} --work {work}")
 
 
 def _gather(found: Iterable[Summary], seeds: range, replay: str) -> Total:

@@ -6,6 +6,7 @@ violations = play(seed, GroupWork, OF_COORDINATORS)
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Protocol
 
@@ -45,14 +46,28 @@ class Workload(Protocol):
     def check(self, cluster: Cluster) -> list[str]: ...
 
 
+@dataclass(frozen=True)
+class Lived:
+    violations: list[str]
+    done: int  # things that clients were told to be done
+    struck: int  # times that the nemesis came
+    simulated_s: float
+    trace_hash: str
+
+
 def play(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> list[str]:
+    return live(seed, make, moments).violations
+
+
+def live(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
     nemesis = Nemesis(moments, TROUBLE_S)
     with World(seed) as world, nemesis.lurking(), often():
         workload = make()
         try:
-            return _play(world, workload, nemesis)
+            violations = _play(world, workload, nemesis)
         except Exception:
-            return [*workload.wrong, traceback.format_exc()]
+            violations = [*workload.wrong, traceback.format_exc()]
+        return Lived(violations, sum(workload.counts), len(nemesis.struck), world.now, world.trace_hash)
 
 
 @contextmanager

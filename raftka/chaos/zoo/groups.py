@@ -188,7 +188,7 @@ def offsets_expire_early(expired: Any) -> Any:
     return bug
 
 
-@plant(offsets, "check_consumer_commit", "consumer groups")
+@plant(offsets, "check_consumer_commit", "consumer-groups")
 def commits_of_any_member_epoch(_: Any) -> Any:
     """Zombie: a consumer that is none any more commits offsets of partitions that another one reads."""
 
@@ -197,7 +197,7 @@ def commits_of_any_member_epoch(_: Any) -> Any:
     return bug
 
 
-@plant(ConsumerGroup, "owner", "consumer groups")
+@plant(ConsumerGroup, "owner", "consumer-groups")
 def gives_what_is_not_released(_: Any) -> Any:
     """A partition is given to its next consumer while the one before has not given it up."""
 

@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from raftka.chaos.simulated.at_work import WORKS
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.compaction_workload import CompactionWork
-from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
-from raftka.chaos.simulated.group_workload import GroupWork
 from raftka.chaos.simulated.lives import Workload, play
-from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_REPLICATION, OF_THE_QUORUM, Nemesis
+from raftka.chaos.simulated.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
 from raftka.chaos.simulated.watch import Watch
 from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Plan, live
 from raftka.chaos.small import raft_life, replication_life
@@ -78,9 +76,7 @@ HUNTS: dict[str, Lived] = {
     **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
-    "groups": _at_work(GroupWork, OF_COORDINATORS),
-    "consumer groups": _at_work(ConsumerGroupWork, OF_COORDINATORS),
-    "compaction": _at_work(CompactionWork, OF_COMPACTION),
+    **{name: _at_work(*work) for name, work in WORKS.items()},
 }
 SMALL = ("small quorum", "small replication")
 OF_AREA: dict[str, tuple[str, ...]] = {

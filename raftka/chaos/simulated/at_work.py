@@ -1,0 +1,41 @@
+"""Many lives of clusters with a workload of their own (lives.py): which there are, and what came of each seed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from time import process_time
+
+from raftka.chaos.simulated.compaction_workload import CompactionWork
+from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
+from raftka.chaos.simulated.group_workload import GroupWork
+from raftka.chaos.simulated.lives import Workload, live
+from raftka.chaos.simulated.many import AT_ONCE, SHOWN, Summary
+from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS
+from raftka.chaos.verdict import Outcome
+
+WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
+    "groups": (GroupWork, OF_COORDINATORS),
+    "consumer-groups": (ConsumerGroupWork, OF_COORDINATORS),
+    "compaction": (CompactionWork, OF_COMPACTION),
+}
+
+
+def one(seed: int, work: str) -> Summary:
+    began = process_time()
+    lived = live(seed, *WORKS[work])
+    outcome = Outcome.VIOLATED if lived.violations else Outcome.VALID if lived.done else Outcome.INCONCLUSIVE
+    seconds = process_time() - began
+    found = tuple(lived.violations[:SHOWN])
+    return Summary(seed, outcome, found, lived.done, lived.done, lived.struck, lived.simulated_s, seconds, lived.trace_hash, Counter())
+
+
+@contextmanager
+def many(seeds: Iterable[int], work: str, jobs: int) -> Iterator[Iterator[Summary]]:
+    """In the order in which they end."""
+    if jobs == 1:
+        yield map(partial(one, work=work), seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield pool.imap_unordered(partial(one, work=work), seeds, chunksize=AT_ONCE)
