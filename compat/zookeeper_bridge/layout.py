@@ -63,7 +63,7 @@ class Layout(Projection):
         if delta.configs_changed:
             self._seen["/config/brokers"] = image.offset
         formed = [(EventType.CREATED, CLUSTER_ID)] if delta.cluster_formed else []
-        moves = self._moves_changed(delta)
+        moves = self._moves_changed(before, delta)
         configs = self._configs_changed(before, delta, touched)
         return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before))
 
@@ -104,10 +104,11 @@ class Layout(Projection):
             elif was.node.version != now.node.version or was.node.data != now.node.data:
                 yield EventType.CHANGED, path
 
-    def _moves_changed(self, delta: Delta) -> list[Happening]:
-        before = bool(self._moving)
-        ended = [(topic_id, index) for topic_id, topic in delta.topics_deleted.items() for index in range(len(topic.partitions))]
-        changed = [partition for partition in (*delta.partitions_changed, *ended) if partition in self._moving or is_moving(self.image, partition)]
+    def _moves_changed(self, before: MetadataImage, delta: Delta) -> list[Happening]:
+        moved = bool(self._moving)
+        known = [partition for partition in delta.partitions_changed if partition[0] in before.topics]  # what is new does not move
+        changed = [partition for partition in known if partition in self._moving or is_moving(self.image, partition)]
+        changed += [partition for partition in self._moving if partition[0] in delta.topics_deleted]
         for partition in changed:
             if is_moving(self.image, partition):
                 self._moving[partition] = None
@@ -116,7 +117,7 @@ class Layout(Projection):
         if not changed:
             return []
         self._seen[MOVES] = self.image.offset
-        if before and self._moving:
+        if moved and self._moving:
             return [(EventType.CHANGED, MOVES)]
         return [(EventType.CREATED if self._moving else EventType.DELETED, MOVES)]
 

@@ -1,18 +1,23 @@
 """Kafka's znodes, computed from the metadata: what tools read of brokers, topics and the controller, and what they hear of."""
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from raftka.metadata.image import MetadataImage
+from raftka.metadata.records import TopicCreated
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge import jute
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import Stat
+from zookeeper_bridge.layout import Layout
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.rules import TOPS
+from zookeeper_bridge.tree import Tree
 from zookeeper_bridge.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
@@ -173,3 +178,20 @@ def test_nobody_writes_there(client: ZkClient) -> None:
     multi = client.multi((Op.CREATE, ("/mine", b"", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/brokers/ids/1", b"", -1)))
     assert multi == [Err.OK, Err.NO_AUTH]
     assert client.create("/brokers-of-mine") == "/brokers-of-mine"
+
+
+def test_a_topic_of_many_partitions_costs_nothing_until_somebody_looks() -> None:
+    many = 100_000
+    image, delta = MetadataImage(offset=1).apply(2, [TopicCreated("t", bytes(16), (((1,), (1,), 1),) * many)])
+    layout = Layout(Tree())
+    tracemalloc.start()
+    happened = layout.apply(image, delta, {})
+    grown, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (grown < 10_000, peak < many) == (True, True)
+    assert sum(1 for _ in happened) == 1 + 2 + 2 * many  # its settings, itself, and of each partition a folder and a state
+    found = layout.find("/brokers/topics/t")
+    assert found is not None
+    assert len(json.loads(found.node.data or b"")["partitions"]) == many
+    assert layout.find("/brokers/topics/t/partitions/99999/state") is not None
