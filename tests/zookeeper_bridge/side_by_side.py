@@ -34,7 +34,7 @@ DIFFERENCES = {  # as docs/bridge.md has them: how each is allowed for
     "a client that has seen more than the cluster has is closed after the cluster was asked, not at once": "it is closed",
     "sync never shows the past, and a node that hears nothing of a controller for two ticks closes its connections": "not met with one node",
     "when the controller changes, connections whose writes were on their way are closed, all others stay": "not met with one node",
-    "in Kafka's layout times are 0, and a topic's zxids are those that this node has seen": "the plays are beside it",
+    "in Kafka's layout times are 0, and the pzxid of a list is the one that this node has seen": "the plays are beside it",
     "the root has Kafka's folders as children": "they are left out, and so is how many children it has",
     "a wrong password closes no connection but its own": "the session's own connection is closed before",
     "an operation for a time to live without a flag for one is refused": "it is not played",
