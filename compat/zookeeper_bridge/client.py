@@ -116,6 +116,7 @@ class ZooKeeperClient:
         while not self.events:
             self._socket.settimeout(PING_S)
             try:
+                self._socket.recv(1, socket.MSG_PEEK)
                 self._take(self._read())
             except TimeoutError:
                 self._send(PING_XID, Op.PING, b"")
@@ -148,9 +149,8 @@ class ZooKeeperClient:
         self._socket.sendall(_SIZE.pack(len(packet)) + packet)
 
     def _read(self) -> bytes:
-        """Raises TimeoutError only between packets."""
-        (size,) = _SIZE.unpack(self._exactly(4))
         self._socket.settimeout(PASSES_S)
+        (size,) = _SIZE.unpack(self._exactly(4))
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:

@@ -1,6 +1,8 @@
 """`raftka bridge`: what its commands print, against three nodes in this process."""
 
 import json
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,7 @@ from raftka.cli.commands import root
 from raftka.testing import Cluster
 from zookeeper_bridge.client import ZooKeeperClient
 from zookeeper_bridge.rules import RULES, rule_of
+from zookeeper_bridge.watches import EventType
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,31 @@ def test_events(bridge: Any, client: ZooKeeperClient) -> None:
     assert len(told) == 3
     assert set(told) <= {"created", "changed", "deleted"}
     assert {row["path"] for row in rows(heard[0])} == {"/watched"}
+
+
+def test_who_waits_for_events_keeps_its_session(cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zookeeper_bridge.client.PING_S", 0.01)
+    with ZooKeeperClient(cluster.zookeeper_connect) as waiting:
+        waiting.watch("/waited-for")
+        heard: list[tuple[EventType, str]] = []
+        listening = threading.Thread(target=lambda: heard.append(waiting.next_event()))
+        listening.start()
+        before = received(cluster)
+        while received(cluster) < before + 30:  # pings, and our own questions
+            assert listening.is_alive()
+        client.put("/waited-for", b"")
+        listening.join(20)
+    assert heard == [(EventType.CREATED, "/waited-for")]
+
+
+def received(cluster: Cluster) -> int:
+    host, _, port = cluster.zookeeper_connect.split(",")[0].partition(":")
+    with socket.create_connection((host, int(port)), 10.0) as asked:
+        asked.sendall(b"srvr")
+        said = b"".join(iter(lambda: asked.recv(65536), b""))
+    match = re.search(rb"Received: (\d+)", said)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern)

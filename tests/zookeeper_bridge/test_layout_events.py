@@ -42,7 +42,15 @@ class Changes:
         self.random = Random(seed)
         self.client = stage.client(1, timeout_ms=40_000)
         self.kinds: list[Callable[[str], None]] = [self._create, self._create, self._configure, self._configure, self._grow, self._move, self._delete]
-        self.kinds += [self._kill_or_start, self._create_in_kafka, self._configure_in_kafka, self._delete_in_kafka, self._configure_all, self._seqid]
+        self.kinds += [
+            self._kill_or_start,
+            self._create_in_kafka,
+            self._configure_in_kafka,
+            self._delete_in_kafka,
+            self._configure_all,
+            self._seqid,
+            self._hand_over,
+        ]
 
     def one(self) -> None:
         self.random.choice(self.kinds)(self.random.choice(TOPICS))
@@ -94,6 +102,10 @@ class Changes:
             self.stage.kill(3)
         else:
             self.stage.start(3)
+
+    def _hand_over(self, topic: str) -> None:
+        """Nobody whose write was decided loses a connection by it."""
+        self._ask(Op.DELETE, "/controller", -1)
 
     def _known(self, topic: str) -> bool:
         return self.stage.nodes[1].image.topic_named(topic) is not None
