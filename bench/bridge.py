@@ -116,8 +116,7 @@ def _fill(ensemble: Ensemble) -> None:
     with Client(ensemble.ports[0]) as client:
         client.create("/bench", VALUE)
         client.create("/many")
-        for i in range(CHILDREN):
-            client.create(f"/many/child-{i}")
+        client.create_all([f"/many/child-{i}" for i in range(CHILDREN)])
 
 
 def _leader(ensemble: Ensemble) -> int:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 CREATE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, SYNC, CLOSE = 1, 3, 4, 5, 8, 9, -11
 EVENT_XID = -1
-EPHEMERAL = 1
+EPHEMERAL, NODE_EXISTS = 1, -110
+MANY = 500  # requests on their way at a time
 SESSION_MS = 30_000
 PATIENCE_SECONDS = 30.0
 
@@ -81,10 +82,16 @@ class Client:
         return found
 
     def create(self, path: str, data: bytes = b"", flags: int = 0) -> None:
-        open_to_all = pack(">ii", 1, 31) + text("world") + text("anyone")
-        error = self.ask(CREATE, text(path) + buffer(data) + open_to_all + pack(">i", flags)).error
-        if error not in (0, -110):
+        error = self.ask(CREATE, to_create(path, data, flags)).error
+        if error not in (0, NODE_EXISTS):
             raise AssertionError(f"create {path}: {error}")
+
+    def create_all(self, paths: Sequence[str]) -> None:
+        for first in range(0, len(paths), MANY):
+            some = paths[first : first + MANY]
+            for path in some:
+                self._send(pack(">ii", 0, CREATE) + to_create(path))
+            assert not any(self.reply().error for _ in some)
 
     def rate(self, opcode: int, body: bytes, in_flight: int, seconds: float) -> dict[str, float]:
         """Requests that are all alike, their number a second; with one in flight also the median of what each takes, in ms.
@@ -131,6 +138,11 @@ def buffer(value: bytes) -> bytes:
 
 def on_path(path: str, watch: bool = False) -> bytes:
     return text(path) + (b"\1" if watch else b"\0")
+
+
+def to_create(path: str, data: bytes = b"", flags: int = 0) -> bytes:
+    open_to_all = pack(">ii", 1, 31) + text("world") + text("anyone")
+    return text(path) + buffer(data) + open_to_all + pack(">i", flags)
 
 
 def to_set(path: str, value: bytes) -> bytes:

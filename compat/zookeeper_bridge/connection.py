@@ -6,6 +6,7 @@ before it. Writes that lie one behind the other travel together. Replies leave i
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import TYPE_CHECKING
@@ -238,8 +239,7 @@ class ClientConnection:
         self._send(_REPLY.pack(16 + len(body), xid, zxid, error) + body)
 
     def event(self, event: EventType, path: str, zxid: int) -> None:
-        body = jute.EVENT.encode((event, CONNECTED_STATE, path))
-        self._send(_REPLY.pack(16 + len(body), EVENT_XID, zxid, Err.OK) + body)
+        self._send(_event(event, path, zxid))
 
     def _send(self, data: bytes) -> None:
         if self._transport is None:
@@ -277,6 +277,13 @@ class ClientConnection:
             if held:
                 self.bridge.hit(REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES)
             self._transport.hold_reading(held)
+
+
+@lru_cache(16)
+def _event(event: EventType, path: str, zxid: int) -> bytes:
+    """Made once for all who hear of it."""
+    body = jute.EVENT.encode((event, CONNECTED_STATE, path))
+    return _REPLY.pack(16 + len(body), EVENT_XID, zxid, Err.OK) + body
 
 
 def _echo(body: bytes) -> tuple[Err, bytes]:

@@ -59,6 +59,7 @@ class Bridge:
         self._random = node.runtime.random("zookeeper bridge")
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
+        self._telling: tuple[str, EventType | None, bytes] = "", None, b""  # what is being told, and the ACL of the znode
         self._heard: dict[int, None] = {}  # sessions, since the controller was told
         self._touching = False
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
@@ -115,6 +116,7 @@ class Bridge:
         before = tree.nodes.get(path)
         tree.set_node(path, value)
         tree.offset = zxid  # events have it
+        self._telling = "", None, b""
         if keeps_configs(path):
             self._touched.setdefault(path, before)
         elif not self.watches.count:
@@ -130,10 +132,12 @@ class Bridge:
 
     def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
         """Who may not read a znode hears nothing of it."""
-        node = self._leaving if event is EventType.DELETED else self.layout.node(path)
-        if node is not None and node.acl != acl.OPEN and not acl.allows(node.acl, acl.READ, connection.identities):
-            return
-        connection.event(event, path, self.tree.offset)
+        if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
+            node = self._leaving if event is EventType.DELETED else self.layout.node(path)
+            self._telling = path, event, acl.OPEN if node is None else node.acl
+        stored = self._telling[2]
+        if stored == acl.OPEN or acl.allows(stored, acl.READ, connection.identities):
+            connection.event(event, path, self.tree.offset)
 
     def _session_gone(self, session_id: int) -> None:
         connection = self.sessions.pop(session_id, None)

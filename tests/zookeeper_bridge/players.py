@@ -103,7 +103,8 @@ class Line:
 
 
 class Client:
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.node = number  # where it connects, of however many there are
         self.line: Line | None = None
         self.session: ConnectResponse | None = None
         self.seen = 0
@@ -122,11 +123,11 @@ class Names:
 
 
 class Player:
-    def __init__(self, port: int, top_names: frozenset[str] = frozenset()) -> None:
-        """`top_names`: what lies in the root and is not of the play."""
-        self._port = port
+    def __init__(self, ports: Sequence[int], top_names: frozenset[str] = frozenset()) -> None:
+        """`ports`: of all its nodes. `top_names`: what lies in the root and is not of the play."""
+        self._ports = ports
         self._top_names = top_names
-        self._clients = [Client() for _ in range(CLIENTS)]
+        self._clients = [Client(number) for number in range(CLIENTS)]
         self._zxids, self._sessions = Names("z"), Names("s")
         self._told: list[str] = []
 
@@ -166,6 +167,9 @@ class Player:
 
     # connecting
 
+    def _dial(self, client: Client) -> Line:
+        return Line(self._ports[client.node % len(self._ports)])
+
     def _greet(self, line: Line, timeout_ms: int, session: ConnectResponse | None, seen: int, *, old: bool) -> ConnectResponse | None:
         """None: closed without a word."""
         session_id, password = (session.session_id, session.password) if session is not None else (0, bytes(16))
@@ -183,10 +187,11 @@ class Player:
     def _attach(self, client: Client) -> None:
         """As it comes back: with its session, else with a new one."""
         for session in [client.session, None] if client.session is not None else [None]:
-            line = Line(self._port)
+            line = self._dial(client)
             found = self._greet(line, session.timeout_ms if session is not None else 20_000, session, client.seen, old=False)
             if found is not None and found.session_id:
                 client.line, client.session = line, found
+                self._silently(client, Op.SYNC, ("/",))  # others may have written at other nodes
                 return
             self._until_closed(line)
         raise AssertionError("no session is to be had")
@@ -194,17 +199,33 @@ class Player:
     def _connect(self, client: Client, timeout_ms: int, old: bool) -> None:
         if client.line is not None:
             client.line.close()
-        client.line = Line(self._port)
+        client.line = self._dial(client)
         client.session = self._greet(client.line, timeout_ms, None, client.seen, old=old)
 
     def _again(self, client: Client, old: bool) -> None:
-        """The session on another connection; the one that it has had is closed."""
-        earlier, client.line = client.line, Line(self._port)
+        """The session on another connection: of the same node, or of the next one where there are more."""
+        client.node += 1
+        earlier, client.line = client.line, self._dial(client)
         assert client.session is not None
         found = self._greet(client.line, client.session.timeout_ms, client.session, client.seen, old=old)
         assert earlier is not None
+        if len(self._ports) > 1:
+            self._try(client, earlier)
         self._until_closed(earlier)
         client.session = found if found is not None and found.session_id else None
+
+    def _try(self, client: Client, earlier: Line) -> None:
+        """Where it came from: there it may still read, until it tries to write."""
+        body = BODIES[Op.EXISTS].encode(("/", False))
+        earlier.send(pack(">iii", 8 + len(body), 1, Op.EXISTS) + body)
+        try:
+            while (packet := earlier.packet()).xid != 1:
+                self._hear(packet)
+            self._say(f"it may read: {_error(packet.error)}")
+        except Closed:
+            self._say("it may not read")
+        body = BODIES[Op.SET_DATA].encode(("/nowhere", b"", -1))
+        earlier.send(pack(">iii", 8 + len(body), 2, Op.SET_DATA) + body)
 
     def _until_closed(self, line: Line) -> None:
         try:
@@ -223,12 +244,12 @@ class Player:
         if client.line is not None:
             self._drop(client)
         assert client.session is not None
-        line = Line(self._port)
+        line = self._dial(client)
         self._greet(line, 20_000, client.session._replace(password=password), client.seen, old=False)
         self._until_closed(line)
 
     def _from_the_future(self, client: Client, zxid: int) -> None:
-        line = Line(self._port)
+        line = self._dial(client)
         self._greet(line, 20_000, None, zxid, old=False)
         line.close()
 
@@ -242,7 +263,7 @@ class Player:
     def _expire(self, client: Client, mark: str) -> None:
         """Its session is given the least time there is; others see when that is over."""
         self._drop(client)
-        line = Line(self._port)
+        line = self._dial(client)
         assert client.session is not None
         self._greet(line, SHORTEST_MS, client.session, client.seen, old=False)
         client.line = line

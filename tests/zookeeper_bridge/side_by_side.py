@@ -1,6 +1,8 @@
 """The bridge beside a real ZooKeeper 3.9.3: the same plays on both, every answer and every event compared.
 
-    python -m tests.zookeeper_bridge.side_by_side [SEEDS [OPERATIONS [FIRST]]]      50 seeds of 400 operations
+    python -m tests.zookeeper_bridge.side_by_side [SEEDS [OPERATIONS [FIRST [NODES]]]]      50 seeds of 400 operations, one node each
+
+With three nodes each client is at another one, and sessions move between them.
 
 What is meant to differ stands in docs/bridge.md; DIFFERENCES says how the plays and the players allow for each.
 """
@@ -9,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -32,8 +34,8 @@ DIFFERENCES = {  # as docs/bridge.md has them: how each is allowed for
     "a zxid is an offset of the metadata log: what is written in the same moment shares one, and there are gaps": "they are names; one write a burst",
     "a write that fails takes no zxid": "a zxid counts where something has been written with it; it never falls",
     "a client that has seen more than the cluster has is closed after the cluster was asked, not at once": "it is closed",
-    "sync never shows the past, and a node that hears nothing of a controller for two ticks closes its connections": "not met with one node",
-    "when the controller changes, connections whose writes were on their way are closed, all others stay": "not met with one node",
+    "sync never shows the past, and a node that hears nothing of a controller for two ticks closes its connections": "not met",
+    "when the controller changes, connections whose writes were on their way are closed, all others stay": "not met",
     "in Kafka's layout times are 0, and the pzxid of a list is the one that this node has seen": "the plays are beside it",
     "the root has Kafka's folders as children": "they are left out, and so is how many children it has",
     "a wrong password closes no connection but its own": "the session's own connection is closed before",
@@ -53,8 +55,9 @@ class Difference(NamedTuple):
 class Stage:
     """Two servers that run."""
 
-    def __init__(self, zookeeper_port: int, bridge_port: int, pool: ThreadPoolExecutor) -> None:
-        self._ports = zookeeper_port, bridge_port
+    def __init__(self, zookeepers: Sequence[int], bridges: Sequence[int], pool: ThreadPoolExecutor) -> None:
+        """Ports."""
+        self._ports = zookeepers, bridges
         self._pool = pool
 
     def compare(self, seed: int, operations: int) -> tuple[list[Step], list[Difference]]:
@@ -67,19 +70,19 @@ class Stage:
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
-    """A ZooKeeper and a node, both alone; raises BenchFailed where there is no ZooKeeper to be had."""
+def stage(nodes: int = 1) -> Iterator[Stage]:
+    """So many of each; raises BenchFailed where there is no ZooKeeper to be had."""
     super_digest = digest_of(SUPER)[1]
     options = (f"-Dznode.container.checkIntervalMs={NEVER_S * 1000}", f"-Dzookeeper.DigestAuthenticationProvider.superDigest={super_digest}")
     properties = {"zookeeper.bridge.tick.ms": str(TICK_MS), "zookeeper.bridge.super.digest": super_digest}
     with (
-        ZooKeepers(1, {"tickTime": TICK_MS}, options) as zookeepers,
+        ZooKeepers(nodes, {"tickTime": TICK_MS}, options) as zookeepers,
         patch.object(edge, "Bridge", partial(Bridge, look_s=float(NEVER_S))),
-        Cluster(1, bridge=True, properties=properties) as cluster,
+        Cluster(nodes, bridge=True, properties=properties) as cluster,
         ThreadPoolExecutor(2) as pool,
     ):
         zookeepers.start()
-        yield Stage(zookeepers.ports[0], int(cluster.zookeeper_connect.rpartition(":")[2]), pool)
+        yield Stage(zookeepers.ports, [int(address.rpartition(":")[2]) for address in cluster.zookeeper_connect.split(",")], pool)
 
 
 def counted(steps: list[Step]) -> Counter[str]:
@@ -94,9 +97,9 @@ def counted(steps: list[Step]) -> Counter[str]:
     return found
 
 
-def main(seeds: int = 50, operations: int = 400, first: int = 0) -> int:
+def main(seeds: int = 50, operations: int = 400, first: int = 0, nodes: int = 1) -> int:
     began, total, differing = time.monotonic(), Counter[str](), 0
-    with stage() as both:
+    with stage(nodes) as both:
         for seed in range(first, first + seeds):
             steps, found = both.compare(seed, operations)
             total += counted(steps)
