@@ -292,6 +292,18 @@ def test_moves_are_called_off(stage: BridgeStage, client: ZkClient) -> None:
     assert client.error(Op.DELETE, "/admin/reassign_partitions", -1) is Err.NO_NODE
 
 
+def test_a_topic_that_is_deleted_moves_no_more(stage: BridgeStage, client: ZkClient) -> None:
+    assign(stage, client, [[1, 2]])
+    stage.kill(3)
+    stage.wait(lambda: not stage.nodes[1].image.alive(3))
+    client.create("/admin/reassign_partitions", text(partitions=[{"topic": "t", "partition": 0, "replicas": [3, 1]}]))
+    client.get("/admin/reassign_partitions", watch=True)
+    client.create("/admin/delete_topics/t", None)
+    assert client.events[-1][:2] == (DELETED, "/admin/reassign_partitions")
+    assert not client.exists("/admin/reassign_partitions")
+    assert client.children("/admin") == ["delete_topics"]
+
+
 def test_moves_are_refused_as_a_whole(stage: BridgeStage, client: ZkClient) -> None:
     assign(stage, client, [[1, 2]])
     good = {"topic": "t", "partition": 0, "replicas": [3, 2]}
