@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
+from raftka.metadata.commands import AllocateProducerIds
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage, TopicImage
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
@@ -421,3 +423,47 @@ def test_every_node_shows_the_same(stage: BridgeStage, client: ZkClient) -> None
     clients = [stage.client(node_id, timeout_ms=40_000) for node_id in (1, 2, 3)]
     for path in ("/brokers/topics/t", "/config/topics/t", "/config/changes/config_change_0000000000", "/latest_producer_id_block", "/feature"):
         assert len({each.get(path) for each in clients}) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_producer_id_is_given_out_twice_whoever_asks_and_whoever_leads(seed: int) -> None:
+    """Clients of the bridge and brokers take blocks, while controllers are handed over, die and come back."""
+    random = Random(seed)
+    with BridgeStage(3, seed) as stage:
+        given: list[int] = []
+
+        def take(client: ZkClient) -> None:
+            reply = client.ask(Op.GET_DATA, "/latest_producer_id_block", False)
+            if reply is None or reply.error:
+                return
+            data, stat = jute.DATA_STAT.decode(reply.body)
+            first = int(json.loads(data or b'{"block_end": "-1"}')["block_end"]) + 1
+            block = text(block_start=str(first), block_end=str(first + 999))
+            taken = client.ask(Op.SET_DATA, "/latest_producer_id_block", block, random.choice((-1, stat.version)))
+            if taken is not None and not taken.error:
+                given.append(first)
+
+        def allocate(node_id: int) -> None:
+            node = stage.nodes[node_id]
+            node.link.call(
+                AllocateProducerIds(node_id, node.link.broker_epoch), lambda error, block: given.append(block.first) if error is None else None, 5.0
+            )
+
+        for _ in range(60):
+            node_id = random.choice(list(stage.nodes))
+            client = stage.client(node_id, timeout_ms=40_000)
+            if client.session is not None and client.session.session_id:
+                take(client)
+            allocate(random.choice(list(stage.nodes)))
+            chance = random.random()
+            if chance < 0.1:
+                client.ask(Op.DELETE, "/controller", -1)
+            elif chance < 0.2 and len(stage.nodes) == 3:
+                stage.kill(stage.controller())
+            elif len(stage.nodes) < 3:
+                stage.start(next(each for each in (1, 2, 3) if each not in stage.nodes))
+        stage.pass_time(10.0)
+        assert len(given) > 60
+        assert len(set(given)) == len(given)
+        assert all(first % 1000 == 0 and first < image(stage).next_producer_id for first in given)
+        assert not stage.world.failures
