@@ -43,7 +43,7 @@ public class CuratorClient {
             CompletableFuture<String> seen = new CompletableFuture<>();
             try (CuratorCache cache = CuratorCache.build(other, "/brokers/topics")) {
                 cache.listenable().addListener(CuratorCacheListener.builder().forCreates(node -> {
-                    if (node.getPath().endsWith("/state")) seen.complete(node.getPath());
+                    if (node.getPath().startsWith("/brokers/topics/from-curator/partitions/0/")) seen.complete(node.getPath());
                 }).build());
                 cache.start();
                 byte[] topic = "{\"version\":1,\"partitions\":{\"0\":[3,1]}}".getBytes(StandardCharsets.UTF_8);
