@@ -16,6 +16,7 @@ from zookeeper_bridge.acl import ANYONE
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import ConnectResponse, Kind, Malformed
 from zookeeper_bridge.opcodes import BODIES, WRITES, Op
+from zookeeper_bridge.operations import CREATES, fits
 
 BROKEN_OFF = "broken off"
 WHO = "whoAmI"  # in place of a path
@@ -210,20 +211,12 @@ class Player:
         found = self._greet(client.line, client.session.timeout_ms, client.session, client.seen, old=old)
         assert earlier is not None
         if len(self._ports) > 1:
-            self._try(client, earlier)
+            self._try(earlier)
         self._until_closed(earlier)
         client.session = found if found is not None and found.session_id else None
 
-    def _try(self, client: Client, earlier: Line) -> None:
-        """Where it came from: there it may still read, until it tries to write."""
-        body = BODIES[Op.EXISTS].encode(("/", False))
-        earlier.send(pack(">iii", 8 + len(body), 1, Op.EXISTS) + body)
-        try:
-            while (packet := earlier.packet()).xid != 1:
-                self._hear(packet)
-            self._say(f"it may read: {_error(packet.error)}")
-        except Closed:
-            self._say("it may not read")
+    def _try(self, earlier: Line) -> None:
+        """Where it came from: a write ends the connection, if it has not ended by itself."""
         body = BODIES[Op.SET_DATA].encode(("/nowhere", b"", -1))
         earlier.send(pack(">iii", 8 + len(body), 2, Op.SET_DATA) + body)
 
@@ -272,6 +265,7 @@ class Player:
         other = next(each for each in self._clients if each is not client)
         if other.line is None:
             self._attach(other)
+        self._silently(other, Op.SYNC, ("/",))
         deadline = time.monotonic() + PATIENCE_S
         while created and self._silently(other, Op.EXISTS, (mark, False)).error == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -375,6 +369,8 @@ class Player:
     # other verbs
 
     def _multi(self, client: Client, requests: Sequence[tuple[Op, tuple[Any, ...]]]) -> None:
+        if len(self._ports) > 1 and not all(_can_be_read(op, given) for op, given in requests):
+            return  # as what is broken
         self._several(client, Op.MULTI, requests)
 
     def _multi_read(self, client: Client, requests: Sequence[tuple[Op, tuple[Any, ...]]]) -> None:
@@ -422,6 +418,8 @@ class Player:
             client.line = None
 
     def _broken(self, client: Client, opcode: Op, body: bytes) -> None:
+        if len(self._ports) > 1 and opcode in (*WRITES, Op.SYNC):
+            return  # a follower of a real ensemble never answers that, nor anything behind it
         packet = self._until(client, self._send(client, opcode, body))
         self._say(f"{opcode.name} broken: {_error(packet.error)} {packet.body!r}")
 
@@ -434,6 +432,11 @@ class Player:
                 self._say(f"{packet.zxid} {_error(packet.error)} {packet.body!r}") if packet.xid == 7 else self._hear(packet)
         finally:
             client.line = None
+
+
+def _can_be_read(opcode: Op, given: tuple[Any, ...]) -> bool:
+    """In a multi."""
+    return opcode is not Op.GET_DATA and (opcode not in CREATES or (given[2] is not None and fits(opcode, given[3])))
 
 
 def _error(code: int) -> str:
