@@ -1,1 +1,19 @@
-"""Spark's way into topics and out of them. The broker knows nothing of it; what it needs beyond raftka is the extra `raftka[pipeline]`."""
+"""Spark's way into topics and out of them. The broker knows nothing of it; what it needs beyond raftka is the extra `raftka[pipeline]`.
+
+    from raftka.pipeline import session
+
+    session().read.format("raftka").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "trucks").load().show()
+
+docs/pipeline.md has the rest.
+"""
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: the command line must not wait for Spark."""
+    if name == "session":
+        from raftka.pipeline.spark import session
+
+        return session
+    raise AttributeError(name)

@@ -12,7 +12,7 @@ from raftka.pipeline.errors import CorruptBatch
 from raftka.runtime.door import Buffer
 from raftka.wire.errors import ProtocolError
 
-HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 SCHEMA = pa.schema(
     [
         ("key", pa.binary()),

@@ -1,4 +1,4 @@
-"""A cluster of three for the readers, and what fills its topics."""
+"""A cluster of three for the readers, and what fills its topics. Its records are years old, so they are kept for ever."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.pipeline.players import Player
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, log_retention_check_interval_ms=3_600_000) as started:
+    with Cluster(nodes=3, log_retention_ms=-1) as started:
         yield started
 
 

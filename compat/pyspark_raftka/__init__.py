@@ -1,0 +1,155 @@
+"""`format("raftka")` of Spark, which looks for modules named pyspark_*. These are the classes it calls; what they do is in raftka/pipeline."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.options import SourceOptions, source_options, truth
+from raftka.pipeline.planning import Range
+from raftka.pipeline.sink import SinkOptions, Written, sink_options, write_task
+from raftka.pipeline.source import Stream, batch_tasks, read_task
+
+COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS = ", headers array<struct<key: string, value: binary>>"
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]
+    """Topics of raftka and of Apache Kafka, with the options and columns of Spark's own Kafka source (docs/pipeline.md)."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "raftka"
+
+    def schema(self) -> str:
+        return COLUMNS + (HEADERS if truth(self._options(), "includeHeaders", False) else "")
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        return BatchReader(source_options(self._options(), streaming=False))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":
+        return StreamReader(source_options(self._options(), streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
+        if overwrite:
+            raise OptionRefused('a topic can not be overwritten: .mode("append")')
+        return BatchWriter(self._sink(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
+        if overwrite:
+            raise OptionRefused('a topic takes appends and updates: .outputMode("append") or .outputMode("update"), not complete')
+        return StreamWriter(self._sink(schema))
+
+    def _options(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.options.items()}
+
+    def _sink(self, schema: StructType) -> SinkOptions:
+        return sink_options(self._options(), {field.name: field.dataType.typeName() for field in schema.fields})
+
+
+class Task(InputPartition):  # type: ignore[misc]
+    def __init__(self, ranges: tuple[Range, ...]) -> None:
+        self.ranges = ranges
+
+
+def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+    return read_task(options, partition.ranges if isinstance(partition, Task) else ())
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, options: SourceOptions) -> None:
+        self._source = options
+
+    def partitions(self) -> list[InputPartition]:
+        return [Task(ranges) for ranges in batch_tasks(self._source)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read(self._source, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans in the driver; its pickled copies read in the tasks, without the driver's state."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._source = options
+        self._kept: Stream | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_source": self._source, "_kept": None}
+
+    @property
+    def _stream(self) -> Stream:
+        self._kept = self._kept or Stream(self._source)
+        return self._kept
+
+    def initialOffset(self) -> dict[str, Any]:
+        return dict(self._stream.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self._source.max_offsets is None else ReadMaxRows(self._source.max_offsets)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        everything = isinstance(limit, ReadAllAvailable) and self._source.max_offsets is not None  # as the trigger "once" asks
+        return dict(self._stream.latest(start, everything=everything))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        newest = self._stream.newest()
+        return None if newest is None else dict(newest)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stream.freeze()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [Task(ranges) for ranges in self._stream.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read(self._source, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark's checkpoint has it."""
+
+
+class Message(WriterCommitMessage):  # type: ignore[misc]
+    def __init__(self, written: Written) -> None:
+        self.written = written
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    def __init__(self, options: SinkOptions) -> None:
+        self._sink = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return Message(write_task(self._sink, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are acknowledged; nothing is to be ended without transactions."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was written stays: at least once."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._sink = options
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return Message(write_task(self._sink, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All tasks are acknowledged; nothing is to be ended without transactions."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What was written stays: at least once."""

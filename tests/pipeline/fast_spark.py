@@ -1,0 +1,43 @@
+"""A Spark that starts fast enough for tests: an archive of its classes, a home whose Python is the installed one, and no frills."""
+
+import os
+from pathlib import Path
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.warehouse.dir": "file:/tmp/raftka-spark-warehouse",
+}
+FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def prepare(cache: Path, java: int) -> dict[str, str]:
+    """The environment of the session. `cache` may stay from run to run: the first one fills it."""
+    import pyspark
+
+    home = fast_home(Path(pyspark.__file__).parent, cache / f"spark-{pyspark.__version__}")
+    archive = cache / f"spark-{pyspark.__version__}-java-{java}.jsa"
+    if archive.exists():
+        flags = f"{FLAGS} -Xshare:auto -XX:SharedArchiveFile={archive}"
+    else:
+        flags = f"{FLAGS} -XX:ArchiveClassesAtExit={archive}"
+    return {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": f"{flags} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable"}
+
+
+def fast_home(installed: Path, home: Path) -> Path:
+    """Without pyspark.zip, whose modules are compiled anew in every worker."""
+    links = [installed / name for name in ("bin", "sbin", "jars")]
+    places = {home / each.name: each for each in links}
+    places |= {home / "python" / "lib" / each.name: each for each in (installed / "python" / "lib").glob("py4j-*-src.zip")}
+    for place, target in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.realpath(place) != os.path.realpath(target):
+            place.unlink(missing_ok=True)
+            place.symlink_to(target)
+    return home

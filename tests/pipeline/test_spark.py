@@ -1,0 +1,134 @@
+"""format("raftka") in a real Spark: batches, streams over restarts, the sink. A handful: what needs no Spark is tested without."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+
+from raftka.pipeline.java import cache_folder, java_home, version_of
+from raftka.pipeline.spark import session
+from raftka.testing import Cluster
+from tests.pipeline.fast_spark import SETTINGS, prepare
+from tests.pipeline.players import Player
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
+            patch.setenv(name, value)
+        patch.setenv("JAVA_HOME", str(java_home()))
+        started = session("raftka's tests", SETTINGS, master="local[2]")
+        started.sparkContext.setLogLevel("OFF")
+        yield started
+        started.stop()
+
+
+class Job:
+    """Queries on one topic."""
+
+    def __init__(self, spark: Any, cluster: Cluster, topic: str) -> None:
+        self.spark, self.cluster, self.topic = spark, cluster, topic
+
+    def reading(self, reader: Any, **options: Any) -> Any:
+        given = {"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": self.topic, **options}
+        return reader.format("raftka").options(**given).load()
+
+    def batch(self, **options: Any) -> list[Any]:
+        return sorted(self.reading(self.spark.read, **options).collect(), key=lambda row: (row["partition"], row["offset"]))
+
+    def stream(self, folder: Path, **options: Any) -> list[int]:
+        """All that is there, on top of what was read before; how many rows each batch had."""
+        frame = self.reading(self.spark.readStream, startingOffsets="earliest", **options)
+        writer = frame.writeStream.format("parquet").option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [progress["numInputRows"] for progress in query.recentProgress]
+
+    def written(self, folder: Path) -> list[tuple[int, int]]:
+        rows = self.spark.read.parquet(str(folder / "out")).select("partition", "offset").collect()
+        return sorted((row["partition"], row["offset"]) for row in rows)
+
+    def writing(self, frame: Any, **options: Any) -> None:
+        frame.write.format("raftka").mode("append").option("kafka.bootstrap.servers", self.cluster.bootstrap_servers).options(**options).save()
+
+
+@pytest.fixture
+def job(spark: Any, cluster: Cluster, player: Player) -> Job:
+    return Job(spark, cluster, cluster.create_topic(partitions=3))
+
+
+def test_a_batch_has_the_columns_of_sparks_kafka_source(job: Job, player: Player) -> None:
+    player.fill(job.topic, 50, 0, compression=4)
+    player.fill(job.topic, 20, 2)
+
+    rows = job.batch(includeHeaders="true", minPartitions="5")
+
+    assert rows[0].asDict().keys() == {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"}
+    assert [(row["partition"], row["offset"]) for row in rows] == [(0, at) for at in range(50)] + [(2, at) for at in range(20)]
+    assert (bytes(rows[7]["key"]), rows[7]["topic"], rows[7]["timestampType"], rows[7]["headers"]) == (b"k000000007", job.topic, 0, None)
+    assert rows[7]["timestamp"].timestamp() == 1_700_000_000.007
+
+
+def test_a_stream_goes_on_at_its_checkpoint(job: Job, player: Player, tmp_path: Path) -> None:
+    player.fill(job.topic, 100, 0)
+    player.fill(job.topic, 50, 1)
+    first = job.stream(tmp_path, maxOffsetsPerTrigger=60)
+    player.fill(job.topic, 30, 2)
+    second = job.stream(tmp_path)
+
+    assert sum(first) == 150
+    assert len([size for size in first if size]) == 3
+    assert sum(second) == 30
+    assert job.written(tmp_path) == [(0, at) for at in range(100)] + [(1, at) for at in range(50)] + [(2, at) for at in range(30)]
+    last = json.loads((tmp_path / "checkpoint" / "offsets" / "3").read_text().splitlines()[-1])
+    assert last[job.topic] == {"0": 100, "1": 50, "2": 30}
+
+
+def test_what_is_lost_stops_the_query_with_the_next_step(job: Job, player: Player, tmp_path: Path) -> None:
+    player.fill(job.topic, 10, 0)
+    job.stream(tmp_path)
+    player.fill(job.topic, 20, 0)
+    player.fill(job.topic, 20, 0)
+    player.delete_records(job.topic, 30)
+
+    with pytest.raises(Exception, match=f"{job.topic}-0 begins at offset 30 now, but was to be read from 10.*Next step: failOnDataLoss=false"):
+        job.stream(tmp_path)
+    assert len(job.written(tmp_path)) == 10
+    assert sum(job.stream(tmp_path, failOnDataLoss="false")) == 20
+
+
+def test_rows_become_records(job: Job, player: Player) -> None:
+    spark, other = job.spark, job.cluster.create_topic(partitions=4)
+    frame = spark.sql(
+        f"select cast(id as string) as key, concat('v', id) as value, if(id % 2 = 0, '{job.topic}', '{other}') as topic, "
+        "cast(id % 3 as int) as partition, array(named_struct('key', 'h', 'value', cast('x' as binary))) as headers from range(300)"
+    )
+    job.writing(frame, **{"kafka.compression.type": "lz4"})
+
+    for topic, odd in ((job.topic, 0), (other, 1)):
+        for partition in range(3):
+            records = job.cluster.records(topic, partition)
+            assert sorted(int(record.key or b"") for record in records) == [at for at in range(300) if at % 3 == partition and at % 2 == odd]
+            assert {(record.value == b"v" + (record.key or b""), tuple(record.headers)) for record in records} == {(True, (("h", b"x"),))}
+
+
+def test_a_stream_into_a_topic(job: Job, player: Player, tmp_path: Path) -> None:
+    other = job.cluster.create_topic(partitions=2)
+    player.fill(job.topic, 200, 0)
+    frame = job.reading(job.spark.readStream, startingOffsets="earliest").selectExpr("key", "value")
+    writer = frame.writeStream.format("raftka").options(**{"kafka.bootstrap.servers": job.cluster.bootstrap_servers, "topic": other})
+    writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    assert sorted(record.key or b"" for record in job.cluster.records(other)) == [b"k%09d" % at for at in range(200)]
+
+
+def test_a_wrong_option_is_told(job: Job) -> None:
+    with pytest.raises(Exception, match="there is no option startingoffset: is it startingOffsets"):
+        job.batch(startingOffset="earliest")
