@@ -75,7 +75,9 @@ class OldBroker:
         assert producer.flush(WITHIN_S) == 0
 
     def consume(self, group: str, count: int) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, "auto.offset.reset": "earliest"})
+        """A consumer that comes as the broker starts may be told of a topic without some of its partitions, and asks again after a while."""
+        settings = {"auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 500}
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, **settings})
         consumer.subscribe(["orders"])
         found: list[int] = []
 
@@ -84,7 +86,7 @@ class OldBroker:
             found.extend(int(message.value() or b"") for message in came if message.error() is None)  # others tell of what passes
             return len(found) >= count
 
-        until(more)
+        until(more, lambda: f"{len(found)} of {count} records came")
         consumer.close()
         return sorted(found)
 
