@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, faults, groups, histories, scale, zookeepers
+from bench import bridge, compaction, faults, groups, histories, pipeline, scale, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
 GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge")
+ALONE = ("pipeline",)  # needs raftka[pipeline]: only when it is named
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -121,6 +122,11 @@ class Bench:
         yield "|---|---|---|---|---|"
         yield from histories.rows(self.runs)
 
+    def pipeline(self) -> Iterator[str]:
+        yield "| records of 100 bytes to Arrow, batches of | compression | M records/s of one core |"
+        yield "|---|---|---|"
+        yield from pipeline.rows(self.runs)
+
     def bridge(self) -> Iterator[str]:
         if zookeepers.available():
             yield from bridge.rows(self.runs, self.seconds)
@@ -200,7 +206,7 @@ def _median(runs: Sequence[dict[str, Any]], key: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./run bench", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], metavar="GROUP", help=f"{', '.join(GROUPS)} (all)")
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, *ALONE, []], metavar="GROUP", help=f"{', '.join(GROUPS)} (all); pipeline")
     parser.add_argument("--runs", type=int, default=5, help="runs of each load (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run (2)")
     parser.add_argument("--rounds", type=int, default=20, help="leaders hit in kill and stop (20)")

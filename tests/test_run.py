@@ -141,6 +141,17 @@ def test_help_names_every_command() -> None:
     assert [c for c in commands if f"./run {c}" not in told and not c.startswith("help")] == []
 
 
+def test_spark_is_installed_when_it_is_asked_for(checkout: Checkout) -> None:
+    checkout.run("test")
+    assert not any("[pipeline]" in line for line in checkout.asked())
+
+    checkout.run("setup", "pipeline")
+    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[pipeline]" in checkout.asked()
+
+    checkout.run("bench", "pipeline")
+    assert checkout.asked() == ["python -m bench pipeline"]
+
+
 def test_an_unknown_command_is_refused(checkout: Checkout) -> None:
     assert checkout.run("dance").returncode == 2
     assert checkout.asked() == []
