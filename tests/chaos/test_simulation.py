@@ -7,12 +7,13 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from click.testing import CliRunner
 
 from raftka.chaos import history
-from raftka.chaos.simulated.many import Summary, Total, many
+from raftka.chaos.simulated.many import Summary, Total, many, one_of_many
 from raftka.chaos.simulated.probes import ONLY_WHEN, PROBES, never_seen
 from raftka.chaos.simulated.schedule import Kind, schedule, without
 from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose
@@ -198,3 +199,12 @@ def test_replay_takes_what_shrink_has_told() -> None:
     assert "nodes=4" in CliRunner().invoke(chaos, words).output
     assert CliRunner().invoke(chaos, [*words, "--set", "moon=1"]).exit_code == 1
     assert CliRunner().invoke(chaos, ["sim", "--seeds", "9-3"]).exit_code == 2
+
+
+def test_many_lives_take_no_more_memory_than_a_few() -> None:
+    worlds: list[ref[World]] = []
+    options = Options(replace(PLANS["three"], seconds=2.0), prepare=(lambda world, cluster: worlds.append(ref(world)),))
+    for seed in range(3):
+        one_of_many(seed, options)
+
+    assert [each() is None for each in worlds[:-1]] == [True, True]
