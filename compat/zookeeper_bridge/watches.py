@@ -109,10 +109,16 @@ class Watches(Generic[C]):
         for connection in told:
             self._tell(connection, EventType.CHILD, parent)
 
-    def _once(self, kind: Kind, path: str) -> list[C]:
-        told = list(self._watchers[kind].get(path, ()))
+    def _once(self, kind: Kind, path: str) -> Iterable[C]:
+        told = self._watchers[kind].pop(path, None)
+        if told is None:
+            return ()
         for connection in told:
-            self._drop(connection, kind, path)
+            own = self._of[connection]
+            del own[kind, path]
+            if not own:
+                del self._of[connection]
+        self.count -= len(told)
         return told
 
     # what four-letter words show
