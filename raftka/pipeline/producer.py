@@ -46,6 +46,7 @@ class Producer:
         self._brokers, self._compression, self._identity, self._max_batch_bytes = brokers, compression, identity, max_batch_bytes
         self._waiting: dict[Where, list[NewRecord]] = {}
         self._sizes: dict[Where, int] = {}
+        self._waiting_bytes = 0
         self._sequences: dict[Where, int] = {}
         self._flying: list[Batch] = []
         self._replies: list[tuple[Connection, Reply, list[Batch]]] = []
@@ -58,7 +59,8 @@ class Producer:
             self.send()
         self._waiting.setdefault(where, []).append(record)
         self._sizes[where] = self._sizes.get(where, 0) + size
-        if sum(self._sizes.values()) > WAITING_BYTES:
+        self._waiting_bytes += size
+        if self._waiting_bytes > WAITING_BYTES:
             self.send()
 
     def flush(self) -> None:
@@ -69,7 +71,7 @@ class Producer:
     def send(self) -> None:
         """Batches are made while the last ones are on their way."""
         batches = [self._batch(where, records) for where, records in self._waiting.items()]
-        self._waiting, self._sizes = {}, {}
+        self._waiting, self._sizes, self._waiting_bytes = {}, {}, 0
         self._land()
         self._flying = batches
         if batches:

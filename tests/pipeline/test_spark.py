@@ -119,14 +119,23 @@ def test_rows_become_records(job: Job, player: Player) -> None:
             assert {(record.value == b"v" + (record.key or b""), tuple(record.headers)) for record in records} == {(True, (("h", b"x"),))}
 
 
-def test_a_stream_into_a_topic(job: Job, player: Player, tmp_path: Path) -> None:
+def test_a_stream_into_a_topic_and_its_first_batch_replayed(job: Job, player: Player, tmp_path: Path) -> None:
     other = job.cluster.create_topic(partitions=2)
-    player.fill(job.topic, 200, 0)
-    frame = job.reading(job.spark.readStream, startingOffsets="earliest").selectExpr("key", "value")
-    writer = frame.writeStream.format("raftka").options(**{"kafka.bootstrap.servers": job.cluster.bootstrap_servers, "topic": other})
-    writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
 
-    assert sorted(record.key or b"" for record in job.cluster.records(other)) == [b"k%09d" % at for at in range(200)]
+    def run(starting: str) -> list[bytes]:
+        frame = job.reading(job.spark.readStream, startingOffsets=starting).selectExpr("key", "value")
+        writer = frame.writeStream.format("raftka").options(**{"kafka.bootstrap.servers": job.cluster.bootstrap_servers, "topic": other})
+        writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+        return sorted(record.key or b"" for record in job.cluster.records(other))
+
+    keys = [b"k%09d" % at for at in range(200)]
+    player.fill(job.topic, 200)
+    assert run("earliest") == keys
+    for commit in (tmp_path / "commits").iterdir():
+        commit.unlink()  # as if the driver had died before it wrote that
+    player.fill(job.topic, 7, 1)
+
+    assert run("latest") == sorted(keys * 2 + keys[:7])  # at least once: the same 200 again, and what came after
 
 
 def test_a_wrong_option_is_told(job: Job) -> None:
