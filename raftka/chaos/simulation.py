@@ -227,11 +227,17 @@ class _Life:
     def _check(self, cluster: Cluster, client: Client) -> None:
         if self.history.violations:
             return
-        if not self._settled(cluster, lambda: verify.whole(cluster, TOPIC, range(self.settings.partitions)), WHOLE_S):
+        partitions = range(self.settings.partitions)
+
+        def whole() -> bool:
+            return verify.whole(cluster, TOPIC, partitions)
+
+        if not self._settled(cluster, whole, WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
-        for partition in range(self.settings.partitions):
-            read = self._read(cluster, client, partition)
-            self.found += verify.records(self.history, TOPIC, partition, read)
+        for partition in partitions:
+            self.found += verify.records(self.history, TOPIC, partition, self._read(cluster, client, partition))
+        self._settled(cluster, whole, WHOLE_S)  # again: what nobody waits for may have come meanwhile
+        for partition in partitions:
             self.found += verify.replicas(cluster, TOPIC, partition)
         self.found += verify.metadata(cluster) + verify.log_lines(cluster)
         self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
