@@ -1,10 +1,14 @@
-"""aiokafka: every record of every key once and in order, while leaders are killed under it."""
+"""aiokafka: every record of every key once and in order, while leaders are killed under it; offsets of groups while coordinators move."""
 
 import asyncio
+from collections.abc import Callable
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from raftka.cluster.processes import Processes
+from raftka.testing.cluster import Cluster
+from raftka.testing.faults import Fault
 from tests.clients.workload import PARTITIONS, TOPIC, UNDER_WAY, by_key, create_topic, expected, records
 
 
@@ -49,3 +53,29 @@ def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) ->
     asyncio.run(produce(three_processes))
 
     assert by_key(asyncio.run(read_all(three_processes.bootstrap_servers))) == expected()
+
+
+async def committed(servers: str, topic: str, fail: Callable[[], Fault]) -> tuple[int | None, int]:
+    """What a member is told while its coordinator says that it is none; and how often that was said."""
+    where = TopicPartition(topic, 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id="readers", enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign([where])
+        await consumer.commit({where: 7})
+        with fail() as fault:
+            return await consumer.committed(where), fault.hits
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"])
+def test_a_coordinator_that_moves_is_not_taken_for_one_that_has_nothing(error: str) -> None:
+    """aiokafka looks for the error in partitions alone. Apache Kafka has none there, and aiokafka says that nothing is committed."""
+    with Cluster(1) as cluster:
+        topic = cluster.create_topic("t")
+
+        told, hits = asyncio.run(committed(cluster.bootstrap_servers, topic, lambda: cluster.fail_next("OffsetFetch", error, times=2)))
+
+    assert told == 7
+    assert hits == 2
