@@ -16,7 +16,7 @@ from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ConfigSet, ExtensionChanged, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.errors import Err, ZooKeeperError
-from zookeeper_bridge.limits import ANNOUNCEMENTS, CLOSED_BYTES, COMMANDS_OF_ENTRY, DECIDED_BYTES, SESSIONS
+from zookeeper_bridge.limits import CLOSED_BYTES, COMMANDS_OF_ENTRY, DECIDED_BYTES, SESSIONS
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.operations import Caller, remove
 from zookeeper_bridge.paths import child_of, parent_of
@@ -85,8 +85,8 @@ class Machine:
         if not any(isinstance(record, (ConfigSet, TopicCreated, TopicDeleted)) for record in records):
             return ()
         layer = self._draft(context)
-        if configs.beside(layer, records, image, context.next_offset, context.wall_ms):
-            self.hit(ANNOUNCEMENTS)
+        for limit in configs.beside(layer, records, image, context.next_offset, context.wall_ms):
+            self.hit(limit)
         return self._records(layer)
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:

@@ -9,7 +9,7 @@ from zookeeper_bridge.jute import Malformed
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
 from zookeeper_bridge.operations import CONTAINER_FLAG, CREATES, VERBS, Caller, Done, fits
-from zookeeper_bridge.rules import Kind, rule_of
+from zookeeper_bridge.rules import Kind, Rule, rule_of
 from zookeeper_bridge.tree import Layer
 from zookeeper_bridge.writes import write
 
@@ -32,8 +32,17 @@ def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
     if opcode != RECONFIG:
         rule = rule_of(request.path or "")
         if rule is not None and rule.kind is not Kind.STORED:
-            return write(rule, layer, opcode, request, caller)
+            return _of_the_cluster(rule, layer, opcode, request, caller)
     return VERBS[opcode](layer, opcode, request, caller)
+
+
+def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+    """On a branch: it has several steps, and each of them may refuse."""
+    draft, controls = Layer(layer, layer.offset), caller.controls.branch()
+    done = write(rule, draft, opcode, request, caller._replace(controls=controls))
+    layer.replay(draft.changes)
+    controls.keep()
+    return done
 
 
 def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:

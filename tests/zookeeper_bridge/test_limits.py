@@ -261,6 +261,22 @@ def test_what_one_entry_asks_of_the_controller(stage: BridgeStage, client: ZkCli
     assert [client.get(f"/config/topics/t{i}")[1].version for i in range(3)] == [1, 1, 1]
 
 
+def test_a_tree_that_is_full_keeps_nobody_from_topics_and_settings(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+    created = b'{"version": 1, "partitions": {"0": [1]}}'
+    for name in "t", "u":
+        client.must(Op.CREATE, f"/brokers/topics/{name}", created, OPEN_TO_ALL, 0)
+    lowered(ZNODES, 1)
+    (row, entry), kind = (INCREMENTAL_ALTER_CONFIGS.request.resources, INCREMENTAL_ALTER_CONFIGS.request.resources.configs), 2
+    asked = [row(resource_type=kind, resource_name="t", configs=[entry(name="retention.ms", value="5")])]
+    answer = stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=asked))
+    assert [each.error_code for each in answer.responses] == [0]
+    assert hit(stage, ZNODES)
+    assert client.children("/config/changes") == []
+
+    client.must(Op.CREATE, "/admin/delete_topics/u", None, OPEN_TO_ALL, 0)
+    assert client.children("/brokers/topics") == ["t"]
+
+
 def test_each_limit_has_its_test() -> None:
     with open(__file__, encoding="utf-8") as source:
         tests = source.read().partition("Lower = ")[2]

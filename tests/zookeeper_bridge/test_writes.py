@@ -467,3 +467,15 @@ def test_no_producer_id_is_given_out_twice_whoever_asks_and_whoever_leads(seed: 
         assert len(set(given)) == len(given)
         assert all(first % 1000 == 0 and first < image(stage).next_producer_id for first in given)
         assert not stage.world.failures
+
+
+def test_a_topic_that_is_refused_leaves_the_settings_that_wait_for_it(stage: BridgeStage, client: ZkClient) -> None:
+    kept = text(config={"retention.ms": "7"})
+    assert create(client, "/config/topics/later", kept) == Err.OK
+    before = client.get("/config/topics/later")
+
+    assert create(client, "/brokers/topics/later", text(partitions={"0": [99]})) == Err.BAD_ARGUMENTS
+
+    assert client.get("/config/topics/later") == before
+    assert create(client, "/brokers/topics/later", text(partitions={"0": [1]})) == Err.OK
+    assert settings(stage, "later") == {"retention.ms": "7"}

@@ -57,7 +57,7 @@ def take_producer_ids(written: Written) -> None:
     if first != draft.image.next_producer_id or last != first + BLOCK - 1:
         raise bad(f"the next block is of {BLOCK} ids from {draft.image.next_producer_id} on")
     draft.write([ProducerIdsAllocated(NOBODY, NOBODY, last + 1)])
-    written.caller.controls.commands += 1
+    written.caller.controls.count()
 
 
 def _codes(reply: Any) -> list[int]:

@@ -7,6 +7,7 @@ what somebody wrote for a topic that is not there.
 import json
 from collections.abc import Iterable, Sequence
 
+from raftka.limits import Limit
 from raftka.metadata.commands import AlterConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs import SET
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage
@@ -96,7 +97,8 @@ def _alter(written: Written, resource_type: int, configs: dict[str, str]) -> Non
     resource = ConfigResource(resource_type, resource_of(written.name), changes)
     known = len(caller.controls.draft.records)
     caller.controls.decide(AlterConfigs((resource,), replace_all=True), lambda reply: [each.error for each in reply])
-    announce(written.layer, caller.controls.draft.records[known:], caller.controls.draft.image, caller.zxid, caller.wall_ms)
+    for limit in announce(written.layer, caller.controls.draft.records[known:], caller.controls.draft.image, caller.zxid, caller.wall_ms):
+        caller.hit(limit)
 
 
 def adopted(layer: Layer, topic: str, caller: Caller) -> dict[str, str]:
@@ -115,7 +117,7 @@ def topic_gone(layer: Layer, topic: str, zxid: int) -> None:
         remove(layer, path, zxid)
 
 
-def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int) -> int:
+def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
     """What goes with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
     created = {record.topic_id: record.name for record in records if isinstance(record, TopicCreated)}
     for record in records:
@@ -130,17 +132,29 @@ def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: 
     return announce(layer, changed, image, zxid, wall_ms)
 
 
-def announce(layer: Layer, records: Iterable[Record], image: MetadataImage, zxid: int, wall_ms: int) -> int:
-    """Versions move on, and whoever watches /config/changes is told whose settings have changed. How many could not be told of."""
+def announce(layer: Layer, records: Iterable[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
+    """Versions move on, and whoever watches /config/changes is told whose settings have changed, as far as there is room: which limits were hit."""
     entities = dict.fromkeys((each.resource_type, each.resource) for each in records if isinstance(each, ConfigSet) and each.resource_type in FOLDERS)
+    hit: list[Limit] = [ANNOUNCEMENTS] if len(entities) > ANNOUNCEMENTS.value else []
     for number, (resource_type, resource) in enumerate(entities):
         entity = f"{FOLDERS[resource_type]}/{entity_name(resource)}"
         _count(layer, f"/config/{entity}", zxid, wall_ms, image)
-        if number < ANNOUNCEMENTS.value:
-            family = layer.family(CHANGES)
-            text = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
-            put(layer, f"{CHANGES}/config_change_{family.creates:010d}", text.encode(), zxid, wall_ms)
-    return max(0, len(entities) - ANNOUNCEMENTS.value)
+        if number < ANNOUNCEMENTS.value and (full := _announced(layer, entity, zxid, wall_ms)) is not None and full not in hit:
+            hit.append(full)
+    return hit
+
+
+def _announced(layer: Layer, entity: str, zxid: int, wall_ms: int) -> Limit | None:
+    """The limit that kept it from being so: whoever has filled the tree keeps nobody from changing settings."""
+    family = layer.family(CHANGES)
+    text = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
+    try:
+        put(layer, f"{CHANGES}/config_change_{family.creates:010d}", text.encode(), zxid, wall_ms)
+    except ZooKeeperError as error:
+        if error.limit is None:
+            raise
+        return error.limit
+    return None
 
 
 def _count(layer: Layer, path: str, zxid: int, wall_ms: int, image: MetadataImage) -> None:

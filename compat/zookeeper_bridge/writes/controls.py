@@ -26,7 +26,7 @@ class Controls:
         self.draft = draft
         self.controller = controller
         self.hand_over = False  # another node shall lead
-        self.commands = 0
+        self.commands = 0  # those of branches that came to nothing as well: they have cost as much
         self._above = above
 
     def branch(self) -> "Controls":
@@ -38,11 +38,16 @@ class Controls:
         assert self._above is not None
         self._above.draft.take(self.draft)
         self._above.hand_over |= self.hand_over
-        self._above.commands += self.commands
+
+    def count(self) -> None:
+        each: Controls | None = self
+        while each is not None:
+            each.commands += 1
+            each = each._above
 
     def decide(self, command: Administration, codes: Callable[[Any], list[int]], harmless: tuple[Code, ...] = ()) -> None:
         """`codes`: of a reply's parts. Raises ZooKeeperError when one of them is an error, `harmless` ones apart."""
-        self.commands += 1
+        self.count()
         branch = self.draft.branch()
         try:
             reply = branch.decide(command)

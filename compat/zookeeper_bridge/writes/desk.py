@@ -22,10 +22,18 @@ class Written(NamedTuple):
 
 
 def put(layer: Layer, path: str, data: bytes | None, zxid: int, wall_ms: int) -> None:
-    """A new znode in the tree."""
+    """A new znode in the tree. Raises ZooKeeperError when there is no room."""
+    node = _new(data, zxid, wall_ms)
     check_new(path)
-    node = Znode(zxid, zxid, wall_ms, wall_ms, 0, 0, 0, 0, NodeKind.PERSISTENT, OPEN, data)
     check_room(layer, node, path)
+    _set(layer, path, node, zxid)
+
+
+def _new(data: bytes | None, zxid: int, wall_ms: int) -> Znode:
+    return Znode(zxid, zxid, wall_ms, wall_ms, 0, 0, 0, 0, NodeKind.PERSISTENT, OPEN, data)
+
+
+def _set(layer: Layer, path: str, node: Znode, zxid: int) -> None:
     layer.set_node(path, node)
     parent = parent_of(path)
     family = layer.family(parent)
@@ -33,7 +41,8 @@ def put(layer: Layer, path: str, data: bytes | None, zxid: int, wall_ms: int) ->
 
 
 def come_and_go(written: Written) -> None:
-    """It is done at once: watchers hear of its znode twice."""
+    """It is done at once: watchers hear of its znode twice. It takes no room, and needs none."""
     zxid = written.caller.zxid
-    put(written.layer, written.path, written.data, zxid, written.caller.wall_ms)
+    check_new(written.path)
+    _set(written.layer, written.path, _new(written.data, zxid, written.caller.wall_ms), zxid)
     remove(written.layer, written.path, zxid)
