@@ -10,6 +10,7 @@ from typing import Any
 
 from raftka.chaos.history import HistoryFailed
 from raftka.chaos.live.nemeses import BEYOND, MIX, chosen
+from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
 from raftka.chaos.report import report
 from raftka.chaos.verdict import Outcome
@@ -31,7 +32,7 @@ def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, 
     options = Options(minutes, nodes, names, seed, kafka_home=kafka_home)
     say = (lambda line: print(line, flush=True)) if output == "text" else (lambda line: None)
     try:
-        run = live(options, folder, say, version())
+        run = live(options, folder, say, version(), enter())
     except ClusterFailed as error:
         print(f"raftka: the cluster did not start: {error}", file=sys.stderr)
         return EXIT_CODES[Outcome.INCONCLUSIVE]

@@ -93,7 +93,7 @@ def _clear() -> None:
 def _tell(plan: str, seeds: range, total: Total, seconds: float) -> None:
     a_cpu_second = total.seeds / max(total.cpu_s, 1e-9)
     print(f"{plan}: seeds {seeds[0]}-{seeds[-1]}, {', '.join(f'{total.outcomes[each]} {each}' for each in Outcome)}")
-    print(f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} records acknowledged")
+    print(f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} acknowledged")
     print(
         f"  {total.simulated_s / max(total.seeds, 1):.1f} simulated s each, {total.seeds / max(seconds, 1e-9):.2f} seeds/s,"
         f" {a_cpu_second:.2f} a CPU second"

@@ -10,11 +10,18 @@ from click.testing import CliRunner
 from raftka.chaos import checker
 from raftka.chaos.history import OK, PRODUCE, History, dump
 from raftka.chaos.live.nemeses import BEYOND, MIX
+from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.run import Options, Run, figures_of, told
 from raftka.chaos.verdict import Rules, Verdict
 from raftka.cli import chaos_live
 from raftka.cli.commands import root
 from raftka.cluster.processes import ClusterFailed
+
+
+@pytest.fixture(autouse=True)
+def network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are no processes of their own: nobody may take them out of the machine's network."""
+    monkeypatch.setattr(chaos_live, "enter", lambda: OwnNetwork("not in a test"))
 
 
 def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
@@ -38,7 +45,7 @@ def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
 def test_the_verdict_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, least: int, code: int, said: str) -> None:
     asked: list[Options] = []
 
-    def live(options: Options, folder: Path, say: object, commit: str) -> Run:
+    def live(options: Options, folder: Path, say: object, commit: str, network: OwnNetwork) -> Run:
         asked.append(options)
         return forged(folder, options, offset, least)
 

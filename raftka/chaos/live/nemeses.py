@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from raftka.chaos.live.nemeses_of_clusters import Elections, Membership, Topics
 from raftka.chaos.live.nemeses_of_disks import Clock, Disk, LyingDisks, PowerLoss, Slow
-from raftka.chaos.live.nemeses_of_links import Cut, SlowLinks, deaf, isolated, one_way, ring, split
+from raftka.chaos.live.nemeses_of_links import Cut, LostPackets, NarrowNetwork, SlowLinks, deaf, isolated, one_way, ring, split
 from raftka.chaos.live.nemeses_of_processes import Kill, Pause, Roll, Throttle
 from raftka.chaos.live.nemesis import Nemesis, a_leader, everybody, majority, one, the_controller
 from raftka.chaos.live.shim import FAILING
@@ -44,6 +44,8 @@ def mix() -> list[Nemesis]:
         Cut("deaf", deaf),
         Cut("ring", ring),
         SlowLinks(),
+        LostPackets(),
+        NarrowNetwork(),
         Slow("slow-disk", one, "flushes_slow", "slow disk", _slow),
         Disk("full-disk", one, "writes_refused", "full disk", lambda chance: {"write_error": errno.ENOSPC}),
         Disk("failing-flush", a_leader, "flushes_failed", "failing flushes", lambda chance: {"flush": FAILING}),

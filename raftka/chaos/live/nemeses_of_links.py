@@ -1,4 +1,4 @@
-"""Links between nodes that are cut, one way or both, or slow: by the proxy."""
+"""Links between nodes that are cut, one way or both, or slow: by the proxy. And a network that loses packets of all: by the kernel."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -75,3 +75,37 @@ class SlowLinks(Cut):
         if self._directions:
             stage.proxy.slow(delay_s, *self._directions)
         return f"{said}, {1000 * delay_s:g} ms each way"
+
+
+class LostPackets(Nemesis):
+    """Of nodes and clients alike; TCP sends them again, later and later."""
+
+    name = "lost-packets"
+
+    def missing(self, stage: Stage) -> str:
+        return stage.network.missing
+
+    def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
+        percent = chance.choice((1, 5, 20))
+        stage.network.lose(percent)
+        return f"{percent} % of all packets are lost"
+
+    def bitten(self, stage: Stage) -> bool:
+        return stage.network.hindered() > 0
+
+    def end(self, stage: Stage) -> None:
+        stage.network.lose_none()
+
+
+class NarrowNetwork(LostPackets):
+    """What the queue before it has no room for is lost."""
+
+    name = "narrow-network"
+
+    def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
+        kbit_s, queue_bytes = chance.choice((500, 2_000, 8_000)), chance.choice((10_000, 100_000))
+        stage.network.narrow(kbit_s, queue_bytes)
+        return f"{kbit_s:,} kbit a second for all, a queue of {queue_bytes:,} bytes"
+
+    def end(self, stage: Stage) -> None:
+        stage.network.widen()

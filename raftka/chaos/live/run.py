@@ -19,6 +19,7 @@ from raftka.chaos.history import History, load
 from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses import chosen
 from raftka.chaos.live.nemesis import Nemesis
+from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
 from raftka.chaos.live.workers import Workers, clients_here, missing
@@ -73,13 +74,13 @@ class Run:
 Say = Callable[[str], None]
 
 
-def live(options: Options, folder: Path, say: Say = lambda line: None, commit: str = "") -> Run:
+def live(options: Options, folder: Path, say: Say = lambda line: None, commit: str = "", network: OwnNetwork | None = None) -> Run:
     """Raises ClusterFailed when the cluster does not even start."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in ("history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
         (folder / old).unlink(missing_ok=True)
     shutil.rmtree(folder / "cluster", ignore_errors=True)  # of an earlier run: nobody knows what of it was flushed
-    with Stage(folder / "cluster", options.nodes, options.settings, options.module) as stage:
+    with Stage(folder / "cluster", options.nodes, options.settings, options.module, network) as stage:
         return _Round(options, folder, stage, say, commit).play()
 
 

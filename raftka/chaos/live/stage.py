@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.plan import plan, ports_needed
 from raftka.chaos.live.proxy import Direction, Proxy
 from raftka.chaos.live.shim import Shim, compile_shim
@@ -27,8 +28,16 @@ EVERYBODY_S = 60.0
 class Stage:
     """Entering the block starts the cluster; leaving it kills what runs."""
 
-    def __init__(self, folder: Path, nodes: int, settings: Mapping[str, str] | None = None, module: str = "raftka.cli") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        settings: Mapping[str, str] | None = None,
+        module: str = "raftka.cli",
+        network: OwnNetwork | None = None,
+    ) -> None:
         self._resources = ExitStack()
+        self.network = network or OwnNetwork()
         folder.mkdir(parents=True, exist_ok=True)
         library, self.no_shim = compile_shim(folder)
         held = self._resources.enter_context(HeldPorts(ports_needed(nodes)))
