@@ -15,7 +15,7 @@ from raftka.runtime.simulated_disk import Directory, Inode
 
 HEADER_BYTES = 61
 OFF_S = (0.0, 2.0)
-LEFT_LOOKS = 100  # for the ISR without it
+LEFT_LOOKS, UNTIL_THE_END = 100, 600  # for the ISR without it
 SPAN_BYTES = (30, 300)  # of a write that went astray
 JOURNAL = "/data/__raftka_metadata/journal"
 UNPROTECTED = (*range(8), *range(12, 16))  # of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
@@ -47,7 +47,7 @@ def _stop(it: Incident, damage: Callable[[int], str]) -> None:
 def _damage(it: Incident, node_id: int, damage: Callable[[int], str]) -> None:
     it.scene.preparing = False
     if not it.cluster.alive(node_id):
-        what = damage(node_id)
+        what = damage(node_id) if it.left_every_isr(node_id) else f"kill n{node_id}"  # nobody could decide: it may have the only copy
         it.for_a_while(what, it.random.uniform(*OFF_S), lambda: it.start(node_id))
 
 
@@ -198,4 +198,4 @@ def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
     it.cluster.disk(node_id).root = copy
     it.scene.restore[node_id] = lambda: it.cluster.new_disk(node_id)
     it.cluster.start(node_id)
-    it.when(LEFT_LOOKS, lambda: it.left_every_isr(node_id), lambda: setattr(it.scene, "preparing", False))
+    it.when(UNTIL_THE_END, lambda: it.left_every_isr(node_id), lambda: setattr(it.scene, "preparing", False))
