@@ -53,6 +53,7 @@ class Faults:
             self.world.machine(f"n{node_id}").wall_offset_s = 0.0
             if self.cluster.alive(node_id):
                 self.world.resume(f"n{node_id}")
+                self.world.hurry(f"n{node_id}")
                 if self._cannot_write(node_id):
                     self.cluster.kill(node_id, power_loss=False)
             self.world.at(self.world.now + random.uniform(0.0, spread_s), partial(self._start, node_id))

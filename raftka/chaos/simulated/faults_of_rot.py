@@ -113,6 +113,9 @@ def misdirected_write(it: Incident) -> None:
         path, inode, first, last = it.random.choice(logs)
         size = min(last - first, it.random.randint(*SPAN_BYTES))
         source, target = it.random.randrange(len(inode.content) - size + 1), it.random.randrange(first, last - size + 1)
+        batches = set(_batches(inode.content))
+        while any(at + source - target in batches for at in batches if target - HEADER_BYTES < at < target + size):
+            source = it.random.randrange(len(inode.content) - size + 1)  # else it puts a sound batch in another's place, and no checksum says so
         inode.content[target : target + size] = bytes(inode.content[source : source + size])
         return f"misdirected write of {size} bytes at {target} of {path} on n{node_id}"
 

@@ -115,5 +115,6 @@ def _heal(cluster: Cluster) -> None:
         cluster.disk(node_id).sync_s = SYNC_S
         if cluster.alive(node_id):
             cluster.world.resume(f"n{node_id}")
+            cluster.world.hurry(f"n{node_id}")
         else:
             cluster.start(node_id)
