@@ -156,7 +156,7 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
     end = segments[0].base_offset
     for at, segment in enumerate(segments):
         following = segments[at + 1].base_offset if at + 1 < len(segments) else None
-        if following is not None and following <= believed_below:
+        if following is not None and _is_sealed(following, believed_below):
             continue
         torn = segment.file.size()
         end = segment.resume(_with_epochs(segment.check(believed_below), epochs))
@@ -168,6 +168,11 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
                 raise Damaged(f"{segment.file.path} is damaged at offset {end}, and that was no crash")
             return end, _cut(segments, at, end, torn)
     return end, None
+
+
+def _is_sealed(end: int, believed_below: int) -> bool:
+    """On disk. A segment that ends right at the recovery point may have been sealed later: the last of its time index need not be there."""
+    return end < believed_below
 
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
@@ -231,7 +236,7 @@ def _make_durable(files: Files, directory: str, segments: list[Segment], believe
     for at, segment in enumerate(segments):
         if at + 1 == len(segments):
             segment.file.sync()
-        elif segments[at + 1].base_offset > believed_below:
+        elif not _is_sealed(segments[at + 1].base_offset, believed_below):
             for file in segment.seal():
                 file.sync()
             segment.close_index()

@@ -1,6 +1,7 @@
 """Opening what a crash left: a torn tail at every byte, damage in the middle, indexes and checkpoints that are gone or lie, the recovery point."""
 
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -118,6 +119,23 @@ def test_what_the_recovery_point_promises_is_kept_although_damage_is_above_it() 
     log = open_log(files, recovery_point=point, segment_bytes=100_000)
 
     assert log.end_offset == point + 1
+
+
+def test_a_segment_that_was_sealed_behind_the_recovery_point_is_found_by_its_last_times() -> None:
+    """A checkpoint at its end, then it is sealed, and the power goes: the last entry of its time index was in no flush."""
+    log = open_log(files := disk(), segment_bytes=2000)
+    end = 0
+    while len(log.segments) == 1:
+        point = checkpoint(log)
+        end = append(log, batch(5, size=100, timestamp=NOW + 10 * end))
+    assert point == log.segments[1].base_offset
+    latest = NOW + 10 * (point - 5) + 4  # of the record before it
+
+    for seed in range(20):
+        recovered = open_log(files.power_loss(Random(seed)), recovery_point=point, segment_bytes=2000)
+        found = recovered.offset_for_timestamp(latest, end)
+        assert found is not None
+        assert (found.timestamp, found.offset) == (latest, point - 1)
 
 
 def test_indexes_are_rebuilt_the_same() -> None:

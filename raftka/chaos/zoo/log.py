@@ -47,6 +47,16 @@ def leader_epochs_are_believed(_: Any) -> Any:
     return bug
 
 
+@plant(recovery, "_is_sealed")
+def sealed_at_the_recovery_point(_: Any) -> Any:
+    """Off by one: a segment that ends at the recovery point is taken for sealed, and the last of its time index was never flushed."""
+
+    def bug(end: int, believed_below: int) -> bool:
+        return end <= believed_below
+
+    return bug
+
+
 @plant(OffsetIndex, "lookup")
 def index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search begins at the entry behind the one that it needs."""

@@ -2,7 +2,7 @@
 
 from raftka.chaos.simulated.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
-from raftka.chaos.simulated.compaction_workload import all_of, state_of
+from raftka.chaos.simulated.compaction_workload import all_of, state_of, times_row
 from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
@@ -11,9 +11,11 @@ from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 
+BEGUN_MS = 1_700_000_000_000
 COMPACTED = {
     "cleanup.policy": "compact",
     "internal.segment.bytes": "300",
@@ -23,10 +25,10 @@ COMPACTED = {
 }
 
 
-def _put(scene: Scene, key: bytes, value: bytes | None, producer_id: int = -1, sequence: int = -1) -> None:
+def _put(scene: Scene, key: bytes, value: bytes | None, producer_id: int = -1, sequence: int = -1, timestamp: int = BEGUN_MS) -> None:
     """acks=all, until it is acknowledged."""
     epoch = 0 if producer_id >= 0 else -1
-    batch = build_batch([(key, value, (), 1_700_000_000_000)], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    batch = build_batch([(key, value, (), timestamp)], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     client = scene.client
     scene.cluster.do(client, lambda: client.ask_leader(TOPIC, 0, PRODUCE, produce_row(TOPIC, 0, batch)))
 
@@ -216,3 +218,23 @@ def leader_epochs_are_believed() -> None:
         scene.produce(2)
         scene.wait_whole()
         scene.assert_nothing_lost()
+
+
+@finds
+def sealed_at_the_recovery_point() -> None:
+    """A checkpoint at a segment's end, the segment is rolled, the power goes: its last record is found by its time all the same."""
+    with World(32) as world, often():
+        scene = Scene(world, nodes=1, replication_factor=1, configs={"internal.segment.bytes": "1000", "min.insync.replicas": "1"})
+        for number in range(40):
+            _put(scene, b"key", b"." * 60, timestamp=BEGUN_MS + number)
+            if len(scene.host(1).log.segments) > 1:
+                break
+            world.run(world.now + 1.2)  # a checkpoint
+        last = scene.host(1).log.active.base_offset - 1
+        scene.cluster.disk(1).keeps_nothing = True
+        scene.cluster.kill(1, power_loss=True)
+        scene.cluster.start(1)
+        scene.wait_whole()
+        row = times_row(TOPIC, 0, -1, BEGUN_MS + last)
+        found = scene.cluster.do(scene.client, lambda: scene.client.ask_leader(TOPIC, 0, LIST_OFFSETS, row))
+        assert found.offset == last, f"the record of that time is at {last}, asked for it says {found.offset}"
