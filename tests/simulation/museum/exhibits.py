@@ -55,6 +55,12 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
+        "sealed_at_the_recovery_point",
+        "c629264",
+        "After a loss of power the last records of a segment were not found by their time: its time index had been flushed before its last entry was made.",
+        "scenario",
+    ),
+    Exhibit(
         "journal_without_flush",
         "ead9211",
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
