@@ -1,7 +1,9 @@
 """The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
 
+from raftka.broker.http import HttpServer
 from raftka.broker.node import Node
 from raftka.runtime.door import Listener
+from zookeeper_bridge.admin import Commands
 from zookeeper_bridge.server import Bridge
 from zookeeper_bridge.store import PACKAGE
 
@@ -17,15 +19,27 @@ class Edge:
         self._listener: Listener = node.runtime.network.listen(
             settings["zookeeper.bridge.host"], settings["zookeeper.bridge.port"], self.bridge.accept
         )
-        node.events.info("bridge_started", port=self.port)
+        self._admin_listener: Listener | None = None
+        if settings["zookeeper.bridge.admin.port"] is not None:
+            pages = HttpServer(Commands(self.bridge), node.runtime.clock, node.metrics, node.events)
+            self._admin_listener = node.runtime.network.listen(
+                settings["zookeeper.bridge.host"], settings["zookeeper.bridge.admin.port"], pages.accept
+            )
+        node.events.info("bridge_started", port=self.port, admin_port=self.admin_port)
 
     @property
     def port(self) -> int:
         return self._listener.port
 
+    @property
+    def admin_port(self) -> int | None:
+        return self._admin_listener.port if self._admin_listener is not None else None
+
     def close(self) -> None:
         """Clients go to other nodes."""
         self._listener.close()
+        if self._admin_listener is not None:
+            self._admin_listener.close()
         for connection in list(self.bridge.connections):
             connection.end("this node stops")
 

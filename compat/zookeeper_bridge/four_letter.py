@@ -1,15 +1,13 @@
-"""ZooKeeper's four-letter words: what a health check or a monitor asks before anything else. Text from numbers; knows no packet."""
+"""ZooKeeper's four-letter words: what a health check or a monitor asks before anything else. Text from figures; knows no packet."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from zookeeper_bridge import figures
+
 if TYPE_CHECKING:
     from zookeeper_bridge.connection import ClientConnection
     from zookeeper_bridge.server import Bridge
-
-# Go's client wants the version to look just so: a build date with slashes, a time and a zone.
-VERSION = "3.9.3-raftka"
-BUILT = "10/17/2024 23:21 GMT"
 
 
 def answer(bridge: "Bridge", word: bytes) -> str | None:
@@ -19,30 +17,21 @@ def answer(bridge: "Bridge", word: bytes) -> str | None:
 
 
 def _server(bridge: "Bridge") -> str:
-    tree = bridge.tree
+    said = figures.monitor(bridge)
     return (
-        f"Latency min/avg/max: 0/0.0/0\n"
-        f"Received: {bridge.packets_received}\n"
-        f"Sent: {bridge.packets_sent}\n"
-        f"Connections: {len(bridge.connections)}\n"
-        f"Outstanding: {bridge.submissions.outstanding}\n"
-        f"Zxid: {tree.offset:#x}\n"
-        f"Mode: {_mode(bridge)}\n"
-        f"Node count: {tree.node_count}\n"
+        f"Latency min/avg/max: {said['min_latency']}/{said['avg_latency']}/{said['max_latency']}\n"
+        f"Received: {said['packets_received']}\n"
+        f"Sent: {said['packets_sent']}\n"
+        f"Connections: {said['num_alive_connections']}\n"
+        f"Outstanding: {said['outstanding_requests']}\n"
+        f"Zxid: {said['last_proposed_zxid']:#x}\n"
+        f"Mode: {said['server_state']}\n"
+        f"Node count: {said['znode_count']}\n"
     )
 
 
-def _mode(bridge: "Bridge") -> str:
-    quorum = bridge.node.quorum
-    if quorum.core is None:
-        return "observer"
-    if len(bridge.node.settings.voters) == 1:
-        return "standalone"
-    return "leader" if quorum.leader == bridge.node.node_id else "follower"
-
-
 def _banner() -> str:
-    return f"Zookeeper version: {VERSION}, built on {BUILT}\n"
+    return f"Zookeeper version: {figures.VERSION}\n"
 
 
 def _srvr(bridge: "Bridge") -> str:
@@ -66,31 +55,17 @@ def _cons(bridge: "Bridge") -> str:
 
 
 def _mntr(bridge: "Bridge") -> str:
-    tree = bridge.tree
-    numbers = {
-        "version": f"{VERSION}, built on {BUILT}",
-        "server_state": _mode(bridge),
-        "packets_received": bridge.packets_received,
-        "packets_sent": bridge.packets_sent,
-        "num_alive_connections": len(bridge.connections),
-        "outstanding_requests": bridge.submissions.outstanding,
-        "znode_count": tree.node_count,
-        "watch_count": bridge.watches.count,
-        "ephemerals_count": sum(len(each) for each in tree.owned.values()),
-        "approximate_data_size": tree.size_bytes,
-        "global_sessions": tree.session_count,
-        "last_proposed_zxid": tree.offset,
-    }
-    return "".join(f"zk_{name}\t{value}\n" for name, value in numbers.items())
+    return "".join(f"zk_{name}\t{value}\n" for name, value in figures.monitor(bridge).items())
 
 
 def _envi(bridge: "Bridge") -> str:
-    return f"Environment:\nzookeeper.version={VERSION}, built on {BUILT}\nhost.name={bridge.node.node_id}\n"
+    return f"Environment:\nzookeeper.version={figures.VERSION}\nhost.name={bridge.node.node_id}\n"
 
 
 def _conf(bridge: "Bridge") -> str:
-    tick_ms = bridge.tick_ms
-    return f"tickTime={tick_ms}\nminSessionTimeout={2 * tick_ms}\nmaxSessionTimeout={20 * tick_ms}\nserverId={bridge.node.node_id}\n"
+    names = {"client_port": "clientPort", "data_dir": "dataDir", "tick_time": "tickTime", "server_id": "serverId"}
+    names |= {"min_session_timeout": "minSessionTimeout", "max_session_timeout": "maxSessionTimeout"}
+    return "".join(f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items())
 
 
 def _wchs(bridge: "Bridge") -> str:
@@ -118,13 +93,12 @@ def _dump(bridge: "Bridge") -> str:
 
 
 def _reset(bridge: "Bridge") -> str:
-    bridge.packets_received = bridge.packets_sent = 0
+    figures.reset(bridge)
     return "Server stats reset.\n"
 
 
 def _reset_connections(bridge: "Bridge") -> str:
-    for each in bridge.connections:
-        each.received = each.sent = 0
+    figures.reset_connections(bridge)
     return "Connection stats reset.\n"
 
 

@@ -14,6 +14,7 @@ from zookeeper_bridge import acl, four_letter
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
+from zookeeper_bridge.figures import Latency
 from zookeeper_bridge.jute import ConnectRequest
 from zookeeper_bridge.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
@@ -55,7 +56,8 @@ class Bridge:
         self.connections: dict[ClientConnection, None] = {}
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
         self.packets_received = self.packets_sent = 0
-        self._clock = node.runtime.clock
+        self.latency = Latency()
+        self.clock = node.runtime.clock
         self._random = node.runtime.random("zookeeper bridge")
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
@@ -64,7 +66,7 @@ class Bridge:
         self._touching = False
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
         answer_s = LEAST_TICKS * tick_ms / 1000
-        self.submissions = Submissions(node.incarnation_id, self._clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
+        self.submissions = Submissions(node.incarnation_id, self.clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
 
     # as an extension
 
@@ -153,7 +155,7 @@ class Bridge:
         self._numbers += 1
         connection = ClientConnection(self, self._numbers)
         self.connections[connection] = None
-        self._clock.call_at(self._clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection))
+        self.clock.call_at(self.clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection))
         return connection
 
     def _check_greeting(self, connection: ClientConnection) -> None:
@@ -212,7 +214,7 @@ class Bridge:
             self._heard[connection.session_id] = None
             if not self._touching:
                 self._touching = True
-                self._clock.call_at(self._clock.now() + self.tick_ms / 1000 / TOUCHES_OF_TICK, self._touch)
+                self.clock.call_at(self.clock.now() + self.tick_ms / 1000 / TOUCHES_OF_TICK, self._touch)
 
     def _touch(self) -> None:
         self._touching = False
@@ -239,7 +241,7 @@ class Bridge:
 class _OfClient(Submission):
     """What a connection waits for. `body`: as it asked."""
 
-    __slots__ = ("_body", "_bridge", "_connection")
+    __slots__ = ("_began", "_body", "_bridge", "_connection")
 
     def __init__(self, bridge: Bridge, connection: ClientConnection, request: Request, body: bytes = b"") -> None:
         self.request = request
@@ -247,8 +249,10 @@ class _OfClient(Submission):
         self._bridge = bridge
         self._connection = connection
         self._body = body
+        self._began = bridge.clock.now()
 
     def done(self, zxid: int, result: Result) -> None:
+        self._bridge.latency.took(1000 * (self._bridge.clock.now() - self._began))
         try:
             self._tell(zxid, result)
         except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry

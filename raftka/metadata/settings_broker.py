@@ -155,6 +155,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "zookeeper.bridge.admin.port": (
+        between(0, 65535),
+        "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
+    ),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
     "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),

@@ -17,8 +17,8 @@ GET = b"GET /health HTTP/1.1\r\nHost: n1\r\n\r\n"
 class Browser(Wire):
     """Keeps what comes as it comes."""
 
-    def __init__(self, stage: Stage, node_id: int = 1) -> None:
-        super().__init__(stage.world, stage.runtime, f"n{node_id}", PORT)
+    def __init__(self, stage: Stage, node_id: int = 1, port: int = PORT) -> None:
+        super().__init__(stage.world, stage.runtime, f"n{node_id}", port)
         self.came = bytearray()
 
     def receive(self, view: memoryview) -> None:
