@@ -10,7 +10,7 @@ import click
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
-WORK_NAMES = ("groups", "consumer-groups", "compaction")
+WORK_NAMES = ("groups", "consumer-groups", "compaction", "sessions")
 WORK = click.option("--work", type=click.Choice(WORK_NAMES), help="Clients that do that instead, and a nemesis that waits for its moments.")
 SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
 

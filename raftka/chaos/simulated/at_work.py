@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from time import process_time
 
@@ -12,13 +13,21 @@ from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
 from raftka.chaos.simulated.group_workload import GroupWork
 from raftka.chaos.simulated.lives import Workload, live
 from raftka.chaos.simulated.many import AT_ONCE, SHOWN, Summary
-from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS
+from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
 from raftka.chaos.verdict import Outcome
+
+
+def _of_sessions() -> Workload:
+    """Of a package beside raftka: found by its name."""
+    work: Workload = import_module("zookeeper_bridge.session_workload").SessionWork()
+    return work
+
 
 WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
     "groups": (GroupWork, OF_COORDINATORS),
     "consumer-groups": (ConsumerGroupWork, OF_COORDINATORS),
     "compaction": (CompactionWork, OF_COMPACTION),
+    "sessions": (_of_sessions, OF_THE_QUORUM),
 }
 
 

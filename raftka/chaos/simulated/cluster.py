@@ -6,6 +6,7 @@ from typing import IO, Any, cast
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.simulated.client import Client
+from raftka.cluster.edges import open_edges
 from raftka.metadata.image import PartitionImage
 from raftka.metadata.settings import NodeSettings
 from raftka.runtime.simulated import World
@@ -79,7 +80,7 @@ class Cluster:
             "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)),
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
-            **self.settings,
+            **{name: value.replace("{host}", f"n{node_id}") for name, value in self.settings.items()},
         }
 
     # its nodes
@@ -97,6 +98,7 @@ class Cluster:
         """As the command line does: an exception here ends the process with a sentence."""
         try:
             node.start()
+            open_edges(node)
         except NodeStopped:
             raise
         except Exception as error:
