@@ -103,9 +103,9 @@ class Bridge:
         self._happened(self.layout.elected(self._controller()))
 
     def _controller(self) -> Controller:
-        """As this node knows it; who is no voter hears of no term."""
+        """As this node knows it."""
         quorum = self.node.quorum
-        return Controller(quorum.leader, quorum.core.term if quorum.core is not None else 0)
+        return Controller(quorum.leader, max(0, quorum.term))
 
     def _change(self, key: bytes, value: bytes | None, zxid: int) -> None:
         kind, tree = key[:1], self.tree

@@ -73,7 +73,7 @@ kafka_controller_kafkacontroller_newactivecontrollerscount gauge Times that this
 kafka_controller_controllerstats_uncleanleaderelections_total counter Leaders elected outside the ISR, while this node was the controller.
 kafka_server_raftmetrics_current_state gauge 1, with the node's state as label current_state: leader, follower, candidate, observer.
 kafka_server_raftmetrics_current_leader gauge The metadata leader, -1: unknown.
-kafka_server_raftmetrics_current_epoch gauge Its term, as this node has it; -1 on an observer.
+kafka_server_raftmetrics_current_epoch gauge Its term, as this node has it; -1 on an observer that nobody has told yet.
 kafka_server_raftmetrics_current_vote gauge Whom this node has voted for in that term, -1: nobody.
 kafka_server_raftmetrics_high_watermark gauge The last committed entry that this node knows.
 kafka_server_raftmetrics_log_end_offset gauge The last entry of its log.

@@ -27,7 +27,7 @@ class Kind(IntEnum):
     OBSERVE = 4  # index: send what is committed from there on
     ENTRIES = 5  # [[index, term, data], ...]
     SNAPSHOT = 6  # index, term, whole size, position, piece
-    LEADER = 7  # node id or None
+    LEADER = 7  # node id or None, term
     PING = 8  # answered with LEADER
 
 

@@ -72,6 +72,7 @@ class Quorum:
         self.listener: Listener | None = None
         self.starts: Starts
         self._leader: int | None = None  # as a controller told us, when we are none
+        self._term = -1
         self._observing: Link | None = None
         self._snapshot = bytearray()
         self._syncing = False
@@ -203,16 +204,25 @@ class Quorum:
     def leader(self) -> int | None:
         return self.core.leader if self.core is not None else self._leader
 
+    @property
+    def term(self) -> int:
+        """Of that leader; -1 as long as nobody has told us."""
+        return self.core.term if self.core is not None else self._term
+
     def _tell_leader(self) -> None:
-        assert self.core is not None
-        if self.core.leader != self._leader:
-            self._lead_by(self.core.leader)
+        core = self.core
+        assert core is not None
+        if core.leader != self._leader or core.term != self._term:
+            self._lead_by(core.leader, core.term)
             for peer in self.inbound:
                 if peer.observed is not None:
-                    peer.send(Kind.LEADER, self._leader)
+                    peer.send(Kind.LEADER, core.leader, core.term)
 
-    def _lead_by(self, leader: int | None) -> None:
+    def _lead_by(self, leader: int | None, term: int) -> None:
         """Whoever led before may hang: what it was asked is asked of the new one, without waiting for an answer."""
+        if term < self._term:
+            return  # who says so was away
+        self._term = term
         if leader == self._leader:
             return
         self._leader = leader
@@ -331,7 +341,7 @@ class Quorum:
             if done is not None:
                 done(KafkaError(Code(code), message) if code else None, value)
         elif kind is Kind.LEADER:
-            self._lead_by(fields[0])
+            self._lead_by(*fields)
         elif kind is Kind.ENTRIES and self.core is None:
             self.node.apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
@@ -387,10 +397,10 @@ class Quorum:
         elif kind is Kind.OBSERVE:
             peer.observed = fields[0]
             peer.on_drained = self._feed
-            peer.send(Kind.LEADER, core.leader)
+            peer.send(Kind.LEADER, core.leader, core.term)
             self._feed(peer)
         elif kind is Kind.PING:
-            peer.send(Kind.LEADER, core.leader)
+            peer.send(Kind.LEADER, core.leader, core.term)
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 

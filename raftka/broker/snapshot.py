@@ -165,7 +165,7 @@ def _raft(node: "Node") -> RaftNumbers:
     leader = node.quorum.leader
     numbers = (traffic.received_bytes, traffic.sent_bytes, traffic.received_messages, traffic.sent_messages)
     if core is None:
-        return RaftNumbers("observer", -1 if leader is None else leader, -1, -1, node.image.offset, node.image.offset, 0, *numbers)
+        return RaftNumbers("observer", -1 if leader is None else leader, node.quorum.term, -1, node.image.offset, node.image.offset, 0, *numbers)
     vote = core.journal.vote
     return RaftNumbers(
         core.state,

@@ -158,6 +158,28 @@ def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads
         world.resume(f"n{hangs}")
 
 
+def test_a_broker_without_a_vote_knows_who_leads_and_in_which_term() -> None:
+    with World(6) as world:
+        cluster = Scene(world, nodes=4, voters=3).cluster
+        observer = cluster.nodes[4].quorum
+
+        def known() -> bool:
+            leader = cluster.controller
+            return leader is not None and (observer.leader, observer.term) == (leader, cluster.nodes[leader].quorum.term)
+
+        assert world.run(known, at_most_s=5)
+        first = cluster.controller, observer.term
+        assert first[0] is not None
+        world.pause(f"n{first[0]}")
+        assert world.run(lambda: observer.term > first[1] and observer.leader not in (None, first[0]), at_most_s=20)
+        later = observer.leader, observer.term
+        observer._lead_by(*first)  # from a voter that was away
+
+        assert (observer.leader, observer.term) == later
+        world.resume(f"n{first[0]}")
+        assert world.run(known, at_most_s=5)
+
+
 async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
     """Create something, and let time pass until who sleeps has lost his session."""
     scene.client.bootstrap = [(f"n{i}", CLIENT_PORT) for i in range(1, 6) if i not in asleep]
