@@ -55,6 +55,7 @@ class Options:
     prepare: Sequence[Prepare] = ()  # called before the first client: nemeses that wait for their moment, what a test wants
     until_s: float | None = None  # look at the world as it is then
     keep_trace: int = 0  # lines
+    watch_s: float = WATCH_S  # between two looks at every ISR member's disk
     samples: bool = False  # who led, who was in sync, how far the logs were: for a report
 
 
@@ -158,7 +159,7 @@ class _Life:
         faults = self.faults = Faults(cluster, TOPIC, settings.partitions, without(self.planned, self.options.skip))
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
-        Watch(cluster, disks_stay=not settings.directories, every_s=WATCH_S, rotten=lambda: faults.scene.rotten).begin()
+        Watch(cluster, disks_stay=not settings.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))

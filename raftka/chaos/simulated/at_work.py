@@ -2,17 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 from time import process_time
 
 from raftka.chaos.simulated.compaction_workload import CompactionWork
 from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
 from raftka.chaos.simulated.group_workload import GroupWork
 from raftka.chaos.simulated.lives import Workload, live
-from raftka.chaos.simulated.many import AT_ONCE, SHOWN, Summary
+from raftka.chaos.simulated.many import SHOWN, Summary, spread
 from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
 from raftka.chaos.verdict import Outcome
 
@@ -40,11 +39,5 @@ def one(seed: int, work: str) -> Summary:
     return Summary(seed, outcome, found, lived.done, lived.done, lived.struck, lived.simulated_s, seconds, lived.trace_hash, Counter())
 
 
-@contextmanager
-def many(seeds: Iterable[int], work: str, jobs: int) -> Iterator[Iterator[Summary]]:
-    """In the order in which they end."""
-    if jobs == 1:
-        yield map(partial(one, work=work), seeds)
-        return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield pool.imap_unordered(partial(one, work=work), seeds, chunksize=AT_ONCE)
+def many(seeds: Iterable[int], work: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
+    return spread(partial(one, work=work), seeds, jobs)

@@ -11,11 +11,9 @@ from uuid import UUID
 
 import trio
 
-from raftka.chaos.checker import check
 from raftka.chaos.simulated.client import Address, Client
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.group_workload import OFFSETS, PARTITIONS, PAUSE_S, TOPIC, GroupClient, Refused, Story, insist
-from raftka.chaos.verdict import Rules
+from raftka.chaos.simulated.group_workload import PARTITIONS, PAUSE_S, TOPIC, GroupClient, OfGroups, Refused, Story
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.rows import Row
@@ -142,7 +140,7 @@ class ConsumerMember(GroupClient):
         self.member_id = self._new_id()
 
 
-class ConsumerGroupWork:
+class ConsumerGroupWork(OfGroups):
     settings: ClassVar[Mapping[str, str]] = {
         "offsets.topic.num.partitions": "2",
         "group.consumer.session.timeout.ms": str(SESSION_MS),
@@ -152,12 +150,10 @@ class ConsumerGroupWork:
         "replica.lag.time.max.ms": "2000",
         "leader.imbalance.check.interval.seconds": "1",
     }
-    topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
 
     def __init__(self) -> None:
-        self.story = Story()
+        super().__init__()
         self.shares = Shares()
-        self.clients: list[ConsumerMember] = []
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
@@ -172,22 +168,8 @@ class ConsumerGroupWork:
         cluster.settled(lambda: all(self.shares.commits.values()), 20.0)
 
     @property
-    def wrong(self) -> list[str]:
-        return self.story.wrong
-
-    @property
     def counts(self) -> Sequence[int]:
         return list(self.shares.commits.values())
 
-    def end(self) -> None:
-        for each in self.clients:
-            each.over = True
-
-    @property
-    def ended(self) -> bool:
-        return all(each.done for each in self.clients)
-
     def check(self, cluster: Cluster) -> list[str]:
-        reader = GroupClient(cluster.client("last"), self.story, GROUP)
-        cluster.do(reader.client, lambda: insist(reader, list(range(PARTITIONS))))
-        return [str(each) for each in check(self.story.history, Rules(least_acknowledged=0, least_polled=0)).anomalies]
+        return self.judge(cluster, {GROUP: range(PARTITIONS)})

@@ -261,7 +261,37 @@ class Member(GroupClient):
             await trio.sleep(self.random.uniform(*PAUSE_S))
 
 
-class GroupWork:
+class OfGroups:
+    """What workloads of groups share: a story, clients that end when they are told to, and the checker."""
+
+    topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.clients: list[GroupClient] = []
+
+    @property
+    def wrong(self) -> list[str]:
+        return self.story.wrong
+
+    def end(self) -> None:
+        for each in self.clients:
+            each.over = True
+
+    @property
+    def ended(self) -> bool:
+        return all(each.done for each in self.clients)
+
+    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[int]]) -> list[str]:
+        """Once more, what each of these groups has for its partitions in the end."""
+        reader = GroupClient(cluster.client("last"), self.story, "")
+        for group, partitions in groups.items():
+            reader.group = group
+            cluster.do(reader.client, lambda partitions=partitions: _insist(reader, partitions))  # type: ignore[misc]
+        return [str(each) for each in check(self.story.history, Rules(least_acknowledged=0, least_polled=0)).anomalies]
+
+
+class GroupWork(OfGroups):
     settings: ClassVar[Mapping[str, str]] = {
         "offsets.topic.num.partitions": "2",
         "group.min.session.timeout.ms": "100",
@@ -270,11 +300,6 @@ class GroupWork:
         "replica.lag.time.max.ms": "2000",
         "leader.imbalance.check.interval.seconds": "1",  # leaderships go back and forth
     }
-    topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
-
-    def __init__(self) -> None:
-        self.story = Story()
-        self.clients: list[GroupClient] = []
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
@@ -289,32 +314,14 @@ class GroupWork:
         cluster.settled(lambda: all(each.count for each in self.clients[:SIMPLE]), 20.0)
 
     @property
-    def wrong(self) -> list[str]:
-        return self.story.wrong
-
-    @property
     def counts(self) -> Sequence[int]:
         return [*(each.count for each in self.clients[:SIMPLE]), sum(each.count for each in self.clients[SIMPLE:])]
 
-    def end(self) -> None:
-        for each in self.clients:
-            each.over = True
-
-    @property
-    def ended(self) -> bool:
-        return all(each.done for each in self.clients)
-
     def check(self, cluster: Cluster) -> list[str]:
-        """And once more what every group has in the end."""
-        reader = GroupClient(cluster.client("last"), self.story, "")
-        for group, partitions in [*((each.group, [0]) for each in self.clients[:SIMPLE]), ("workers", list(range(PARTITIONS)))]:
-            reader.group = group
-            cluster.do(reader.client, lambda partitions=partitions: insist(reader, partitions))  # type: ignore[misc]
-        verdict = check(self.story.history, Rules(least_acknowledged=0, least_polled=0))
-        return [str(each) for each in verdict.anomalies]
+        return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
 
 
-async def insist(reader: GroupClient, partitions: list[int]) -> Any:
+async def _insist(reader: GroupClient, partitions: Sequence[int]) -> Any:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)

@@ -2,8 +2,8 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
@@ -103,12 +103,15 @@ def _one(seed: int, options: Options) -> Summary:
     )
 
 
+def many(seeds: Iterable[int], options: Options, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
+    return spread(partial(one_of_many, options=replace(options, prepare=options.prepare)), seeds, jobs)
+
+
 @contextmanager
-def many(seeds: Iterable[int], options: Options, jobs: int) -> Iterator[Iterator[Summary]]:
-    """In the order in which they end."""
-    work = partial(one_of_many, options=replace(options, prepare=options.prepare))
+def spread(work: Callable[[int], Summary], seeds: Iterable[int], jobs: int, at_once: int = AT_ONCE) -> Iterator[Iterator[Summary]]:
+    """Over so many processes; in the order in which they end. `at_once`: seeds that a process is given."""
     if jobs == 1:
         yield map(work, seeds)
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield pool.imap_unordered(work, seeds, chunksize=AT_ONCE)
+        yield pool.imap_unordered(work, seeds, chunksize=at_once)

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from hashlib import blake2b
-from multiprocessing import get_context
 from time import process_time
 
-from raftka.chaos.simulated.many import Summary
+from raftka.chaos.simulated.many import Summary, spread
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.verdict import Outcome
@@ -43,10 +42,5 @@ def _hash(everything: str) -> str:
     return blake2b(everything.encode(), digest_size=16).hexdigest()
 
 
-@contextmanager
-def many(seeds: Iterable[int], jobs: int) -> Iterator[Iterator[Summary]]:
-    if jobs == 1:
-        yield map(one, seeds)
-        return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield pool.imap_unordered(one, seeds, chunksize=AT_ONCE)
+def many(seeds: Iterable[int], jobs: int) -> AbstractContextManager[Iterator[Summary]]:
+    return spread(one, seeds, jobs, AT_ONCE)

@@ -15,15 +15,13 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from raftka.chaos.simulated.at_work import WORKS
-from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.lives import Workload, play
 from raftka.chaos.simulated.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
-from raftka.chaos.simulated.watch import Watch
-from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Plan, live
+from raftka.chaos.simulated.watch import EVERY_S
+from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, live, simulate
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.zoo.catalogue import BUGS, SCENARIOS, Bug, planted
-from raftka.runtime.simulated import World
 
 SURVIVES = (FAULTS, range(3))
 QUIET = replace(FAULTS, name="quiet", gap_s=(1.0, 3.0))
@@ -33,10 +31,7 @@ Lived = Callable[[int], list[str]]  # seed -> violations
 
 
 def _random(plan: Plan) -> Lived:
-    def lived(seed: int) -> list[str]:
-        return live(seed, plan, lambda world, cluster: Watch(cluster, disks_stay=not plan.directories).begin()).violations
-
-    return lived
+    return lambda seed: simulate(seed, Options(plan, watch_s=EVERY_S)).violations
 
 
 def _struck(plan: Plan, moments: Sequence[str]) -> Lived:
@@ -44,13 +39,8 @@ def _struck(plan: Plan, moments: Sequence[str]) -> Lived:
 
     def lived(seed: int) -> list[str]:
         nemesis = Nemesis(moments, plan.seconds)
-
-        def prepare(world: World, cluster: Cluster) -> None:
-            Watch(cluster).begin()
-            nemesis.prepare(world, cluster)
-
         with nemesis.lurking():
-            return live(seed, plan, prepare).violations
+            return simulate(seed, Options(plan, prepare=(nemesis.prepare,), watch_s=EVERY_S)).violations
 
     return lived
 
