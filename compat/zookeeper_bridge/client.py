@@ -19,6 +19,7 @@ from zookeeper_bridge.watches import EventType
 PASSES_S = 10.0  # from a request to its answer
 SESSION_MS = 15_000
 PING_S = 4.0
+ANSWER_BYTES = 64 * 1024 * 1024  # more is none: children of a very large znode are less
 EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
 _SIZE = Struct(">i")
 _REQUEST = Struct(">ii")
@@ -55,14 +56,21 @@ class ZooKeeperClient:
             host, _, port = address.strip().rpartition(":")
             try:
                 self._socket = socket.create_connection((host.strip("[]"), int(port)), PASSES_S)
-                asked = jute.LONG.encode(0), jute.INT.encode(SESSION_MS), jute.LONG.encode(0), jute.BUFFER.encode(bytes(jute.PASSWORD_BYTES))
-                self._write(jute.INT.encode(0) + b"".join(asked) + b"\0")
-                if jute.decode_connected(self._read()).session_id:
-                    return self._socket
-                reasons.append(f"{address}: it opens no session")
+                try:
+                    self._open_session()
+                except BaseException:
+                    self._socket.close()
+                    raise
+                return self._socket
             except (OSError, ValueError) as error:
                 reasons.append(f"{address}: {error}")
         raise Unreachable("; ".join(reasons))
+
+    def _open_session(self) -> None:
+        asked = jute.LONG.encode(0), jute.INT.encode(SESSION_MS), jute.LONG.encode(0), jute.BUFFER.encode(bytes(jute.PASSWORD_BYTES))
+        self._write(jute.INT.encode(0) + b"".join(asked) + b"\0")
+        if not jute.decode_connected(self._read()).session_id:
+            raise ConnectionError("it opens no session")
 
     # what there is to ask
 
@@ -151,6 +159,8 @@ class ZooKeeperClient:
     def _read(self) -> bytes:
         self._socket.settimeout(PASSES_S)
         (size,) = _SIZE.unpack(self._exactly(4))
+        if not 0 <= size <= ANSWER_BYTES:
+            raise ConnectionError("this is no ZooKeeper")
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:

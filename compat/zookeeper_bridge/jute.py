@@ -206,7 +206,11 @@ def decode_connect(data: bytes) -> ConnectRequest:
 
 
 def decode_connected(data: bytes) -> ConnectResponse:
-    (_, timeout_ms, session_id, password), at = _CONNECTED.read(data, 0)
+    """Raises Malformed."""
+    try:
+        (_, timeout_ms, session_id, password), at = _CONNECTED.read(data, 0)
+    except struct_error as error:
+        raise Malformed("it ends too early") from error
     return ConnectResponse(timeout_ms, session_id, password, bool(data[at]) if at < len(data) else None)
 
 

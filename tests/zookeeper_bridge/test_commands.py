@@ -145,3 +145,25 @@ def test_offsets_go_to_and_fro(bridge: Any, cluster: Cluster, client: ZooKeeperC
     assert bridge("offsets import g").stderr.startswith("raftka: /consumers/g/offsets/t/0 holds 'three'")
     client.put("/consumers/h/offsets/nobody/0", b"1")
     assert "nobody-0" in bridge("offsets import h").stderr
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x02ab", b"\0\0\0\0", b"\xff\xff\xff\xff", b""], ids=repr)
+def test_what_is_no_zookeeper_is_told_so(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        done = CliRunner().invoke(root, ["bridge", "ls", "/", "--bridge", address])
+        thread.join()
+
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"raftka: no bridge answers at {address}: ")

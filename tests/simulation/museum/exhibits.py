@@ -57,7 +57,7 @@ EXHIBITS = (
     Exhibit(
         "sealed_at_the_recovery_point",
         "c629264",
-        "After a loss of power the last records of a segment were not found by their time: its time index had been flushed before its last entry was made.",
+        "After a power loss a segment's last records were not found by their time: its time index had been flushed before its last entry was made.",
         "scenario",
     ),
     Exhibit(
