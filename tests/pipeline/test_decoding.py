@@ -1,0 +1,160 @@
+"""Values to columns: what fits, what changed and still fits, and why the rest does not. No Spark."""
+
+import json
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
+
+import pyarrow as pa
+
+from raftka.pipeline.decoding import Decoder
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.fields import fields, spark_json
+
+TRUCK = {"truck": "int", "latitude": "double", "speed": "double?"}
+WRITTEN = {
+    "type": "record",
+    "name": "Position",
+    "fields": [
+        {"name": "truck", "type": "int"},
+        {"name": "latitude", "type": "double"},
+        {"name": "speed", "type": ["null", "double"], "default": None},
+    ],
+}
+
+
+def decoder(declared: Any = None, *formats: str, schemas: dict[int, Any] | None = None) -> Decoder:
+    return Decoder(formats or ("json",), fields(declared or TRUCK, "fields"), schemas)
+
+
+def error(value: bytes | None, **declared: Any) -> str | None:
+    return decoder(declared or None).row(value)[1]
+
+
+def avro(number: int, schema: Any, record: Any) -> bytes:
+    fastavro = pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
+
+
+def test_a_column_for_each_field_and_one_for_what_was_wrong() -> None:
+    values = [b'{"truck": 7, "latitude": 52, "colour": "red"}', b'{"truck": 8, "latitude": 52.5, "speed": 80.5}', b"{", None]
+
+    found = decoder().columns(pa.array(values, pa.binary()))
+
+    assert found.type.field("truck").type == pa.int32()
+    assert found.to_pylist() == [
+        {"truck": 7, "latitude": 52.0, "speed": None, "_error": None},
+        {"truck": 8, "latitude": 52.5, "speed": 80.5, "_error": None},
+        {"truck": None, "latitude": None, "speed": None, "_error": "no JSON: Expecting property name enclosed in double quotes at character 1"},
+        {"truck": None, "latitude": None, "speed": None, "_error": "it has no value"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b'{"truck": "7", "latitude": 1}', "truck is '7' where a int is to be"),
+        (b'{"truck": 7.0, "latitude": 1}', "truck is 7.0 where a int is to be"),
+        (b'{"truck": true, "latitude": 1}', "truck is True where a int is to be"),
+        (b'{"truck": 2147483648, "latitude": 1}', "truck is 2147483648 where a int is to be"),
+        (b'{"truck": 7, "latitude": "52.5"}', "latitude is '52.5' where a double is to be"),
+        (b'{"truck": 7, "latitude": 1, "speed": {}}', "speed is {} where a double is to be"),
+        (b'{"truck": 7}', "there is no latitude"),
+        (b'{"truck": null, "latitude": 1}', "truck is null"),
+        (b"[7]", "the record is [7] where a group of fields is to be"),
+        (b'{"truck": 7, "latitude": NaN}', "no JSON: NaN"),
+        (b'{"truck": 7, "latitude": 1}x', "no JSON: Extra data at character 27"),
+        (b"\xff", "no JSON: invalid start byte at byte 0"),
+        (b"[" * 100_000, "no JSON of ours: it is nested too deeply"),
+    ],
+)
+def test_what_does_not_fit_says_why(value: bytes, said: str) -> None:
+    assert error(value) == said
+
+
+def test_groups_and_lists() -> None:
+    declared = {"stops": [{"name": "string", "since": "timestamp?"}], "at": {"x": "bigint"}}
+    value = {"stops": [{"name": "a", "since": "2026-01-01T00:00:00"}, {"name": "b", "since": 1000}], "at": {"x": 1 << 40}}
+
+    row, wrong = decoder(declared).row(json.dumps(value).encode())
+
+    assert wrong is None
+    assert row == {
+        "stops": [{"name": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)}, {"name": "b", "since": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)}],
+        "at": {"x": 1 << 40},
+    }
+    assert error(b'{"stops": [{"name": 1}], "at": {"x": 1}}', **declared) == "stops[0].name is 1 where a string is to be"
+    assert error(b'{"stops": [], "at": {}}', **declared) == "there is no at.x"
+
+
+def test_avro_is_read_as_it_was_written_and_judged_like_json() -> None:
+    older = {**WRITTEN, "fields": WRITTEN["fields"][:2]}
+    changed = {**WRITTEN, "fields": [{"name": "truck", "type": "string"}, WRITTEN["fields"][1]]}
+    newer = {**WRITTEN, "fields": [*WRITTEN["fields"], {"name": "driver", "type": ["null", "string"]}]}
+    both = decoder(None, "json", "avro", schemas={1: older, 2: WRITTEN, 3: changed, 4: newer})
+
+    assert both.row(avro(1, older, {"truck": 7, "latitude": 52.5})) == ({"truck": 7, "latitude": 52.5, "speed": None}, None)
+    assert both.row(avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": 80.0})) == ({"truck": 7, "latitude": 52.5, "speed": 80.0}, None)
+    assert both.row(avro(4, newer, {"truck": 7, "latitude": 52.5, "speed": None, "driver": "x"}))[1] is None
+    assert both.row(avro(3, changed, {"truck": "7", "latitude": 52.5})) == (None, "truck is '7' where a int is to be")
+    assert both.row(b'{"truck": 7, "latitude": 52.5}')[1] is None
+
+
+def test_avro_that_is_none() -> None:
+    only = decoder(None, "avro", schemas={2: WRITTEN})
+    good = avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": None})
+
+    assert (only.row(avro(9, WRITTEN, {"truck": 7, "latitude": 52.5}))[1] or "").startswith("Avro schema 9 is not known (known: 2): put it beside")
+    assert (only.row(good[:-3])[1] or "").startswith("no Avro of schema 2: ")
+    assert only.row(good + b"x")[1] == "no Avro of schema 2: 1 bytes are left behind it"
+    assert (only.row(b'{"truck": 7}')[1] or "").startswith("no Avro: it does not begin with a zero byte")
+    assert (only.row(b"\0\0\0")[1] or "").startswith("no Avro: ")
+
+
+def test_no_bytes_of_avro_stop_the_others() -> None:
+    only = decoder(None, "avro", schemas={2: WRITTEN})
+    good = avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": 1.5})
+
+    for at in range(5, len(good)):
+        for byte in (0, 1, 127, 128, 255):
+            row, wrong = only.row(good[:at] + bytes([byte]) + good[at + 1 :])
+            assert (row is None) != (wrong is None)
+
+
+def test_text() -> None:
+    text = Decoder(("string",), ())
+
+    assert text.columns(pa.array([b"a", None, b"\xff"], pa.binary())).to_pylist() == [
+        {"value": "a", "_error": None},
+        {"value": None, "_error": None},
+        {"value": None, "_error": "no UTF-8: invalid start byte at byte 0"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({}, "is to be a mapping"),
+        ({"a": "integer"}, "fields.a is 'integer': one of boolean, int"),
+        ({"a": ["int", "int"]}, "fields.a is"),
+        ({"a": {"b": 1}}, "fields.a.b is 1"),
+        ({"_a": "int"}, "names with _ before them"),
+    ],
+)
+def test_wrong_declarations_are_told(declared: Any, said: str) -> None:
+    with pytest.raises(OptionRefused, match=said):
+        fields(declared, "fields")
+
+
+def test_types_as_spark_writes_them_down() -> None:
+    assert [each["type"] for each in spark_json(fields({"a": "bigint", "b": ["int"], "c": {"d": "timestamp"}}, "f"))["fields"]] == [
+        "long",
+        {"type": "array", "elementType": "integer", "containsNull": True},
+        {"type": "struct", "fields": [{"name": "d", "type": "timestamp", "nullable": True, "metadata": {}}]},
+    ]
