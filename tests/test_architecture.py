@@ -31,9 +31,10 @@ FLOORS = {
     "raftka": 4,
     "zookeeper_bridge": 4,
     "pyspark_raftka": 4,
+    "pyspark_raftka_delta": 4,
 }
 OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
-COMPAT = ("zookeeper_bridge", "pyspark_raftka", "compat")
+COMPAT = ("zookeeper_bridge", "pyspark_raftka", "pyspark_raftka_delta", "compat")
 THE_DOOR = "raftka.runtime.real"  # the one module that touches the outside, with its parts real_*.py
 
 OUTSIDE = {"time", "random", "socket", "select", "selectors", "threading", "multiprocessing", "concurrent", "subprocess", "secrets", "asyncio"}

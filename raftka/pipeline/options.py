@@ -132,11 +132,13 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
             raise OptionRefused(f"kafka.{name} can not be set: {why}")
 
 
-def refuse_unknown(names: list[str], known: list[str]) -> None:
+def refuse_unknown(names: list[str], known: list[str], others: str = "kafka.*") -> None:
     for name in names:
         near = difflib.get_close_matches(name, [each.lower() for each in known], 1)
         spelt = next((each for each in known if near and each.lower() == near[0]), None)
-        raise OptionRefused(f"there is no option {name}" + (f": is it {spelt}?" if spelt else f"; there are {', '.join(sorted(known))}, and kafka.*"))
+        raise OptionRefused(
+            f"there is no option {name}" + (f": is it {spelt}?" if spelt else f"; there are {', '.join(sorted(known))}, and {others}")
+        )
 
 
 def _check_names(options: Mapping[str, str], kafka: Mapping[str, str]) -> None:

@@ -1,10 +1,13 @@
-"""A cluster of three for the readers, and what fills its topics. Its records are years old, so they are kept for ever."""
+"""A cluster of three for the readers, what fills its topics, and the Spark that all tests share. Records are years old, so they are kept for ever."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from raftka.pipeline.java import cache_folder, java_home, version_of
 from raftka.testing import Cluster
+from tests.pipeline.fast_spark import SETTINGS, prepare
 from tests.pipeline.players import Player
 
 
@@ -21,3 +24,17 @@ def player(cluster: Cluster) -> Iterator[Player]:
     yield played
     played.close()
     cluster.clear_faults()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from raftka.pipeline.spark import session
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
+            patch.setenv(name, value)
+        patch.setenv("JAVA_HOME", str(java_home()))
+        started = session("raftka's tests", SETTINGS, master="local[2]")
+        started.sparkContext.setLogLevel("OFF")
+        yield started
+        started.stop()

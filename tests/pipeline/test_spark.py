@@ -1,7 +1,6 @@
 """format("raftka") in a real Spark: batches, streams over restarts, the sink. A handful: what needs no Spark is tested without."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +8,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 
-from raftka.pipeline.java import cache_folder, java_home, version_of
-from raftka.pipeline.spark import session
 from raftka.testing import Cluster
-from tests.pipeline.fast_spark import SETTINGS, prepare
 from tests.pipeline.players import Player
 
 pytestmark = pytest.mark.filterwarnings("default")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
-            patch.setenv(name, value)
-        patch.setenv("JAVA_HOME", str(java_home()))
-        started = session("raftka's tests", SETTINGS, master="local[2]")
-        started.sparkContext.setLogLevel("OFF")
-        yield started
-        started.stop()
 
 
 class Job:

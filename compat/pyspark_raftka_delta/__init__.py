@@ -1,0 +1,131 @@
+"""`format("raftka_delta")` of Spark, which looks for modules named pyspark_*: Delta tables without a jar, written exactly once. What it does is in
+raftka/pipeline."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.lake import Attempt, Done, abort, commit, plan_files, prepare, read_files
+from raftka.pipeline.lake_files import write_files
+from raftka.pipeline.lake_options import READ, WRITTEN, Lake, lake_options
+
+QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"  # Spark's names for what a task can know of its query
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]
+    """A Delta table at any URL that the package deltalake takes (docs/pipeline.md)."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "raftka_delta"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(plan_files(self._read())[0])
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        return BatchReader(self._read())
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
+        if overwrite:
+            raise OptionRefused('a lake takes appends: .mode("append")')
+        return BatchWriter(lake_options(self.options, known=WRITTEN), arrow_schema(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
+        if overwrite:
+            raise OptionRefused('a lake takes appends: .outputMode("append"), not complete')
+        return StreamWriter(lake_options(self.options, known=WRITTEN, streaming=True), arrow_schema(schema))
+
+    def _read(self) -> Lake:
+        return lake_options(self.options, known=READ)
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """Whether a query's column may be null changes with the query, and is nothing a table should hold it to."""
+    return to_arrow_schema(schema.toNullable(), timezone="UTC")
+
+
+class Files(InputPartition):  # type: ignore[misc]
+    def __init__(self, version: int, paths: tuple[str, ...]) -> None:
+        self.version, self.paths = version, paths
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def partitions(self) -> list[InputPartition]:
+        _, version, groups = plan_files(self._lake)
+        return [Files(version, paths) for paths in groups] or [Files(version, ())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Files)
+        return read_files(self._lake, partition.version, partition.paths)
+
+
+class Message(WriterCommitMessage):  # type: ignore[misc]
+    def __init__(self, done: Done) -> None:
+        self.done = done
+
+
+def dones(messages: Sequence[WriterCommitMessage | None]) -> list[Done | None]:
+    """None: a task that did not end."""
+    return [message.done if isinstance(message, Message) else None for message in messages]
+
+
+class Writer:
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
+
+    def __init__(self, lake: Lake, schema: Any) -> None:
+        self._lake, self._schema = lake, schema
+        self._partition_by = prepare(lake, schema)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        attempt = self._attempt(TaskContext.get())
+        return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, iterator, attempt.stem)))
+
+    def _attempt(self, task: Any) -> Attempt:
+        raise NotImplementedError
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        commit(self._lake, self._schema, [done for done in dones(messages) if done is not None])
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        abort(self._lake, dones(messages))
+
+
+class BatchWriter(Writer, DataSourceArrowWriter):  # type: ignore[misc]
+    def _attempt(self, task: Any) -> Attempt:
+        query, batch = self._lake.transaction or (None, 0)
+        return Attempt(query, batch, "batch query", task.attemptNumber())
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._abort(messages)
+
+
+class StreamWriter(Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    def _attempt(self, task: Any) -> Attempt:
+        query, batch, run = (task.getLocalProperty(name) for name in (QUERY, BATCH, RUN))
+        assert query is not None, "Spark does not tell its tasks which query they are of"
+        return Attempt(query, int(batch), run, task.attemptNumber())
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        assert all(done is None or done.attempt.batch == batchId for done in dones(messages)), "a task was of another batch"
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._abort(messages)
