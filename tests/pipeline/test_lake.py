@@ -331,6 +331,7 @@ class Full:
 def test_a_full_disk_is_told_and_what_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(tmp_path / "lake", pa.schema([("id", pa.int64()), ("p", pa.int64())]), ("p",))
     query.both(0, [{"id": 0, "p": 0}])
+    monkeypatch.setattr(lake_files, "OPEN_FILES", 1)  # so some are whole before
     full = Full(lake_files.files_of(query.lake), 2)
     monkeypatch.setattr(lake_files, "files_of", lambda lake: full)
 
