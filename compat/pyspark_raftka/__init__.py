@@ -117,7 +117,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return read(self._source, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark's checkpoint has it."""
+        self._stream.committed(end)
+
+    def stop(self) -> None:
+        if self._kept is not None:
+            self._kept.stop()
 
 
 class Message(WriterCommitMessage):  # type: ignore[misc]

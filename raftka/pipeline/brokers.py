@@ -40,14 +40,14 @@ class Leader(NamedTuple):
 class Connection:
     """One request at a time is waited for; one more may be on its way. It is its core's `Transport`, in which nothing happens by itself."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, wait_s: float = ANSWER_S) -> None:
         """Raises OSError."""
         self.address = address
         self.peer = name_of(address)
         self._core = ClientConnection(client_id)
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
-        self._socket = socket.create_connection(address, CONNECT_S)
-        self._socket.settimeout(ANSWER_S)
+        self._socket = socket.create_connection(address, min(CONNECT_S, wait_s))
+        self._socket.settimeout(wait_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._core.opened(self)
 
@@ -142,9 +142,12 @@ class Patience:
 class Brokers:
     """Of one cluster. Not for several threads at once."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False, wait_s: float = ANSWER_S
+    ) -> None:
+        """`wait_s`: for one answer."""
         self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
-        self._client_id, self._read_committed = client_id, read_committed
+        self._client_id, self._read_committed, self._wait_s = client_id, read_committed, wait_s
         self._idle: dict[Address, list[Connection]] = {}
         self._nodes: dict[int, Address] = {}
         self._leaders: dict[Where, Leader] = {}
@@ -156,7 +159,7 @@ class Brokers:
     def take(self, address: Address) -> Connection:
         """Raises OSError."""
         idle = self._idle.get(address)
-        return idle.pop() if idle else Connection(address, self._client_id)
+        return idle.pop() if idle else Connection(address, self._client_id, self._wait_s)
 
     def give(self, connection: Connection) -> None:
         """Nothing is under way on it."""

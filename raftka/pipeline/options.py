@@ -71,6 +71,7 @@ class SourceOptions:
     headers: bool = False
     read_committed: bool = False
     client_id: str = "raftka-spark"
+    group_id: str | None = None  # whose offsets tell how far the query is
     fetch_bytes: int = FETCH_BYTES
     patience_ms: int = PATIENCE_MS
 
@@ -101,6 +102,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         headers=truth(options, "includeHeaders", False),
         read_committed=_read_committed(kafka.get("isolation.level", "read_uncommitted")),
         client_id=kafka.get("client.id", "raftka-spark"),
+        group_id=kafka.get("group.id") or None,
         fetch_bytes=_number(kafka, "max.partition.fetch.bytes") or FETCH_BYTES,
         patience_ms=_number(options, "kafkaConsumer.pollTimeoutMs") or PATIENCE_MS,
     )

@@ -9,6 +9,7 @@ from raftka.pipeline.brokers import kept_brokers
 from raftka.pipeline.options import SourceOptions
 from raftka.pipeline.planning import Lookup, Range
 from raftka.pipeline.positions import Position, position
+from raftka.pipeline.progress import Progress
 
 Json = Mapping[str, Any]
 
@@ -36,6 +37,7 @@ class Stream:
     def __init__(self, options: SourceOptions, lookup: Lookup | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._options, self._clock = options, clock
         self._lookup = lookup or brokers_of(options)
+        self._progress = Progress(options)
         self._initial: Position | None = None
         self._last_batch: float | None = None  # when one was planned
         self._frozen: Position | None = None  # availableNow: as far as it was at the beginning
@@ -54,6 +56,7 @@ class Stream:
     def latest(self, start: Json, *, everything: bool = False) -> Json:
         """Where the next batch ends; `start` itself when there is to be none. `everything`: whatever the limits say. Raises DataLoss."""
         begin = position(start)
+        self._progress.publish(begin.offsets)  # Spark asks what comes next when it is done with what was before
         end = self._newest = self._end(begin)
         if not everything:
             if self._is_early(begin, end):
@@ -68,6 +71,13 @@ class Stream:
     def newest(self) -> Json | None:
         """How far the topics went when that was last asked: for Spark's progress."""
         return None if self._newest is None else self._newest.as_json()
+
+    def committed(self, end: Json) -> None:
+        """Everything up to there is done, and will not be asked for again."""
+        self._progress.publish(position(end).offsets)
+
+    def stop(self) -> None:
+        self._progress.close()
 
     def tasks(self, start: Json, end: Json) -> list[tuple[Range, ...]]:
         return planning.tasks(planning.stream_ranges(position(start), position(end)), self._options.min_partitions)

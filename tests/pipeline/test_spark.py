@@ -63,9 +63,11 @@ def test_a_batch_has_the_columns_of_sparks_kafka_source(job: Job, player: Player
 def test_a_stream_goes_on_at_its_checkpoint(job: Job, player: Player, tmp_path: Path) -> None:
     player.fill(job.topic, 100, 0)
     player.fill(job.topic, 50, 1)
-    first = job.stream(tmp_path, maxOffsetsPerTrigger=60)
+    group = {"kafka.group.id": job.topic}
+    first = job.stream(tmp_path, maxOffsetsPerTrigger=60, **group)
+    assert job.cluster.group(job.topic).offsets == {(job.topic, 0): 100, (job.topic, 1): 50, (job.topic, 2): 0}
     player.fill(job.topic, 30, 2)
-    second = job.stream(tmp_path)
+    second = job.stream(tmp_path, **group)
 
     assert sum(first) == 150
     assert len([size for size in first if size]) == 3
@@ -73,6 +75,7 @@ def test_a_stream_goes_on_at_its_checkpoint(job: Job, player: Player, tmp_path: 
     assert job.written(tmp_path) == [(0, at) for at in range(100)] + [(1, at) for at in range(50)] + [(2, at) for at in range(30)]
     last = json.loads((tmp_path / "checkpoint" / "offsets" / "3").read_text().splitlines()[-1])
     assert last[job.topic] == {"0": 100, "1": 50, "2": 30}
+    assert job.cluster.group(job.topic).offsets == {(job.topic, 0): 100, (job.topic, 1): 50, (job.topic, 2): 30}
 
 
 def test_what_is_lost_stops_the_query_with_the_next_step(job: Job, player: Player, tmp_path: Path) -> None:
