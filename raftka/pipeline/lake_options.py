@@ -9,7 +9,7 @@ from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.options import refuse_unknown
 
 READ = ["path", "versionAsOf"]
-WRITTEN = ["path", "partitionBy", "checkpointLocation", "txnAppId", "txnVersion"]
+WRITTEN = ["path", "partitionBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from raftka.pipeline.options import PATIENCE_MS, Address, addresses, check_kafka
 from raftka.pipeline.producer import BATCH_BYTES, Identity, Producer, partition_counts, partition_of
 from raftka.wire.compression import NAMES
 
-WRITTEN = ["topic", "includeHeaders", "checkpointLocation"]
+WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName"]
 COLUMNS = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
