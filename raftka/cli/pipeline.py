@@ -1,6 +1,15 @@
 """`raftka pipeline ...`: the tree of its commands. What each does stands in raftka/pipeline, imported when it is called."""
 
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec
+
 import click
+
+from raftka.cli.options import AS, pairs
+
+P = ParamSpec("P")
 
 
 @click.group()
@@ -21,3 +30,83 @@ def java_home() -> None:
         click.echo(find())
     except PipelineError as error:
         raise click.ClickException(str(error)) from None
+
+
+def failing(verb: Callable[P, None]) -> Callable[P, None]:
+    """What goes wrong is one line on standard error and exit code 1."""
+
+    @wraps(verb)
+    def framed(*args: P.args, **kwargs: P.kwargs) -> None:
+        from raftka.pipeline.errors import PipelineError
+
+        try:
+            verb(*args, **kwargs)
+        except PipelineError as error:
+            raise click.ClickException(str(error)) from None
+
+    return framed
+
+
+folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+
+
+@pipeline.command("init")
+@click.argument("kind", metavar="KIND")
+@folder
+@click.option("--bootstrap-server", envvar="RAFTKA_BOOTSTRAP_SERVER", default="localhost:9092", show_default=True, help="host:port,host:port")
+@failing
+def init(kind: str, folder: Path, bootstrap_server: str) -> None:
+    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map."""
+    from raftka.pipeline.project import init
+
+    init(kind, folder, bootstrap_server)
+    click.echo(f"{folder} is written. Look at {folder}/streams.yml, then: raftka pipeline run {folder}")
+
+
+@pipeline.command("run")
+@folder
+@click.option(
+    "--every", "every_s", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds from one batch of a flow to the next."
+)
+@click.option(
+    "--page", "port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port of the project's page; 0 takes a free one."
+)
+@click.option("--no-page", is_flag=True, help="Without it.")
+@click.option("--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]")
+@click.option(
+    "--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's, before those of the spec. May be repeated."
+)
+@failing
+def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | None, config: dict[str, str]) -> None:
+    """Run the project in DIR until SIGTERM or Ctrl-C: all its flows, each started again when it fails. A line for each batch with rows.
+
+    The same files run with `spark-pipelines run`, which ends when it has read what is there; each goes on where the other was.
+    """
+    from raftka.pipeline.runner import run
+
+    run(folder, every_s=every_s, port=None if no_page else port, master=master, config=config, say=lambda line: print(line, flush=True))
+
+
+@pipeline.command("status")
+@folder
+@AS
+@failing
+def status(folder: Path, output: str) -> None:
+    """How far each flow is: lag, rows a second, what it remembers, late rows that were dropped.
+
+    Exit code 1 when it does not run, or a flow has failed.
+    """
+    from raftka.cli.pipeline_status import status
+
+    raise SystemExit(status(folder, output))
+
+
+@pipeline.command("stop")
+@folder
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait for its end.")
+@failing
+def stop(folder: Path, timeout_s: float) -> None:
+    """End the process that runs DIR, between two batches of each flow, and wait until it is gone."""
+    from raftka.cli.pipeline_status import stop
+
+    stop(folder, timeout_s)

@@ -3,17 +3,22 @@
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.java import java_home
+from raftka.pipeline.home import fast_home
+from raftka.pipeline.java import cache_folder, java_home
 
 DEFAULTS = {"spark.sql.session.timeZone": "UTC"}  # timestamps of records are moments; printed they should look the same everywhere
 
 
-def session(app_name: str = "raftka", config: Mapping[str, str] | None = None, *, master: str | None = None) -> Any:
+def session(
+    app_name: str = "raftka", config: Mapping[str, str] | None = None, *, master: str | None = None, log: Path | None = None, held: int | None = None
+) -> Any:
     """The running session, or a new one; `config` are Spark's settings. JAVA_HOME and, where all runs on this machine, PYSPARK_PYTHON are set in this
-    process. Raises PipelineError."""
+    process. `log`: where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. Raises
+    PipelineError."""
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
@@ -22,12 +27,40 @@ def session(app_name: str = "raftka", config: Mapping[str, str] | None = None, *
         os.environ["JAVA_HOME"] = str(java_home())
         if is_local({**(config or {}), **({"spark.master": master} if master else {})}):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the first python3 of PATH, which may have no raftka
+            _set_home()
+    if log is not None:
+        _launch({**DEFAULTS, **(config or {})}, log, held)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
     for name, value in {**DEFAULTS, **(config or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _set_home() -> None:
+    """Where nobody has said which."""
+    import pyspark
+
+    if "SPARK_HOME" not in os.environ:
+        try:
+            os.environ["SPARK_HOME"] = str(fast_home(Path(pyspark.__file__).parent, cache_folder() / f"spark-{pyspark.__version__}"))
+        except OSError:
+            """No cache folder: Spark's own does as well, slower."""
+
+
+def _launch(config: Mapping[str, str], log: Path, held: int | None) -> None:
+    """Java before there is a session, started as sessions do it: they take the one that is there. Its memory and class path are settings that count
+    now or never."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if log.exists():
+        log.replace(log.with_suffix(".log.1"))
+    with log.open("ab") as out:
+        descriptors = {"pass_fds": (held,)} if held is not None else {}
+        gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(list(config.items())), {"stdout": out, "stderr": out, **descriptors})
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def is_local(config: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:

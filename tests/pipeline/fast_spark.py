@@ -1,7 +1,8 @@
 """A Spark that starts fast enough for tests: an archive of its classes, a home whose Python is the installed one, and no frills."""
 
-import os
 from pathlib import Path
+
+from raftka.pipeline.home import fast_home
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -28,16 +29,3 @@ def prepare(cache: Path, java: int) -> dict[str, str]:
     else:
         flags = f"{FLAGS} -XX:ArchiveClassesAtExit={archive}"
     return {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": f"{flags} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable"}
-
-
-def fast_home(installed: Path, home: Path) -> Path:
-    """Without pyspark.zip, whose modules are compiled anew in every worker."""
-    links = [installed / name for name in ("bin", "sbin", "jars")]
-    places = {home / each.name: each for each in links}
-    places |= {home / "python" / "lib" / each.name: each for each in (installed / "python" / "lib").glob("py4j-*-src.zip")}
-    for place, target in places.items():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if os.path.realpath(place) != os.path.realpath(target):
-            place.unlink(missing_ok=True)
-            place.symlink_to(target)
-    return home

@@ -1,0 +1,77 @@
+"""`raftka pipeline status` and `stop`: what a project's process last wrote down, and its end. Neither starts Spark."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raftka.cli.output import show
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.project import Project, holder_of, is_alive, load_project, read_status
+
+SILENT_S = 30.0  # of a process that writes every second
+COLUMNS = ["flow", "state", "batch", "rows", "rows/s", "lag", "state rows", "state MB", "late rows", "failures"]
+
+
+def status(folder: Path, output: str) -> int:
+    """The exit code: 0 when all flows run."""
+    project = load_project(folder)
+    told, pid = read_status(project), holder_of(project)
+    flows: Mapping[str, Mapping[str, Any]] = told.get("flows", {})
+    if output == "json":
+        print(json.dumps({**told, "running": pid is not None, "pid": pid}))
+    else:
+        show(rows(flows), COLUMNS, "text")
+        for name, flow in flows.items():
+            if flow["error"]:
+                print(f"{name}: {flow['error']}")
+        print(summary(project, told, pid, time.time()))
+    return 0 if pid is not None and all(flow["state"] in ("starting", "running") for flow in flows.values()) else 1
+
+
+def rows(flows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "flow": name,
+            "state": flow["state"],
+            "batch": flow["batch"] if flow["batch"] >= 0 else None,
+            "rows": f"{flow['rows']:,}",
+            "rows/s": f"{flow['rows_per_second']:,.0f}",
+            "lag": None if flow["lag"] is None else f"{flow['lag']:,}",
+            "state rows": f"{flow['state_rows']:,}",
+            "state MB": f"{flow['state_bytes'] / 1e6:.1f}",
+            "late rows": f"{flow['late_rows']:,}",
+            "failures": flow["failures"],
+        }
+        for name, flow in flows.items()
+    ]
+
+
+def summary(project: Project, told: Mapping[str, Any], pid: int | None, now: float) -> str:
+    if pid is None:
+        return f"{project.name} is not running" + (f"; it was {told['state']} when it last wrote" if told else "")
+    ago = now - float(told.get("time", now))
+    silent = f", but has not written for {ago:.0f} s: {project.state / 'spark.log'} may say why" if ago > SILENT_S else ""
+    return f"{project.name} is {told.get('state', 'starting')} as process {pid}{silent}"
+
+
+def stop(folder: Path, timeout_s: float) -> None:
+    """Returns when nobody holds it any more. Raises PipelineError."""
+    project = load_project(folder)
+    pid = holder_of(project)
+    if pid is None:
+        print(f"{project.name} is not running")
+        return
+    if is_alive(pid):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout_s
+    while holder_of(project) is not None:
+        if time.monotonic() > deadline:
+            raise PipelineError(
+                f"process {pid} has not ended in {timeout_s:g} s: a batch takes long. It ends behind it; or `kill -9 {pid}`, which loses nothing"
+            )
+        time.sleep(0.1)
+    print(f"{project.name}: stopped")

@@ -1,0 +1,83 @@
+"""Areas on a map, and who came into them or went out of them. Plain functions over positions in the order of their time; Spark's side is in moves.py.
+
+Areas are a GeoJSON file: polygons with a `name` among their properties.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raftka.pipeline.errors import OptionRefused
+
+Ring = tuple[tuple[float, float], ...]  # longitude, latitude: as GeoJSON has them
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    name: str
+    rings: tuple[Ring, ...]  # the first one is the border, the others are holes
+
+    def holds(self, longitude: float, latitude: float) -> bool:
+        return sum(crossed(ring, longitude, latitude) for ring in self.rings) % 2 == 1
+
+
+class Position(NamedTuple):
+    at_us: int
+    latitude: float
+    longitude: float
+
+
+class Move(NamedTuple):
+    event: str  # ENTER or LEAVE
+    fence: str
+    position: Position
+
+
+class Whereabouts(NamedTuple):
+    """What is remembered of a truck."""
+
+    at_us: int
+    inside: frozenset[str]
+
+
+NOWHERE = Whereabouts(-(2**63), frozenset())
+
+
+def crossed(ring: Ring, x: float, y: float) -> bool:
+    """Whether a ray to the east crosses the ring an odd number of times."""
+    odd = False
+    for (x1, y1), (x2, y2) in zip(ring, ring[1:] + ring[:1], strict=True):
+        if (y1 > y) != (y2 > y) and x < (x2 - x1) * (y - y1) / (y2 - y1) + x1:
+            odd = not odd
+    return odd
+
+
+def moves(fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]) -> tuple[list[Move], Whereabouts]:
+    """What is not later than what is known tells nothing: the truck has been elsewhere since."""
+    fences, found = tuple(fences), []
+    for each in sorted(positions):
+        if each.at_us <= known.at_us:
+            continue
+        inside = frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))
+        found += [Move("LEAVE", name, each) for name in sorted(known.inside - inside)]
+        found += [Move("ENTER", name, each) for name in sorted(inside - known.inside)]
+        known = Whereabouts(each.at_us, inside)
+    return found, known
+
+
+def load_fences(path: Path) -> tuple[Fence, ...]:
+    """Raises OptionRefused."""
+    try:
+        return tuple(_fences(json.loads(path.read_text())))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OptionRefused(f"{path} is no GeoJSON of polygons with names: {type(error).__name__} {error}") from None
+
+
+def _fences(document: Mapping[str, Any]) -> Iterator[Fence]:
+    for feature in document["features"]:
+        if feature["geometry"]["type"] != "Polygon":
+            raise ValueError(f"a {feature['geometry']['type']}")
+        rings = feature["geometry"]["coordinates"]
+        yield Fence(str(feature["properties"]["name"]), tuple(tuple((float(point[0]), float(point[1])) for point in ring) for ring in rings))

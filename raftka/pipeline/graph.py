@@ -1,0 +1,210 @@
+"""A project's definitions in one classic session: each flow a streaming query that goes on until it is stopped. The same files, and the same
+checkpoints, as `spark-pipelines run`, which hands them to Spark Connect and ends when it has read what is there.
+
+Spark documents neither the registry nor the parser that are used here: tests/pipeline/test_graph.py watches them.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.pipelines.flow import Flow
+from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
+from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, TemporaryView
+from pyspark.pipelines.source_code_location import SourceCodeLocation
+from pyspark.sql import DataFrame
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.project import Project
+
+MISSING = "TABLE_OR_VIEW_NOT_FOUND"
+TABLES = {
+    "CreateStreamingTable": StreamingTable,
+    "CreateStreamingTableAsSelect": StreamingTable,
+    "CreateMaterializedViewAsSelect": MaterializedView,
+}
+
+
+class Graph(GraphElementRegistry):  # type: ignore[misc]
+    def __init__(self, spark: Any, project: Project) -> None:
+        self._spark, self._project = spark, project
+        self._outputs: dict[str, Output] = {}
+        self.flows: list[Flow] = []
+        self._frames: dict[str, DataFrame] = {}
+        self._loading = ""
+
+    # what definitions call
+
+    def register_output(self, output: Output) -> None:
+        if output.name in self._outputs:
+            raise OptionRefused(f"{output.name} is defined twice, the second time in {self._loading}")
+        self._outputs[output.name] = output
+
+    def register_flow(self, flow: Flow) -> None:
+        if any((each.name, each.target) == (flow.name, flow.target) for each in self.flows):
+            raise OptionRefused(f"the flow {flow.name} is defined twice, the second time in {self._loading}")
+        self.flows.append(flow)
+
+    def register_auto_cdc_flow(self, flow: Any) -> None:
+        raise OptionRefused(
+            f"{self._loading}: an Auto CDC flow needs a table that can be merged into. Only `spark-pipelines run` has them, given such a catalog"
+        )
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        jvm = self._spark._jvm.org.apache.spark.sql.pipelines.graph
+
+        def plan(at: int) -> Any:
+            """Anew each time: a plan whose tables were not there once never finds them."""
+            return statements().apply(at).plan()
+
+        def statements() -> Any:
+            return jvm.SqlGraphRegistrationContext.splitSqlFileIntoQueries(self._spark._jsparkSession, sql_text, str(file_path))
+
+        for at in range(statements().length()):
+            self._statement(partial(plan, at), str(file_path))
+
+    # loading
+
+    def load(self) -> None:
+        """Raises PipelineError, and what the files raise."""
+        for path in self._project.definitions():
+            self._loading = str(path.relative_to(self._project.folder))
+            if path.suffix == ".sql":
+                self.register_sql(path.read_text(), path.relative_to(self._project.folder))
+            elif path.suffix == ".py":
+                self._import(path)
+            else:
+                raise OptionRefused(f"{self._loading}: definitions are .py and .sql files")
+        flows = {flow.target for flow in self.flows} - self._outputs.keys()
+        if flows:
+            raise OptionRefused(f"there are flows into {', '.join(sorted(flows))}, but no such table, view or sink")
+        self._in_order([flow for flow in self.flows if isinstance(self._outputs[flow.target], TemporaryView)], self._view)
+
+    def _import(self, path: Path) -> None:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        module.__dict__["spark"] = self._spark
+        with in_folder(self._project.folder), graph_element_registration_context(self):
+            spec.loader.exec_module(module)
+
+    def _statement(self, plan: Callable[[], Any], where: str) -> None:
+        kind, at = plan().getClass().getSimpleName(), SourceCodeLocation(where, None)
+        if kind == "CreateViewCommand":
+            name = str(plan().name().table())
+            self.register_output(TemporaryView(name, None, at))
+            self._flow(name, name, lambda: plan().plan(), at)
+        elif kind == "CreateFlowCommand":
+            self._flow(_name(plan().name()), _name(plan().flowOperation().table()), lambda: plan().flowOperation().query(), at)
+        elif kind in TABLES:
+            name, provider = _name(plan().name()), plan().tableSpec().provider()
+            self.register_output(TABLES[kind](name, None, at, {}, None, None, None, provider.get() if provider.isDefined() else None))
+            if kind != "CreateStreamingTable":
+                self._flow(name, name, lambda: plan().query(), at)
+        else:
+            raise OptionRefused(f"{where}: {kind} is no definition: CREATE TEMPORARY VIEW, STREAMING TABLE, MATERIALIZED VIEW or FLOW is")
+
+    def _flow(self, name: str, target: str, query: Callable[[], Any], at: SourceCodeLocation) -> None:
+        def frame() -> DataFrame:
+            return DataFrame(self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, query()), self._spark)
+
+        self.register_flow(Flow(name, target, {}, at, frame))
+
+    # running
+
+    def _in_order(self, flows: list[Flow], use: Callable[[Flow], None]) -> None:
+        """What reads another's view or table comes behind it."""
+        while flows:
+            left, why = [], None
+            for flow in flows:
+                try:
+                    use(flow)
+                except AnalysisException as error:
+                    if error.getCondition() != MISSING:
+                        raise
+                    left.append(flow)
+                    why = error
+            if len(left) == len(flows):
+                raise OptionRefused(f"{flows[0].name} ({flows[0].source_code_location.filename}): {str(why).splitlines()[0]}")
+            flows = left
+
+    def _view(self, flow: Flow) -> None:
+        with in_folder(self._project.folder):
+            flow.func().createOrReplaceTempView(flow.name)
+
+    def streams(self) -> list[Flow]:
+        """Flows into topics, lakes and tables, those first that others read."""
+        ordered: list[Flow] = []
+        self._in_order(
+            [flow for flow in self.flows if not isinstance(self._outputs[flow.target], TemporaryView)], lambda flow: self._prepare(flow, ordered)
+        )
+        return ordered
+
+    def _prepare(self, flow: Flow, ordered: list[Flow]) -> None:
+        with in_folder(self._project.folder):
+            frame = flow.func()
+        target = self._outputs[flow.target]
+        if isinstance(target, MaterializedView):
+            frame.write.mode("overwrite").format(target.format or "parquet").saveAsTable(target.name)
+            return
+        if not frame.isStreaming:
+            raise OptionRefused(f"{flow.name} ({flow.source_code_location.filename}) is no stream: it reads with `spark.readStream` or `FROM STREAM`")
+        if isinstance(target, StreamingTable) and not self._spark.catalog.tableExists(target.name):
+            self._spark.createDataFrame([], frame.schema).write.format(target.format or "parquet").saveAsTable(target.name)
+        self._frames[flow.name] = frame
+        ordered.append(flow)
+
+    def start(self, flow: Flow, every_s: float) -> Any:
+        """A streaming query that goes on where this flow was."""
+        target = self._outputs[flow.target]
+        writer = (
+            self._frames[flow.name]
+            .writeStream.queryName(flow.name)
+            .outputMode("append")
+            .trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        )
+        writer = writer.option("checkpointLocation", self.checkpoint(flow))
+        with self._settings(flow):
+            if isinstance(target, Sink):
+                return writer.format(target.format).options(**target.options).start()
+            return writer.format(target.format or "parquet").toTable(target.name)
+
+    def checkpoint(self, flow: Flow) -> str:
+        """Where spark-pipelines has it, which begins a new one with --full-refresh."""
+        name = flow.target if isinstance(self._outputs[flow.target], Sink) else f"spark_catalog/default/{flow.target}"
+        path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}/{flow.name}")
+        return str(self._spark._jvm.org.apache.spark.sql.pipelines.graph.SystemMetadata.getLatestCheckpointDir(path, False))
+
+    @contextmanager
+    def _settings(self, flow: Flow) -> Iterator[None]:
+        """A query keeps the session's settings as they are when it starts."""
+        before = {name: self._spark.conf.get(name, None) for name in flow.spark_conf}
+        for name, value in flow.spark_conf.items():
+            self._spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                self._spark.conf.unset(name) if value is None else self._spark.conf.set(name, value)
+
+
+def _name(plan: Any) -> str:
+    parts = plan.nameParts()
+    return ".".join(parts.apply(at) for at in range(parts.length()))
+
+
+@contextmanager
+def in_folder(folder: Path) -> Iterator[None]:
+    """Files of a project name others by paths from its folder."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,178 @@
+"""The page of a project: the newest record of each key of a compacted topic on a map and in a table, as they come. Reads topics by itself, with no
+group and no Spark; keeps nothing but what it shows."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from raftka.pipeline.brokers import Brokers
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.options import SourceOptions, source_options
+from raftka.pipeline.source import Stream
+from raftka.pipeline.streams import Shown, load
+
+HTML = Path(__file__).with_name("page.html")
+HOST = "127.0.0.1"
+KEYS = 20_000  # so many are kept; the one that was heard of longest ago goes first
+ALERTS = 200
+POLL_S, AFTER_FAILURE_S = 0.25, 2.0
+PATIENCE_S = 5.0
+
+
+class Kept:
+    """What the page shows, numbered in the order in which it came: a browser asks for what is newer than what it has."""
+
+    def __init__(self, keys: int = KEYS) -> None:
+        self._room, self._lock = keys, threading.Lock()
+        self._positions: dict[str, tuple[int, Any]] = {}  # in the order of their numbers; None: gone
+        self._alerts: deque[tuple[int, Any]] = deque(maxlen=ALERTS)
+        self._number = 0
+        self.trouble: str | None = None
+
+    def position(self, key: str, value: Any) -> None:
+        with self._lock:
+            self._number += 1
+            self._positions.pop(key, None)
+            self._positions[key] = (self._number, value)
+            if len(self._positions) > self._room:
+                self._positions.pop(next(iter(self._positions)))
+
+    def alert(self, value: Any) -> None:
+        with self._lock:
+            self._number += 1
+            self._alerts.append((self._number, value))
+
+    def since(self, number: int) -> dict[str, Any]:
+        with self._lock:
+            new: dict[str, Any] = {}
+            for key, (own, value) in reversed(self._positions.items()):
+                if own <= number:
+                    break
+                new[key] = value
+            alerts = [value for own, value in self._alerts if own > number]
+            return {"number": self._number, "positions": new, "alerts": alerts, "trouble": self.trouble}
+
+
+class Reading:
+    """A thread that follows a topic from its beginning."""
+
+    def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Any], None], kept: Kept) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+        self._options: SourceOptions = source_options(given, streaming=True)
+        self._topic, self._take, self._kept = topic, take, kept
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"page-{topic}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _run(self) -> None:
+        position: Mapping[str, Any] | None = None
+        while not self._stopping.is_set():
+            brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S)
+            stream = Stream(self._options, brokers)
+            try:
+                position = position or stream.initial()
+                while not self._stopping.wait(POLL_S):
+                    end = stream.latest(position)
+                    if end != position:
+                        self._read(brokers, stream, position, end)
+                        position = end
+                    self._kept.trouble = None
+            except (PipelineError, OSError) as error:
+                self._kept.trouble = f"{self._topic}: {error}"
+                self._stopping.wait(AFTER_FAILURE_S)
+            finally:
+                brokers.close()
+
+    def _read(self, brokers: Brokers, stream: Stream, begin: Mapping[str, Any], end: Mapping[str, Any]) -> None:
+        from raftka.pipeline.reader import read
+
+        for ranges in stream.tasks(begin, end):
+            for each in ranges:
+                for batch in read(brokers, each, self._options):
+                    for key, value in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True):
+                        self._take((key or b"").decode("utf-8", "replace"), _json(value))
+
+
+def _json(value: bytes | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except ValueError:
+        return None
+
+
+class Page:
+    def __init__(self, bootstrap: str, shown: Shown, port: int) -> None:
+        """Raises PipelineError when the port is another's. Port 0 takes a free one."""
+        self.kept = Kept()
+        self._readings = [Reading(bootstrap, shown.positions, self.kept.position, self.kept)]
+        if shown.alerts is not None:
+            self._readings.append(Reading(bootstrap, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
+        fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
+        try:
+            self._server = ThreadingHTTPServer((HOST, port), handler_of(self.kept, fences))
+        except OSError as error:
+            raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
+        self.url = f"http://{HOST}:{self._server.server_address[1]}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        for reading in self._readings:
+            reading.start()
+
+    def stop(self) -> None:
+        for reading in self._readings:
+            reading.stop()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def page_of(folder: Path, port: int) -> Page | None:
+    """None: the project has none."""
+    path = folder / "streams.yml"
+    if not path.is_file():
+        return None
+    found = load(path)
+    return None if found.page is None else Page(found.bootstrap, found.page, port)
+
+
+def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            for path, kind, body in pages(kept, fences, asked.query):
+                if path == asked.path:
+                    self._answer(200, kind, body())
+                    return
+            self._answer(404, "text/plain; charset=utf-8", b"not here\n")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody wants to know."""
+
+    return Handler
+
+
+def pages(kept: Kept, fences: bytes, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+    number = parse_qs(query).get("after", ["0"])[0]
+    yield "/", "text/html; charset=utf-8", HTML.read_bytes
+    yield "/latest", "application/json", lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode()
+    yield "/fences", "application/json", lambda: fences

@@ -1,0 +1,182 @@
+"""A pipeline's folder: what its spec says, who runs it, what it last told of itself. Knows YAML and files, and no Spark.
+
+One process at a time may run what lies in one storage: it holds a lock, which its Java holds as well. So after a SIGKILL the next one waits until
+nobody writes there any more.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raftka.pipeline.errors import OptionRefused, PipelineError
+
+SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
+PROJECTS = Path(__file__).parent / "projects"
+STATE = ".raftka"
+LEFT_S = 30.0  # a Java whose Python was killed ends within a second or two
+POLL_S = 0.1
+
+
+class Busy(PipelineError):
+    """Somebody else runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    folder: Path
+    name: str
+    storage: str
+    configuration: Mapping[str, str]
+    libraries: tuple[str, ...]
+
+    @property
+    def state(self) -> Path:
+        return self.folder / STATE
+
+    @property
+    def lock_file(self) -> Path:
+        """Beside the checkpoints where they are files: two projects may have one storage."""
+        match = re.fullmatch(r"(?:file:)?/*(/.*)", self.storage)
+        return Path(match[1]) / "raftka.lock" if match else self.state / "lock"
+
+    def definitions(self) -> Iterator[Path]:
+        """As spark-pipelines finds them, in an order that does not change."""
+        for pattern in self.libraries:
+            yield from sorted(path for path in self.folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
+
+
+def init(kind: str, folder: Path, bootstrap: str) -> None:
+    """Raises PipelineError."""
+    source = PROJECTS / kind
+    if not source.is_dir():
+        raise OptionRefused(f"there is no project {kind} to begin with: {', '.join(sorted(path.name for path in PROJECTS.iterdir()))}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PipelineError(f"{folder} is there already, and not empty: nothing was written")
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": {"{bootstrap}": bootstrap}}.items():
+        path = folder / name
+        text = path.read_text()
+        for placeholder, value in values.items():
+            text = text.replace(placeholder, value)
+        path.write_text(text)
+
+
+def load_project(folder: Path) -> Project:
+    """Raises PipelineError."""
+    import yaml
+
+    found = [folder / name for name in SPECS if (folder / name).is_file()]
+    if len(found) != 1:
+        raise PipelineError(f"{folder} has {'two specs' if found else 'no spark-pipeline.yml'}. `raftka pipeline init trucks DIR` writes a project")
+    try:
+        told = yaml.safe_load(found[0].read_text())
+    except yaml.YAMLError as error:
+        raise OptionRefused(f"{found[0]} is no YAML: {error}") from None
+    if not isinstance(told, Mapping) or not {"name", "storage"} <= told.keys():
+        raise OptionRefused(f"{found[0]} is to have a name and a storage")
+    try:
+        patterns = [str(each["glob"]["include"]) for each in told.get("libraries", [])]
+    except (KeyError, TypeError):
+        raise OptionRefused(f"{found[0]}: libraries are to be a list of {{glob: {{include: transformations/**}}}}") from None
+    configuration = {str(name): str(value) for name, value in (told.get("configuration") or {}).items()}
+    return Project(
+        folder.resolve(),
+        str(told["name"]),
+        str(told["storage"]).rstrip("/"),
+        configuration,
+        tuple(f"{each}/*" if each.endswith("/**") else each for each in patterns),
+    )
+
+
+# who runs it
+
+
+@contextmanager
+def held(project: Project) -> Iterator[int]:
+    """The lock's descriptor, for children that should hold it too. Raises Busy."""
+    project.lock_file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(project.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _take(project, descriptor)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "folder": str(project.folder)}).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)  # also of children: whoever of them lives has it still
+
+
+def _take(project: Project, descriptor: int) -> None:
+    deadline = time.monotonic() + LEFT_S
+    while not _locked(descriptor):
+        holder = _told(os.pread(descriptor, 4096, 0))
+        pid = holder.get("pid", 0)
+        if is_alive(pid):
+            raise Busy(
+                f"process {pid} runs {holder.get('folder')} on {project.storage} already: two would write the same checkpoints. "
+                f"Next step: `raftka pipeline stop {holder.get('folder')}`, or another storage in {SPECS[0]}"
+            )
+        if time.monotonic() > deadline:
+            raise Busy(f"process {pid}, which ran this, is dead, but its Java is not: it still holds {project.lock_file}. Next step: end that Java")
+        time.sleep(POLL_S)
+
+
+def holder_of(project: Project) -> int | None:
+    """The process that runs it, if one does."""
+    try:
+        descriptor = os.open(project.lock_file, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        if _locked(descriptor):
+            return None
+        return int(_told(os.pread(descriptor, 4096, 0)).get("pid", 0)) or None
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+# what it tells of itself
+
+
+def write_status(project: Project, status: Mapping[str, Any]) -> None:
+    """Whole at once."""
+    fresh = project.state / f"status.{os.getpid()}"
+    fresh.write_text(json.dumps(status))
+    fresh.replace(project.state / "status.json")
+
+
+def read_status(project: Project) -> dict[str, Any]:
+    try:
+        return _told((project.state / "status.json").read_bytes())
+    except OSError:
+        return {}
+
+
+def _told(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,24 @@
+"""What needs a memory for each truck: its latest position, and the fences that it enters and leaves."""
+
+from pathlib import Path
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame
+
+from raftka.pipeline.fences import load_fences
+from raftka.pipeline.flows import good
+from raftka.pipeline.moves import alerts, latest
+from raftka.pipeline.streams import load
+
+project = load(Path("streams.yml").resolve())
+fences = load_fences(Path("fences.geojson").resolve())
+
+
+@dp.append_flow(target="positions", name="positions")
+def newest_positions() -> DataFrame:
+    return latest(good(project, "trucks"))
+
+
+@dp.append_flow(target="alerts", name="alerts")
+def crossings() -> DataFrame:
+    return alerts(good(project, "trucks"), fences)

@@ -1,0 +1,161 @@
+"""Keeps queries going: one that fails is started again, later each time it fails, and what it reports is added up. Knows no Spark, but what its
+queries look like.
+
+A query that fails has done no harm: its checkpoint stays before what was not written. So none is given up; what needs somebody to do something is
+said each time, with the next step.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+SHOWN = 400  # characters of an error that is not known
+
+# (what Spark says, what that means, the next step)
+KNOWN = (
+    (
+        r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH|STATE_STORE_(KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_.*SCHEMA|STATEFUL_PROCESSOR_|"
+        r"sources in the checkpoint offsets and now there are|STREAMING_QUERY_EVOLUTION|different number of (offset|source)|"
+        r"TRANSFORM_WITH_STATE_.*SCHEMA",
+        "the query is another one than its checkpoint is of",
+        "undo the change; or move {checkpoint} away: then it begins anew, and a topic or lake gets again what it has",
+    ),
+    (r"No space left on device|ENOSPC|Disk quota exceeded", "the disk is full", "make room: it goes on by itself"),
+    (
+        r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY",
+        "somebody else writes the same checkpoint",
+        "stop the other one, such as a `spark-pipelines run`",
+    ),
+    (
+        r"failed to connect back|CANNOT_OPEN_SOCKET",
+        "a Python worker took too long to start",
+        "none, if it is seldom; else give this machine less to do",
+    ),
+)
+
+
+@dataclass(slots=True)
+class Reported:
+    """What is known of a flow, as `raftka pipeline status` shows it."""
+
+    state: str = "starting"
+    batch: int = -1
+    rows: int = 0  # since this process began
+    rows_per_second: float = 0.0
+    seconds: float = 0.0  # of the last batch with rows
+    lag: int | None = None  # offsets that were there and not read, as of the last batch
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0  # dropped, since this process began
+    watermark: str | None = None
+    failures: int = 0
+    error: str | None = None
+    at: str | None = None  # of the last report
+
+
+@dataclass
+class Supervised:
+    """One flow. `look` is to be called every now and then; it returns lines for whoever watches."""
+
+    name: str
+    start: Callable[[], Any]
+    checkpoint: str = ""
+    reported: Reported = field(default_factory=Reported)
+
+    def __post_init__(self) -> None:
+        self.query: Any = None
+        self._again = float("-inf")
+        self._failed_in_a_row = 0
+        self._last: tuple[str, int, str] | None = None
+
+    def look(self, now: float) -> list[str]:
+        if self.query is None:
+            return self._try(now) if now >= self._again else []
+        lines = [line for progress in self._news() if (line := self._report(progress)) is not None]
+        failure = self.query.exception()
+        if failure is not None or not self.query.isActive:
+            self.query = None
+            lines.append(self._failed(now, str(failure) if failure is not None else "it ended"))
+        return lines
+
+    def _try(self, now: float) -> list[str]:
+        try:
+            self.query = self.start()
+        except Exception as error:  # Spark's are of many kinds; none of them may end the other flows
+            return [self._failed(now, str(error))]
+        self.reported.state = "running"
+        return []
+
+    def _failed(self, now: float, why: str) -> str:
+        self._failed_in_a_row += 1
+        pause = min(FIRST_PAUSE_S * 2 ** (self._failed_in_a_row - 1), LONGEST_PAUSE_S)
+        self._again = now + pause
+        self.reported.state, self.reported.error = "failed", explained(why, self.checkpoint)
+        self.reported.failures += 1
+        return f"{self.name}: {self.reported.error}. It is started again in {pause:g} s"
+
+    def _news(self) -> list[Mapping[str, Any]]:
+        """Reports of Spark's that are new."""
+        found = [each if isinstance(each, Mapping) else json.loads(each.json) for each in self.query.recentProgress]
+        marks = [(str(each["runId"]), int(each["batchId"]), str(each["timestamp"])) for each in found]
+        begin = marks.index(self._last) + 1 if self._last in marks else 0
+        self._last = marks[-1] if marks else self._last
+        return found[begin:]
+
+    def _report(self, progress: Mapping[str, Any]) -> str | None:
+        known, rows = self.reported, int(progress.get("numInputRows") or 0)
+        known.state, known.error, known.at = "running", None, str(progress["timestamp"])
+        self._failed_in_a_row = 0
+        known.lag = lag_of(progress.get("sources", ()))
+        operators: Sequence[Mapping[str, Any]] = progress.get("stateOperators") or ()
+        known.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
+        known.state_bytes = sum(int(each.get("memoryUsedBytes", 0)) for each in operators)
+        known.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
+        known.watermark = (progress.get("eventTime") or {}).get("watermark", known.watermark)
+        known.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0
+        if rows == 0:
+            return None
+        known.rows += rows
+        known.batch, known.seconds = int(progress["batchId"]), progress.get("batchDuration", 0) / 1000
+        lag, late = "?" if known.lag is None else f"{known.lag:,}", f"  {known.late_rows:,} late" if known.late_rows else ""
+        return f"{self.name:<14} batch {known.batch:<6} {rows:>9,} rows  {known.seconds:>6.1f} s  lag {lag}{late}"
+
+
+def lag_of(sources: Sequence[Mapping[str, Any]]) -> int | None:
+    """None: nothing is known."""
+    total: int | None = None
+    for source in sources:
+        end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+        if latest:
+            total = (total or 0) + sum(max(0, offset - end.get(where, 0)) for where, offset in latest.items())
+    return total
+
+
+def _offsets(told: Any) -> dict[tuple[str, str], int]:
+    """Topics and their partitions in an offset of a query: JSON, perhaps twice."""
+    if isinstance(told, str):
+        try:
+            told = json.loads(told)
+        except ValueError:
+            return {}
+    if not isinstance(told, Mapping):
+        return {}
+    topics = {topic: each for topic, each in told.items() if isinstance(each, Mapping) and not topic.startswith("$")}
+    return {(topic, partition): offset for topic, each in topics.items() for partition, offset in each.items() if isinstance(offset, int)}
+
+
+def explained(why: str, checkpoint: str = "") -> str:
+    """What happened and what to do, out of what Spark says."""
+    ours = re.findall(r"raftka\.pipeline\.errors\.\w+: (.*)", why)
+    if ours:
+        return str(ours[-1]).strip().rstrip(".")
+    for pattern, meaning, step in KNOWN:
+        if (match := re.search(pattern, why)) is not None:
+            return f"{meaning} ({match[0]}). Next step: {step.format(checkpoint=checkpoint)}"
+    text = " ".join(why.split())
+    cause = re.search(r"(?:terminated with exception: |Caused by: )(.*)", text)
+    text = cause[1] if cause else text
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
