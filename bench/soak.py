@@ -3,6 +3,7 @@ the figure that must be 0, and exit code 1 when it is not.
 
 calm [--minutes 10]     load on all cores: no broker may be fenced, no election may happen
 kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing acknowledged may be lost
+pipeline [--kills 5]    the trucks pipeline, its driver and leaders of its topic killed so often: the lake is what was acknowledged
 file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines, in order per key
 """
 
@@ -145,7 +146,9 @@ def main() -> int:
     kills.add_argument("--rounds", type=int, default=200)
     lines = commands.add_parser("file")
     lines.add_argument("--mib", type=int, default=1024)
-    for command in (whole, kills, lines):
+    spark = commands.add_parser("pipeline")
+    spark.add_argument("--kills", type=int, default=5)
+    for command in (whole, kills, lines, spark):
         command.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -156,6 +159,10 @@ def main() -> int:
             good = calm(options.minutes)
         case "kill-all":
             good = kill_all(options.rounds, options.seed)
+        case "pipeline":
+            from bench.pipeline_kills import soak
+
+            good = soak(options.kills, options.seed)
         case _:
             good = file(options.mib, options.seed)
     print("good" if good else "FAILED")

@@ -61,13 +61,13 @@ class Trucks(Source):
         began, step = time.monotonic(), 0
         while self.progress < 1 or self._endless:
             for number, key in enumerate(self.keys):
-                yield key, self._position(number, step / ROUNDS_A_SECOND)
+                yield key, self.position(number, step / ROUNDS_A_SECOND)
             step += 1
             time.sleep(max(0.0, began + step / ROUNDS_A_SECOND - time.monotonic()))
             self.progress = (time.monotonic() - began) / DRIVE_SECONDS
 
     @staticmethod
-    def _position(truck: int, seconds: float) -> bytes:
+    def position(truck: int, seconds: float) -> bytes:
         angle = seconds / 60 + truck * math.tau / TRUCKS
         position = {"truck": truck + 1, "latitude": round(52.5 + math.sin(angle) / 10, 5), "longitude": round(13.4 + math.cos(angle) / 6, 5)}
         return json.dumps(position | {"seconds": round(seconds, 2)}).encode()

@@ -64,6 +64,7 @@ class Running:
         log = self._project.state / "spark.log"
         self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
         self._spark.sparkContext.setLogLevel("WARN")
+        self._java = self._spark.sparkContext._gateway.proc
         self._say(f"{self._project.name}: Spark {self._spark.version} is there, what it has to say goes to {log}")
         graph = self._loaded(stopping)
         if graph is None:
@@ -91,12 +92,20 @@ class Running:
 
     def go_on(self, stopping: threading.Event) -> None:
         while not stopping.is_set():
+            self._check_java()
             for flow in self._flows:
                 for line in flow.look(time.monotonic()):
                     self._say(f"{time.strftime('%H:%M:%S')}  {line}")
                     self._written = float("-inf")
             self._tell("running")
             stopping.wait(LOOK_S)
+
+    def _check_java(self) -> None:
+        ended = self._java.poll()
+        if ended is not None:
+            self._spark = None  # nothing of it can be asked any more
+            log = self._project.state / "spark.log"
+            raise PipelineError(f"Java ended with exit code {ended}; {log} may say why. Nothing is lost: next step: run it again")
 
     def end(self) -> None:
         """Between two batches, where there is such a moment: else what a batch has sent to topics it sends again at the next start."""

@@ -1,0 +1,103 @@
+"""The page: what it keeps, what it answers, and that it follows its topics over a restart. No Spark and no browser."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
+
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.page import HTML, Kept, Page
+from raftka.pipeline.producer import Producer
+from raftka.pipeline.project import PROJECTS
+from raftka.pipeline.streams import Shown
+from raftka.testing import Cluster
+from tests.pipeline.players import Player
+
+
+def test_only_what_is_newer_is_told() -> None:
+    kept = Kept()
+    kept.position("a", {"latitude": 1})
+    kept.position("b", {"latitude": 2})
+    seen = kept.since(0)
+    kept.position("a", {"latitude": 3})
+    kept.alert({"event": "ENTER"})
+    kept.position("b", None)
+
+    assert seen == {"number": 2, "positions": {"a": {"latitude": 1}, "b": {"latitude": 2}}, "alerts": [], "trouble": None}
+    assert kept.since(2) == {"number": 5, "positions": {"a": {"latitude": 3}, "b": None}, "alerts": [{"event": "ENTER"}], "trouble": None}
+    assert kept.since(5)["positions"] == {}
+
+
+def test_it_does_not_grow_for_ever() -> None:
+    kept = Kept(keys=2)
+    for at in range(500):
+        kept.position(f"k{at % 5}", {"at": at})
+        kept.alert(at)
+
+    assert list(kept.since(0)["positions"]) == ["k4", "k3"]
+    assert kept.since(0)["alerts"] == list(range(300, 500))
+
+
+@pytest.fixture
+def page(cluster: Cluster) -> Iterator[Page]:
+    shown = Shown(cluster.create_topic(partitions=2), cluster.create_topic(), PROJECTS / "trucks" / "fences.geojson")
+    page = Page(cluster.bootstrap_servers, shown, 0)
+    page.shown = shown  # type: ignore[attr-defined]
+    page.start()
+    yield page
+    page.stop()
+
+
+def ask(page: Page, path: str) -> Any:
+    with urlopen(page.url + path, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> None:
+    shown: Shown = page.shown  # type: ignore[attr-defined]
+    producer = Producer(player.brokers)
+    for at, value in enumerate([b'{"latitude": 1}', b'{"latitude": 2}', b"no JSON"]):
+        producer.add((shown.positions, at % 2), (b"truck-%d" % (at % 2), value, (), 1))
+    producer.add((str(shown.alerts), 0), (b"1", b'{"event": "ENTER"}', (), 1))
+    producer.flush()
+
+    found = cluster.wait_for(lambda: (told := ask(page, "latest"))["number"] == 4 and told)
+    assert found["positions"] == {"truck-0": None, "truck-1": {"latitude": 2}}
+    assert found["alerts"] == [{"event": "ENTER"}]
+    assert ask(page, "latest?after=4")["positions"] == {}
+    assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
+
+
+def test_brokers_that_are_away_are_told() -> None:
+    with Cluster(nodes=1) as alone:
+        page = Page(alone.bootstrap_servers, Shown(alone.create_topic()), 0)
+        page.start()
+        alone.kill(1)
+        assert "nobody answered" in alone.wait_for(lambda: ask(page, "latest")["trouble"], 60)
+        alone.restart(1)
+        alone.wait_for(lambda: ask(page, "latest")["trouble"] is None, 60)
+        page.stop()
+
+
+def test_the_page_needs_nothing_else() -> None:
+    text = HTML.read_text()
+
+    assert not re.search(r"https?://|src=|<link|@import", text)
+    assert set(re.findall(r'fetch\("(\w+)', text)) == {"latest", "fences"}
+    assert "innerHTML" not in text  # what records hold is text
+
+
+def test_paths_that_are_none_and_ports_of_others(page: Page, cluster: Cluster) -> None:
+    with pytest.raises(HTTPError, match="404"):
+        ask(page, "../streams.yml")
+    with urlopen(page.url, timeout=10) as answer:
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+    port = int(page.url.rstrip("/").rpartition(":")[2])
+    with pytest.raises(PipelineError, match=f"the page can not have port {port}.*--page"):
+        Page(cluster.bootstrap_servers, Shown("t"), port)

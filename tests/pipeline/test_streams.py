@@ -1,0 +1,123 @@
+"""`streams.yml`: what it declares, and what is said of mistakes in it. No Spark."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+yaml = pytest.importorskip("yaml", reason="needs raftka[pipeline]")
+
+from raftka.pipeline.brokers import Brokers
+from raftka.pipeline.errors import OptionRefused, PipelineError
+from raftka.pipeline.options import addresses
+from raftka.pipeline.project import PROJECTS
+from raftka.pipeline.streams import Declared, declared, load
+from raftka.pipeline.topics import ensure_topics
+from raftka.testing import Cluster
+
+STREAM = {"topic": "t", "fields": {"truck": "int"}}
+
+
+def told(stream: dict[str, Any] | None = None, folder: Path = Path("/p"), **more: Any) -> Declared:
+    return declared({"streams": {"trucks": {**STREAM, **(stream or {})}}, **more}, folder, {})
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    found = told()
+
+    stream = found.stream("trucks")
+    assert (found.bootstrap, stream.formats, stream.watermark, stream.options) == ("localhost:9092", ("json",), None, {"startingOffsets": "earliest"})
+    assert (found.outputs, found.page) == ((), None)
+
+
+def test_where_the_brokers_are_the_environment_may_say() -> None:
+    assert declared({"bootstrap": "a:1"}, Path("/p"), {}).bootstrap == "a:1"
+    assert declared({"bootstrap": "a:1"}, Path("/p"), {"RAFTKA_BOOTSTRAP_SERVER": "b:2"}).bootstrap == "b:2"
+
+
+def test_a_lakes_path_counts_from_the_project() -> None:
+    found = told(outputs={"a": {"from": "trucks", "delta": "lake/a"}, "b": {"delta": "s3://bucket/b"}, "c": {"topic": "c", "key": "truck"}})
+
+    assert [(each.source, each.path, each.topic, each.key) for each in found.outputs] == [
+        ("trucks", "/p/lake/a", None, None),
+        (None, "s3://bucket/b", None, None),
+        (None, None, "c", "truck"),
+    ]
+
+
+def test_watermarks() -> None:
+    assert told({"watermark": "10 seconds"}).stream("trucks").watermark == ("_timestamp", "10 seconds")
+    assert told({"watermark": {"column": "sent", "delay": "1 minute"}}).stream("trucks").watermark == ("sent", "1 minute")
+
+
+def test_schemas_by_number(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "7.avsc").write_text(json.dumps({"type": "string"}))
+
+    assert told({"format": ["json", "avro"], "schemas": "s"}, tmp_path).stream("trucks").schemas == {7: {"type": "string"}}
+    (tmp_path / "s" / "7.avsc").write_text("{")
+    with pytest.raises(OptionRefused, match=r"7\.avsc is no JSON"):
+        told({"format": "avro", "schemas": "s"}, tmp_path)
+    (tmp_path / "s" / "7.avsc").rename(tmp_path / "s" / "seven.avsc")
+    with pytest.raises(OptionRefused, match=r"seven\.avsc: a schema's file has its number as name"):
+        told({"format": "avro", "schemas": "s"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "it is to be a mapping"),
+        ({"stream": {}}, "it has stream, which means nothing: is it streams"),
+        ({"streams": {"a b": STREAM}}, "'a b' is no name for a view"),
+        ({"streams": {"a": {"topic": "t"}}}, "a: which fields do its records have"),
+        ({"streams": {"a": {"fields": {"x": "int"}}}}, "a has no topic"),
+        ({"streams": {"a": {**STREAM, "format": "xml"}}}, r"a\.format is 'xml'"),
+        ({"streams": {"a": {**STREAM, "format": ["json", "string"]}}}, r"a\.format"),
+        ({"streams": {"a": {**STREAM, "format": "string"}}}, "a: a string has one column, value"),
+        ({"streams": {"a": {**STREAM, "watermak": "1 s"}}}, "a has watermak, which means nothing: is it watermark"),
+        ({"streams": {"a": {**STREAM, "watermark": 10}}}, r"a\.watermark is 10"),
+        ({"streams": {"a": {**STREAM, "format": "avro", "schemas": "nowhere"}}}, "there is no schema in"),
+        ({"outputs": {"o": {"from": "a"}}}, "o: where to"),
+        ({"outputs": {"o": {"topic": "a", "delta": "b"}}}, "o: where to"),
+        ({"page": {"alerts": "a"}}, "page has no positions"),
+    ],
+)
+def test_mistakes_are_told(document: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionRefused, match=said):
+        declared(document, tmp_path, {})
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"streams\.yml is not there.*raftka pipeline init"):
+        load(tmp_path / "streams.yml")
+    (tmp_path / "streams.yml").write_text("streams: {")
+    with pytest.raises(OptionRefused, match="is no YAML"):
+        load(tmp_path / "streams.yml")
+
+
+def test_the_trucks_are_declared_without_a_mistake() -> None:
+    found = load(PROJECTS / "trucks" / "streams.yml")
+
+    assert [each.name for each in found.streams] == ["trucks"]
+    assert [each.name for each in found.outputs] == ["bronze", "silver", "dead_letters", "minutes", "positions", "alerts"]
+
+
+def test_topics_that_are_missing_are_made(cluster: Cluster) -> None:
+    there = cluster.create_topic(partitions=2)
+    outputs = {"a": {"topic": "made", "partitions": 3, "config": {"cleanup.policy": "compact"}}, "b": {"topic": there, "partitions": 9}}
+    found = declared({"bootstrap": cluster.bootstrap_servers, "outputs": outputs}, Path("/p"), {})
+
+    ensure_topics(found, 20)
+    ensure_topics(found, 20)
+
+    brokers = Brokers(addresses({"bootstrap.servers": cluster.bootstrap_servers}), "test", 20)
+    assert {name: len(topic.partitions) for name, topic in brokers.topics(["made", there]).items()} == {"made": 3, there: 2}
+    brokers.close()
+
+
+def test_a_topic_that_can_not_be_made_is_told(cluster: Cluster) -> None:
+    found = declared({"bootstrap": cluster.bootstrap_servers, "outputs": {"a": {"topic": "bad", "config": {"no.such": "1"}}}}, Path("/p"), {})
+
+    with pytest.raises(PipelineError, match="the topic bad can not be made: INVALID_CONFIG"):
+        ensure_topics(found, 20)

@@ -1,0 +1,143 @@
+"""Flows that fail and begin again, what is added up of their reports, what is made of Spark's errors. No Spark: queries are plain objects."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from raftka.pipeline.supervisor import Supervised, explained, lag_of
+
+
+class Query:
+    def __init__(self) -> None:
+        self.isActive = True
+        self.failure: Exception | None = None
+        self.recentProgress: list[dict[str, Any]] = []
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+    def report(self, batch: int, rows: int, **more: Any) -> None:
+        self.recentProgress.append({"runId": "r", "batchId": batch, "timestamp": f"t{len(self.recentProgress)}", "numInputRows": rows, **more})
+
+    def fail(self, why: str) -> None:
+        self.failure, self.isActive = ValueError(why), False
+
+
+class Stage:
+    """A flow whose starts are counted, and fail when told."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+        self.refuse: str | None = None
+        self.flow = Supervised("lake", self.start, "/c/lake")
+
+    def start(self) -> Query:
+        if self.refuse is not None:
+            raise ValueError(self.refuse)
+        self.queries.append(Query())
+        return self.queries[-1]
+
+
+def test_a_query_that_fails_is_started_again_later_each_time() -> None:
+    stage = Stage()
+    starts = []
+    for tick in range(210):
+        before = len(stage.queries)
+        stage.flow.look(float(tick))
+        if len(stage.queries) > before:
+            starts.append(tick)
+        elif stage.flow.query is not None:
+            stage.queries[-1].fail("broken")
+
+    pauses = [later - earlier - 2 for earlier, later in pairwise(starts)]  # it fails one tick after its start, which the next one sees
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_batch_makes_it_young_again() -> None:
+    stage = Stage()
+    for tick in range(40):
+        stage.flow.look(float(tick))
+        if stage.flow.query is not None:
+            stage.queries[-1].fail("broken")
+    while stage.flow.query is None:
+        tick += 1
+        stage.flow.look(float(tick))
+    stage.queries[-1].report(7, 10)
+    stage.queries[-1].fail("broken")
+
+    assert stage.flow.look(tick + 1.0)[-1] == "lake: broken. It is started again in 1 s"
+
+
+def test_a_start_that_fails_is_tried_again() -> None:
+    stage = Stage()
+    stage.refuse = "no such option"
+
+    assert stage.flow.look(0.0) == ["lake: no such option. It is started again in 1 s"]
+    assert (stage.flow.reported.state, stage.flow.reported.error) == ("failed", "no such option")
+    stage.refuse = None
+    assert stage.flow.look(0.5) == []
+    assert stage.queries == []
+    stage.flow.look(1.0)
+    assert (len(stage.queries), stage.flow.reported.state) == (1, "running")
+
+
+def test_each_report_counts_once() -> None:
+    stage = Stage()
+    stage.flow.look(0.0)
+    query = stage.queries[0]
+    states = [{"numRowsTotal": 20, "memoryUsedBytes": 1000, "numRowsDroppedByWatermark": 3}]
+    query.report(0, 100, batchDuration=1500, stateOperators=states)
+    query.report(0, 0)
+    lines = stage.flow.look(1.0)
+    query.report(
+        1,
+        50,
+        batchDuration=500,
+        stateOperators=states,
+        eventTime={"watermark": "w"},
+        sources=[{"endOffset": '{"t": {"0": 5}}', "latestOffset": '{"t": {"0": 9}}'}],
+    )
+    query.recentProgress.pop(0)  # Spark keeps the last ones only
+    lines += stage.flow.look(2.0) + stage.flow.look(3.0)
+
+    assert [line.split() for line in lines] == [
+        ["lake", "batch", "0", "100", "rows", "1.5", "s", "lag", "?", "3", "late"],
+        ["lake", "batch", "1", "50", "rows", "0.5", "s", "lag", "4", "6", "late"],
+    ]
+    known = stage.flow.reported
+    assert (known.rows, known.batch, known.late_rows, known.state_rows, known.state_bytes, known.lag, known.watermark) == (
+        150,
+        1,
+        6,
+        20,
+        1000,
+        4,
+        "w",
+    )
+
+
+def test_lag_is_what_is_behind_the_end() -> None:
+    end, latest = '{"a": {"0": 5, "1": 7}, "$raftka": {"ids": {"a": "x"}}}', '{"a": {"0": 9, "1": 7, "2": 3}}'
+
+    assert lag_of([{"endOffset": end, "latestOffset": latest}]) == 7
+    assert lag_of([{"endOffset": end, "latestOffset": None}]) is None
+    assert lag_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (
+            "Job aborted ...\nraftka.pipeline.errors.DataLoss: trucks-0 begins at offset 30 now. Next step: failOnDataLoss=false\n\tat x",
+            "trucks-0 begins at offset 30 now. Next step: failOnDataLoss=false",
+        ),
+        ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x", "the query is another one than its checkpoint is of .*move /c/lake away"),
+        ("java.io.IOException: No space left on device", "the disk is full .*make room: it goes on by itself"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] x", "somebody else writes the same checkpoint"),
+        ("a\nb terminated with exception: boom " + "x" * 1000, "boom x{300,}\\.\\.\\.$"),
+    ],
+)
+def test_errors_come_with_the_next_step(why: str, said: str) -> None:
+    assert re.search(said, explained(why, "/c/lake")) or explained(why, "/c/lake") == said
