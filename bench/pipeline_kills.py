@@ -40,7 +40,7 @@ from raftka.pipeline.producer import Producer, partition_of
 PARTITIONS = 6
 STEP_S = 2.0  # of the way between two rounds: a truck crosses a fence every minute or so
 ROUND_MS = 200  # of event time
-FIRST_MS = 1_800_000_000_000
+FIRST_MS = 1_700_000_000_000
 PAUSE_S = 0.02  # between two rounds
 WAIT_S = 600.0
 PATIENCE_S = 60.0
@@ -56,6 +56,10 @@ class Ledger:
 
     good: list[tuple[int, float, float, float, int]] = field(default_factory=list)  # truck, seconds, latitude, longitude, ms
     bad: set[bytes] = field(default_factory=set)
+
+    def add(self, more: "Ledger") -> None:
+        self.good += more.good
+        self.bad |= more.bad
 
 
 @dataclass
@@ -78,11 +82,11 @@ class Verdict:
 class Fleet(threading.Thread):
     """Twenty trucks, some of them with Avro, now and then a bad record; a line of the ledger for each that was acknowledged."""
 
-    def __init__(self, bootstrap: str, rounds: int) -> None:
+    def __init__(self, bootstrap: str, rounds: int, first: int = 0) -> None:
         super().__init__(name="fleet", daemon=True)
         self.ledger = Ledger()
         self.failure: Exception | None = None
-        self._servers, self._rounds = bootstrap, rounds
+        self._servers, self._rounds = bootstrap, range(first, first + rounds)
 
     def run(self) -> None:
         brokers = Brokers(
@@ -90,7 +94,7 @@ class Fleet(threading.Thread):
         )
         try:
             producer = Producer(brokers)
-            for number in range(self._rounds):
+            for number in self._rounds:
                 self._round(producer, number)
                 time.sleep(PAUSE_S)
         except Exception as error:
@@ -138,6 +142,7 @@ class Driver:
     def __init__(self, folder: Path, settings: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.folder, self._settings, self._say = folder, dict(settings), say
         self.batches = 0
+        self.fleet: Fleet | None = None  # whose failure ends all waiting
         self._heard = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
 
@@ -166,6 +171,8 @@ class Driver:
 
     def check(self) -> None:
         assert self._process is not None
+        if self.fleet is not None and self.fleet.failure is not None:
+            raise self.fleet.failure
         if self._process.poll() is not None:
             raise PipelineError(f"the pipeline ended with exit code {self._process.returncode}")
 
@@ -195,6 +202,7 @@ class Trial:
         self.cluster = Processes(plan_cluster(folder / "cluster", self._ports.pairs()))
         self.driver = Driver(self.project, settings, say)
         self.kills: Counter[str] = Counter()
+        self.ledger = Ledger()
 
     def __enter__(self) -> "Trial":
         from raftka.pipeline.project import init
@@ -221,7 +229,7 @@ class Trial:
             admin.close()
 
     def run(self, kills: int, rounds: int) -> Verdict:
-        fleet = Fleet(self.cluster.bootstrap_servers, rounds)
+        fleet = self.driver.fleet = Fleet(self.cluster.bootstrap_servers, rounds)
         fleet.start()
         self.driver.start()
         for _ in range(kills):
@@ -236,7 +244,9 @@ class Trial:
         fleet.join()
         if fleet.failure is not None:
             raise fleet.failure
-        return self.settle(fleet.ledger)
+        self.ledger.add(fleet.ledger)
+        self.settle()
+        return self.verdict()
 
     def _kill_leader(self) -> None:
         partition = self._chance.randrange(PARTITIONS)
@@ -253,26 +263,24 @@ class Trial:
                 self.cluster.start(node_id)
         self.cluster.wait_ready()
 
-    def settle(self, ledger: Ledger) -> Verdict:
-        """Waits until all is there, or nothing comes any more; ends the driver; compares."""
-        deadline, wanted, ended = time.monotonic() + WAIT_S, len(ledger.good), datetime.now(UTC)
+    def settle(self) -> None:
+        """Waits until all is there, or nothing comes any more; ends the driver."""
+        deadline, wanted, ended = time.monotonic() + WAIT_S, len(self.ledger.good), datetime.now(UTC)
         while len(table(self.project / "lake" / "silver", ["truck"])) < wanted and time.monotonic() < deadline:
             self.driver.wait_batches(1)
         while not self._has_caught_up(ended) and time.monotonic() < deadline:
             self.driver.check()
             time.sleep(0.5)
         self.driver.stop()
-        return self.verdict(ledger)
 
     def _has_caught_up(self, since: datetime) -> bool:
         """As every flow has told since then."""
         path = self.project / ".raftka" / "status.json"
         flows = json.loads(path.read_text())["flows"].values() if path.exists() else []
-        return bool(flows) and all(
-            flow["state"] == "running" and flow["lag"] == 0 and datetime.fromisoformat(flow["at"]) > since for flow in flows
-        )
+        return bool(flows) and all(flow["state"] == "running" and flow["lag"] == 0 and datetime.fromisoformat(flow["at"]) > since for flow in flows)
 
-    def verdict(self, ledger: Ledger) -> Verdict:
+    def verdict(self) -> Verdict:
+        ledger = self.ledger
         wanted = Counter((truck, seconds) for truck, seconds, *_ in ledger.good)
         silver = Counter((row["truck"], row["seconds"]) for row in table(self.project / "lake" / "silver", ["truck", "seconds"]))
         bronze = Counter((row["partition"], row["offset"]) for row in table(self.project / "lake" / "bronze", ["partition", "offset"]))

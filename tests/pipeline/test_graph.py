@@ -1,0 +1,139 @@
+"""Definitions in one session: views found whatever their order, flows that go on where they were, mistakes told; and what PySpark does not
+document of all that."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip("grpc", reason="needs raftka[pipeline]")
+
+from pyspark.pipelines import output
+from pyspark.pipelines.flow import Flow
+from pyspark.pipelines.graph_element_registry import GraphElementRegistry
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.graph import Graph
+from raftka.pipeline.project import Project
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+SOURCE = """
+from pyspark import pipelines as dp
+
+@dp.temporary_view
+def numbers():
+    return spark.readStream.schema("id long").json("in")
+
+dp.create_sink("out", "json", {"path": FOLDER + "/out"})
+
+@dp.append_flow(target="out", name="into", spark_conf={"spark.sql.shuffle.partitions": "3"})
+def into():
+    return spark.readStream.table("doubled")
+"""
+DOUBLED = "-- twice\nCREATE TEMPORARY VIEW doubled AS SELECT 2 * id AS id FROM STREAM numbers;"
+
+
+class Definitions:
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        (folder / "in").mkdir()
+        self.write("z.py", SOURCE.replace("FOLDER", repr(str(folder))))
+        self.write("a.sql", DOUBLED)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / "transformations" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def graph(self) -> Graph:
+        for name in ("numbers", "doubled"):
+            self.spark.catalog.dropTempView(name)
+        graph = Graph(self.spark, Project(self.folder, "p", (self.folder / "storage").as_uri(), {}, ("transformations/**/*",)))
+        graph.load()
+        return graph
+
+    def feed(self, *ids: int) -> None:
+        (self.folder / "in" / f"{ids[0]}.json").write_text("\n".join(json.dumps({"id": each}) for each in ids))
+
+    def run(self) -> str:
+        graph = self.graph()
+        (flow,) = graph.streams()
+        query = graph.start(flow, 0)
+        query.processAllAvailable()
+        query.stop()
+        return graph.checkpoint(flow)
+
+    def rows(self) -> list[int]:
+        return sorted(row["id"] for row in self.spark.read.schema("id long").json(str(self.folder / "out")).collect())
+
+
+@pytest.fixture
+def definitions(spark: Any, tmp_path: Path) -> Definitions:
+    return Definitions(spark, tmp_path)
+
+
+def test_flows_go_on_where_they_were_and_where_spark_pipelines_has_them(definitions: Definitions) -> None:
+    definitions.feed(1, 2)
+    definitions.run()
+    definitions.feed(3)
+    checkpoint = definitions.run()
+
+    assert definitions.rows() == [2, 4, 6]
+    assert checkpoint.endswith("/storage/_checkpoints/out/into/0")
+    settings = json.loads((Path(checkpoint.removeprefix("file:")) / "offsets" / "0").read_text().splitlines()[1])["conf"]
+    assert settings["spark.sql.shuffle.partitions"] == "3"
+    assert definitions.spark.conf.get("spark.sql.shuffle.partitions") == "2"  # the session's own is as it was
+
+
+def test_the_newest_checkpoint_is_taken(definitions: Definitions) -> None:
+    definitions.feed(1)
+    checkpoint = Path(definitions.run().removeprefix("file:"))
+    checkpoint.rename(checkpoint.with_name("10"))
+
+    definitions.run()
+
+    assert definitions.rows() == [2]
+    assert not checkpoint.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("b.sql", "CREATE TEMPORARY VIEW lost AS SELECT * FROM STREAM nowhere", r"lost \(transformations/b\.sql\): .*`nowhere` cannot be found"),
+        ("b.sql", DOUBLED, r"doubled is defined twice, the second time in transformations/b\.sql"),
+        ("b.sql", "DROP TABLE doubled", r"transformations/b\.sql: DropTable is no definition"),
+        ("b.txt", "", r"transformations/b\.txt: definitions are \.py and \.sql files"),
+        ("b.sql", "CREATE FLOW f AS INSERT INTO nowhere BY NAME SELECT * FROM STREAM numbers", "flows into nowhere, but no such table, view or sink"),
+        (
+            "b.py",
+            "from pyspark import pipelines as dp\ndp.create_sink('s', 'noop')\n@dp.append_flow(target='s')\ndef f(): return spark.range(3)",
+            r"f \(.*b\.py\) is no stream",
+        ),
+    ],
+)
+def test_mistakes_are_told(definitions: Definitions, name: str, text: str, said: str) -> None:
+    definitions.write(name, text)
+
+    with pytest.raises(OptionRefused, match=said):
+        definitions.graph().streams()
+
+
+def test_what_is_not_documented_is_as_it_was() -> None:
+    """Beside what the tests above run through."""
+    assert GraphElementRegistry.__abstractmethods__ == {"register_output", "register_flow", "register_auto_cdc_flow", "register_sql"}
+    assert [each.name for each in dataclasses.fields(Flow)] == ["name", "target", "spark_conf", "source_code_location", "func"]
+    assert [each.name for each in dataclasses.fields(output.Sink)] == ["name", "comment", "source_code_location", "format", "options"]
+    assert [each.name for each in dataclasses.fields(output.StreamingTable)] == [
+        "name",
+        "comment",
+        "source_code_location",
+        "table_properties",
+        "partition_cols",
+        "cluster_by",
+        "schema",
+        "format",
+    ]

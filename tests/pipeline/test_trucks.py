@@ -1,0 +1,63 @@
+"""The trucks pipeline as its users run it, with its driver and a leader killed: bench/pipeline_kills.py, one of each. Then `spark-pipelines run`
+goes on where it stopped. With more kills: ./run soak pipeline."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip("grpc", reason="needs raftka[pipeline]")
+pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
+
+from bench.pipeline_kills import Fleet, Trial, Verdict
+from raftka.pipeline.java import cache_folder, java_home, version_of
+from tests.pipeline.fast_spark import SETTINGS, prepare
+
+ROUNDS, MORE = 350, 20
+SESSION = {name: value for name, value in SETTINGS.items() if not name.startswith("spark.sql.warehouse")}
+SECONDS = 600  # for what takes half a minute where nothing else runs
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
+            patch.setenv(name, value)
+        patch.setenv("JAVA_HOME", str(java_home()))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trial(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    with Trial(tmp_path_factory.mktemp("trial"), SESSION, 7, print) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def verdict(trial: Trial) -> Verdict:
+    return trial.run(kills=1, rounds=ROUNDS)
+
+
+def test_the_lake_is_what_was_acknowledged(verdict: Verdict) -> None:
+    assert verdict.kills == {"driver": 1, "leader": 1}
+    assert verdict.acknowledged > ROUNDS * 20
+    assert verdict.good, str(verdict)
+
+
+def test_spark_pipelines_goes_on_where_the_other_was(trial: Trial, verdict: Verdict) -> None:
+    fleet = Fleet(trial.cluster.bootstrap_servers, MORE, first=ROUNDS)
+    fleet.start()
+    fleet.join()
+
+    command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--remote", "local[2]", "--conf", "spark.driver.memory=600m"]
+    done = subprocess.run(command, cwd=trial.project, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    trial.ledger.add(fleet.ledger)
+    after = trial.verdict()
+    assert after.good, str(after)
+    assert after.acknowledged > verdict.acknowledged + MORE * 20
