@@ -41,8 +41,9 @@ PARTITIONS = 6
 STEP_S = 2.0  # of the way between two rounds: a truck crosses a fence every minute or so
 ROUND_MS = 200  # of event time
 FIRST_MS = 1_700_000_000_000
-PAUSE_S = 0.02  # between two rounds
+PAUSE_S = 0.1  # between two rounds
 WAIT_S = 600.0
+ROUNDS = 350  # 70 s of event time: a minute of each truck is over
 PATIENCE_S = 60.0
 MINUTE_MS = 60_000
 WATERMARK_MS = 10_000
@@ -83,10 +84,13 @@ class Fleet(threading.Thread):
     """Twenty trucks, some of them with Avro, now and then a bad record; a line of the ledger for each that was acknowledged."""
 
     def __init__(self, bootstrap: str, rounds: int, first: int = 0) -> None:
+        """`rounds`: at least, and until `finish`."""
         super().__init__(name="fleet", daemon=True)
         self.ledger = Ledger()
         self.failure: Exception | None = None
-        self._servers, self._rounds = bootstrap, range(first, first + rounds)
+        self.round = first
+        self._servers, self._least = bootstrap, first + rounds
+        self._finished = threading.Event()
 
     def run(self) -> None:
         brokers = Brokers(
@@ -94,13 +98,20 @@ class Fleet(threading.Thread):
         )
         try:
             producer = Producer(brokers)
-            for number in self._rounds:
-                self._round(producer, number)
-                time.sleep(PAUSE_S)
+            while self.round < self._least or not self._finished.wait(PAUSE_S):
+                self._round(producer, self.round)
+                self.round += 1
         except Exception as error:
             self.failure = error
         finally:
             brokers.close()
+
+    def finish(self) -> Ledger:
+        self._finished.set()
+        self.join()
+        if self.failure is not None:
+            raise self.failure
+        return self.ledger
 
     def _round(self, producer: Producer, number: int) -> None:
         good, bad, at_ms = [], [], FIRST_MS + number * ROUND_MS
@@ -203,6 +214,7 @@ class Trial:
         self.driver = Driver(self.project, settings, say)
         self.kills: Counter[str] = Counter()
         self.ledger = Ledger()
+        self.rounds = 0
 
     def __enter__(self) -> "Trial":
         from raftka.pipeline.project import init
@@ -229,6 +241,7 @@ class Trial:
             admin.close()
 
     def run(self, kills: int, rounds: int) -> Verdict:
+        """`rounds` of the fleet before the first batch; then it drives on until the last kill is behind it."""
         fleet = self.driver.fleet = Fleet(self.cluster.bootstrap_servers, rounds)
         fleet.start()
         self.driver.start()
@@ -241,10 +254,9 @@ class Trial:
             self.kills["driver"] += 1
             self.driver.start()
             self._restart()
-        fleet.join()
-        if fleet.failure is not None:
-            raise fleet.failure
-        self.ledger.add(fleet.ledger)
+        self.driver.wait_batches(3)
+        self.ledger.add(fleet.finish())
+        self.rounds = fleet.round
         self.settle()
         return self.verdict()
 
@@ -363,7 +375,7 @@ def soak(count: int, seed: int) -> bool:
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"raftka-pipeline-{os.getpid()}"
     folder.mkdir()
     settings = {"spark.driver.memory": "1g"}
-    verdict = kills(count, seed, 600 * count, folder, settings, lambda line: print(line, flush=True))
+    verdict = kills(count, seed, ROUNDS, folder, settings, lambda line: print(line, flush=True))
     print(verdict)
     if verdict.good:
         shutil.rmtree(folder, ignore_errors=True)

@@ -30,6 +30,7 @@ DRIVE_SECONDS = 28.0
 LINE_BYTES = 512 * 1024  # a longer line travels in pieces
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_SECONDS = 10.0
+STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node)]  # where everybody looks for a cluster first
 
 # (how much of the way has been made, what is done then)
 TRUCKS_STORY = ((0.3, "kill"), (0.6, "restart"))
@@ -213,10 +214,10 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None
     print(flush=True)
 
 
-def play(source: Source, folder: Path, *, hashes: bool) -> bool:
-    """The whole demo on a new cluster in `folder`; whether everything came back."""
-    with HeldPorts(6) as ports:
-        cluster = Processes(plan_cluster(folder, ports.pairs()))
+def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = ()) -> bool:
+    """The whole demo on a new cluster in `folder`, on these ports if they are free; whether everything came back."""
+    with HeldPorts(6, ports) as held:
+        cluster = Processes(plan_cluster(folder, held.pairs()))
         try:
             began = time.monotonic()
             cluster.start_all()
@@ -244,7 +245,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="raftka-demo-"))
     good = False
     try:
-        good = play(Lines(options.file) if options.file else Trucks(endless=options.stay), folder, hashes=options.file is not None)
+        source = Lines(options.file) if options.file else Trucks(endless=options.stay)
+        good = play(source, folder, hashes=options.file is not None, ports=STAY_PORTS if options.stay else ())
     except ClusterFailed as error:
         print(f"demo: {error}", file=sys.stderr)
     except KeyboardInterrupt:

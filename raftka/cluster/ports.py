@@ -5,21 +5,28 @@ its return nobody else is given the port.
 """
 
 import socket
+from collections.abc import Sequence
 from types import TracebackType
 
 from raftka.cluster.plan import HOST
 
 
 class HeldPorts:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, wanted: Sequence[int] = ()) -> None:
+        """`wanted`: these if all of them are free, else any."""
         self._sockets: list[socket.socket] = []
+        if not (wanted and self._bind(wanted)) and not self._bind([0] * count):
+            raise OSError(f"there are no {count} free ports")
+        self.numbers: list[int] = [sock.getsockname()[1] for sock in self._sockets]
+
+    def _bind(self, numbers: Sequence[int]) -> bool:
         try:
-            for _ in range(count):
-                self._sockets.append(_bound())
+            for number in numbers:
+                self._sockets.append(_bound(number))
         except OSError:
             self.release()
-            raise
-        self.numbers: list[int] = [sock.getsockname()[1] for sock in self._sockets]
+            return False
+        return True
 
     def pairs(self) -> list[tuple[int, int]]:
         """(broker, controller) for each node."""
@@ -40,8 +47,12 @@ class HeldPorts:
         self.release()
 
 
-def _bound() -> socket.socket:
+def _bound(number: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((HOST, 0))
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((HOST, number))
+    except OSError:
+        sock.close()
+        raise
     return sock

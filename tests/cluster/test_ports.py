@@ -31,3 +31,12 @@ def test_a_held_port_without_a_node_refuses() -> None:
 def test_nobody_else_is_given_it() -> None:
     with HeldPorts(1) as held, socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", held.numbers[0]))
+
+
+def test_wanted_ones_are_taken_together_or_not_at_all() -> None:
+    with HeldPorts(2) as first:
+        wanted = first.numbers
+    with HeldPorts(2, wanted) as held:
+        assert held.numbers == wanted
+        with listening(wanted[1]), HeldPorts(2, wanted) as others:
+            assert not set(others.numbers) & set(wanted)

@@ -12,11 +12,11 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
-from bench.pipeline_kills import Fleet, Trial, Verdict
+from bench.pipeline_kills import ROUNDS, Fleet, Trial, Verdict
 from raftka.pipeline.java import cache_folder, java_home, version_of
 from tests.pipeline.fast_spark import SETTINGS, prepare
 
-ROUNDS, MORE = 350, 20
+MORE = 20
 SESSION = {name: value for name, value in SETTINGS.items() if not name.startswith("spark.sql.warehouse")}
 SECONDS = 600  # for what takes half a minute where nothing else runs
 
@@ -49,15 +49,14 @@ def test_the_lake_is_what_was_acknowledged(verdict: Verdict) -> None:
 
 
 def test_spark_pipelines_goes_on_where_the_other_was(trial: Trial, verdict: Verdict) -> None:
-    fleet = Fleet(trial.cluster.bootstrap_servers, MORE, first=ROUNDS)
+    fleet = Fleet(trial.cluster.bootstrap_servers, MORE, first=trial.rounds)
     fleet.start()
-    fleet.join()
+    trial.ledger.add(fleet.finish())
 
     command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--remote", "local[2]", "--conf", "spark.driver.memory=600m"]
     done = subprocess.run(command, cwd=trial.project, capture_output=True, text=True, timeout=SECONDS, check=False)
 
     assert done.returncode == 0, done.stderr[-3000:]
-    trial.ledger.add(fleet.ledger)
     after = trial.verdict()
     assert after.good, str(after)
     assert after.acknowledged > verdict.acknowledged + MORE * 20
