@@ -70,6 +70,12 @@ def command(verb: Callable[P, None]) -> Callable[P, int]:
     return framed
 
 
+def fail(text: str, code: int) -> int:
+    """For commands whose exit codes say more than 1; returns the code."""
+    print(f"raftka: {text}", file=sys.stderr)
+    return code
+
+
 def _text(error: BaseException) -> str:
     """A client error's text may hold a whole request."""
     return str(error) if isinstance(error, CommandFailed | OSError) else str(error)[:300] or type(error).__name__

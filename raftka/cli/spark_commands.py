@@ -1,0 +1,114 @@
+"""`raftka audit`: commands that are Spark jobs. What they do stands in raftka/pipeline, imported when they are called."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftka.cli.options import client_options, pairs
+
+CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+on_spark = [
+    click.option("--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]"),
+    click.option("--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's. May be repeated."),
+]
+
+
+def _with_spark(command: Any) -> Any:
+    for option in reversed(on_spark):
+        command = option(command)
+    return command
+
+
+@click.command("audit")
+@click.option("--ledger", "ledgers", metavar="FILE", multiple=True, required=True, help="JSON lines, a folder of them, or a URL. May be repeated.")
+@click.option("--topic", help="Where the records are to be.")
+@click.option("--delta", metavar="PATH", help="Or a Delta table.")
+@click.option("--producer", metavar="SQL", help="Whose a record is. [default: the key; the column producer of a table]")
+@click.option("--seq", metavar="SQL", help="Its number there. [default: $.seq of the value; the column seq of a table]")
+@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="List so many of each kind; 0: all.")
+@click.option(
+    "--option",
+    "options",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Of the source, such as startingOffsets=... or storage.aws_region=...",
+)
+@_with_spark
+@client_options
+def audit(**options: Any) -> None:
+    """Compare what was acknowledged with what is there: what is lost, duplicated, phantom (nobody sent it) or reordered.
+
+    Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
+    docs/pipeline.md has the rest.
+    """
+    raise SystemExit(_audit(**options))
+
+
+def _audit(
+    ledgers: tuple[str, ...],
+    topic: str | None,
+    delta: str | None,
+    producer: str | None,
+    seq: str | None,
+    limit: int,
+    options: Mapping[str, str],
+    master: str | None,
+    config: Mapping[str, str],
+    bootstrap_server: str,
+    output: str,
+) -> int:
+    from raftka.cli.output import fail
+    from raftka.pipeline.errors import PipelineError
+
+    if (topic is None) == (delta is None):
+        return fail("either --topic or --delta says where the records are to be", NOT_DONE)
+    try:
+        spark = _session("audit", config, master)
+        from raftka.pipeline.audit import audit, in_lake, in_topic
+
+        if topic is not None:
+            found = in_topic(spark, bootstrap_server, topic, producer, seq, options)
+        else:
+            found = in_lake(spark, str(delta), producer, seq, options)
+        return _tell(audit(spark, ledgers, found, limit=limit), output)
+    except PipelineError as error:
+        return fail(str(error), NOT_DONE)
+    except Exception as error:
+        return fail(_cause(error), NOT_DONE)
+
+
+def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:
+    """What Java prints goes to a file: standard output is for the answer."""
+    from raftka.pipeline.java import cache_folder
+    from raftka.pipeline.runner import NOISY
+    from raftka.pipeline.spark import session
+
+    for each in NOISY:
+        logging.getLogger(each).setLevel(logging.CRITICAL + 1)
+    log = Path(cache_folder()) / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return session(f"raftka {name}", {**QUIET, **config}, master=master, log=log)
+
+
+def _cause(error: Exception) -> str:
+    """Spark wraps what went wrong in a task into pages."""
+    from raftka.pipeline.supervisor import explained
+
+    return explained(str(error))
+
+
+def _tell(report: Any, output: str) -> int:
+    from raftka.cli.output import show
+
+    show([report.counts], list(report.counts), output)
+    if report.listed:
+        if output == "text":
+            print()
+        show(report.listed, ["kind", "producer", "seq", "copies", "partition", "offset"], output)
+    return CLEAN if report.is_clean else DEFECTS
