@@ -195,7 +195,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
 
 
 def _name(plan: Any) -> str:
-    parts = plan.nameParts()
+    parts = plan.multipartIdentifier() if plan.getClass().getSimpleName() == "UnresolvedRelation" else plan.nameParts()
     return ".".join(parts.apply(at) for at in range(parts.length()))
 
 

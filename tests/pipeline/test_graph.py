@@ -26,7 +26,7 @@ from pyspark import pipelines as dp
 
 @dp.temporary_view
 def numbers():
-    return spark.readStream.schema("id long").json("in")
+    return spark.readStream.schema("id long").json(FOLDER + "/in")
 
 dp.create_sink("out", "json", {"path": FOLDER + "/out"})
 
@@ -98,6 +98,32 @@ def test_the_newest_checkpoint_is_taken(definitions: Definitions) -> None:
 
     assert definitions.rows() == [2]
     assert not checkpoint.exists()
+
+
+def test_tables_and_what_is_made_of_them(definitions: Definitions) -> None:
+    definitions.write(
+        "b.sql", "CREATE STREAMING TABLE odd;\nCREATE FLOW odds AS INSERT INTO odd BY NAME SELECT id FROM STREAM numbers WHERE id % 2 = 1;"
+    )
+    definitions.write(
+        "c.sql",
+        "CREATE STREAMING TABLE three AS SELECT id FROM STREAM odd WHERE id = 3;\nCREATE MATERIALIZED VIEW sums AS SELECT sum(id) AS s FROM odd",
+    )
+    definitions.feed(1, 2, 3)
+    try:
+        for _ in range(2):
+            graph = definitions.graph()
+            for flow in graph.streams():
+                query = graph.start(flow, 0)
+                query.processAllAvailable()
+                query.stop()
+
+        assert sorted(row["id"] for row in definitions.spark.table("odd").collect()) == [1, 3]
+        assert [row["id"] for row in definitions.spark.table("three").collect()] == [3]
+        assert definitions.spark.table("sums").collect()[0]["s"] == 4  # made at the second start, of what the first one left
+        assert definitions.spark.sql("SHOW TABLES LIKE 'doubled'").collect()[0]["isTemporary"]
+    finally:
+        for name in ("odd", "three", "sums"):
+            definitions.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 @pytest.mark.parametrize(
