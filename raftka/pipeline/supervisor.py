@@ -17,9 +17,9 @@ SHOWN = 400  # characters of an error that is not known
 # (what Spark says, what that means, the next step)
 KNOWN = (
     (
-        r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH|STATE_STORE_(KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_.*SCHEMA|STATEFUL_PROCESSOR_|"
-        r"sources in the checkpoint offsets and now there are|STREAMING_QUERY_EVOLUTION|different number of (offset|source)|"
-        r"TRANSFORM_WITH_STATE_.*SCHEMA",
+        r"STREAMING_STATEFUL_OPERATOR_(NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)|STREAMING_QUERY_EVOLUTION_ERROR|"
+        r"STATE_STORE_((KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION|"
+        r"INVALID_VARIABLE_TYPE_CHANGE|INVALID_CONFIG_AFTER_RESTART)|sources in the checkpoint offsets and now there are",
         "the query is another one than its checkpoint is of",
         "undo the change; or move {checkpoint} away: then it begins anew, and a topic or lake gets again what it has",
     ),

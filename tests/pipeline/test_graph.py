@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 
+from pyspark.errors import StreamingQueryException
 from pyspark.pipelines import output
 from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
@@ -18,6 +19,7 @@ from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.graph import Graph
 from raftka.pipeline.project import Project
+from raftka.pipeline.supervisor import Supervised
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -124,6 +126,32 @@ def test_tables_and_what_is_made_of_them(definitions: Definitions) -> None:
     finally:
         for name in ("odd", "three", "sums"):
             definitions.spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["SELECT DISTINCT cast(id AS string) AS id FROM STREAM numbers", "SELECT id FROM STREAM numbers UNION ALL SELECT id FROM STREAM numbers"],
+)
+def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitions, changed: str) -> None:
+    definitions.write("a.sql", "CREATE TEMPORARY VIEW doubled AS SELECT DISTINCT id FROM STREAM numbers")
+    definitions.feed(1, 2)
+    definitions.run()
+    definitions.write("a.sql", f"CREATE TEMPORARY VIEW doubled AS {changed}")
+    definitions.feed(3)
+    graph = definitions.graph()
+    (flow,) = graph.streams()
+    kept = Supervised("out", lambda: graph.start(flow, 0), graph.checkpoint(flow))
+    kept.look(0.0)
+    with pytest.raises(StreamingQueryException):
+        kept.query.processAllAvailable()
+    (line,) = kept.look(1.0)
+
+    assert "out: the query is another one than its checkpoint is of" in line
+    assert f"move {graph.checkpoint(flow)} away" in line
+    assert definitions.rows() == [1, 2]
+    definitions.write("a.sql", "CREATE TEMPORARY VIEW doubled AS SELECT DISTINCT id FROM STREAM numbers")
+    definitions.run()
+    assert definitions.rows() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,22 @@ def test_a_folder_without_a_project_is_told() -> None:
 
     assert done.exit_code == 1
     assert "has no spark-pipeline.yml. `raftka pipeline init trucks DIR` writes a project" in done.output
+
+
+class Ended:
+    def poll(self) -> int:
+        return -9
+
+
+def test_a_java_that_is_gone_ends_the_command(project: Project) -> None:
+    pytest.importorskip("pyspark", reason="needs raftka[pipeline]")
+    from raftka.pipeline.runner import Running
+
+    said: list[str] = []
+    running = Running(project, 0, 1.0, said.append)
+    running._java, running._spark = Ended(), object()
+
+    with pytest.raises(PipelineError, match=r"Java ended with exit code -9; .*spark\.log may say why"):
+        running.go_on(threading.Event())
+    running.end()
+    assert said == []  # nothing is asked of what is gone
