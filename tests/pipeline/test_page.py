@@ -26,6 +26,7 @@ def test_only_what_is_newer_is_told() -> None:
     kept.position("b", {"latitude": 2})
     seen = kept.since(0)
     kept.position("a", {"latitude": 3})
+    assert kept.since(2)["positions"] == {"a": {"latitude": 3}}
     kept.alert({"event": "ENTER"})
     kept.position("b", None)
 

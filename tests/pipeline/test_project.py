@@ -88,6 +88,16 @@ def test_the_second_one_refuses(project: Project) -> None:
     assert holder_of(project) is None
 
 
+def test_it_is_held_as_long_as_a_child_lives(project: Project) -> None:
+    with held(project) as lock:
+        child = subprocess.Popen(["sleep", "1000"], pass_fds=[lock])
+    assert holder_of(project) == os.getpid()
+
+    child.kill()
+    child.wait()
+    assert holder_of(project) is None
+
+
 def test_status_and_stop_of_what_does_not_run(project: Project) -> None:
     folder = str(project.folder)
     done = CliRunner().invoke(root, ["pipeline", "status", folder])
