@@ -94,6 +94,8 @@ class Running:
         while not stopping.is_set():
             self._check_java()
             for flow in self._flows:
+                if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
+                    continue
                 for line in flow.look(time.monotonic()):
                     self._say(f"{time.strftime('%H:%M:%S')}  {line}")
                     self._written = float("-inf")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+STARTING = ("Initializing", "Getting offsets")  # as a query tells its status before its source has answered
+STARTING_S = 20.0
 SHOWN = 400  # characters of an error that is not known
 
 # (what Spark says, what that means, the next step)
@@ -70,6 +72,14 @@ class Supervised:
         self._again = float("-inf")
         self._failed_in_a_row = 0
         self._last: tuple[str, int, str] | None = None
+        self._started = float("-inf")
+        self._reported_since = False
+
+    def is_starting(self, now: float) -> bool:
+        """Its Python worker is on its way. Spark gives that ten seconds, so on a machine that has much to do they should not all come at once."""
+        if self.query is None or self._reported_since or now - self._started > STARTING_S:
+            return False
+        return str(self.query.status["message"]).startswith(STARTING)
 
     def look(self, now: float) -> list[str]:
         if self.query is None:
@@ -83,6 +93,7 @@ class Supervised:
 
     def _try(self, now: float) -> list[str]:
         try:
+            self._started, self._reported_since = now, False
             self.query = self.start()
         except Exception as error:  # Spark's are of many kinds; none of them may end the other flows
             return [self._failed(now, str(error))]
@@ -108,7 +119,7 @@ class Supervised:
     def _report(self, progress: Mapping[str, Any]) -> str | None:
         known, rows = self.reported, int(progress.get("numInputRows") or 0)
         known.state, known.error, known.at = "running", None, str(progress["timestamp"])
-        self._failed_in_a_row = 0
+        self._failed_in_a_row, self._reported_since = 0, True
         known.lag = lag_of(progress.get("sources", ()))
         operators: Sequence[Mapping[str, Any]] = progress.get("stateOperators") or ()
         known.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)

@@ -12,6 +12,7 @@ from raftka.pipeline.supervisor import Supervised, explained, lag_of
 class Query:
     def __init__(self) -> None:
         self.isActive = True
+        self.status = {"message": "Initializing sources"}
         self.failure: Exception | None = None
         self.recentProgress: list[dict[str, Any]] = []
 
@@ -116,6 +117,25 @@ def test_each_report_counts_once() -> None:
         4,
         "w",
     )
+
+
+def test_it_is_starting_until_its_source_has_answered() -> None:
+    stage = Stage()
+    assert not stage.flow.is_starting(0.0)
+    stage.flow.look(0.0)
+    assert stage.flow.is_starting(1.0)
+    assert not stage.flow.is_starting(30.0)  # the others do not wait for ever
+    stage.queries[0].status["message"] = "Processing new data"
+    assert not stage.flow.is_starting(1.0)
+    stage.queries[0].report(0, 1)
+    stage.flow.look(2.0)
+    stage.queries[0].status["message"] = "Getting offsets from raftka"
+    assert not stage.flow.is_starting(3.0)
+    stage.queries[0].fail("broken")
+    stage.flow.look(4.0)
+    assert not stage.flow.is_starting(4.0)
+    stage.flow.look(5.0)
+    assert stage.flow.is_starting(5.0)
 
 
 def test_lag_is_what_is_behind_the_end() -> None:
