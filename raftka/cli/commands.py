@@ -12,7 +12,7 @@ from raftka.cli.group_commands import groups, offsets
 from raftka.cli.options import AS, client_options, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
-from raftka.cli.spark_commands import audit
+from raftka.cli.spark_commands import audit, sql
 
 
 @click.group(cls=WithPackages, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -21,7 +21,7 @@ def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
 
 
-for each in (audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, reassign):
+for each in (audit, chaos, completion, config, configs, groups, offsets, partitions, pipeline, reassign, sql):
     root.add_command(each)
 
 

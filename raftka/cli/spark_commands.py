@@ -1,4 +1,4 @@
-"""`raftka audit`: commands that are Spark jobs. What they do stands in raftka/pipeline, imported when they are called."""
+"""`raftka audit` and `raftka sql`: commands that are Spark jobs. What they do stands in raftka/pipeline, imported when they are called."""
 
 import logging
 from collections.abc import Mapping
@@ -81,6 +81,56 @@ def _audit(
         return fail(str(error), NOT_DONE)
     except Exception as error:
         return fail(_cause(error), NOT_DONE)
+
+
+@click.command("sql")
+@click.argument("query")
+@click.option(
+    "--streams", metavar="FILE", type=click.Path(path_type=Path), help="A streams.yml, or the project it is in: its streams and lakes are tables."
+)
+@click.option("--last", type=click.IntRange(1), help="Only the last so many records of each partition.")
+@click.option("--rows", "limit", type=click.IntRange(1), default=100, show_default=True, help="Print so many.")
+@click.option(
+    "--option", "options", callback=pairs, metavar="NAME=VALUE", multiple=True, help="Of the source, such as startingTimestamp=1700000000000."
+)
+@_with_spark
+@client_options
+def sql(**options: Any) -> None:
+    """Ask what topics hold, from their beginning to where they end now: raftka sql 'select partition, count(*) from trucks group by all'.
+
+    A topic is a table with key, value (both as text), partition, offset and timestamp. Names with dots or dashes stand in `backticks`.
+    """
+    raise SystemExit(_sql(**options))
+
+
+def _sql(
+    query: str,
+    streams: Path | None,
+    last: int | None,
+    limit: int,
+    options: Mapping[str, str],
+    master: str | None,
+    config: Mapping[str, str],
+    bootstrap_server: str,
+    output: str,
+) -> int:
+    from raftka.cli.output import fail, show
+    from raftka.pipeline.errors import PipelineError
+
+    try:
+        from raftka.pipeline.look import Places, look
+        from raftka.pipeline.streams import load
+
+        declared = None if streams is None else load(streams / "streams.yml" if streams.is_dir() else streams)
+        found = look(_session("sql", config, master), query, Places(bootstrap_server, declared, last, options), limit)
+    except PipelineError as error:
+        return fail(str(error), 1)
+    except Exception as error:
+        return fail(_cause(error), 1)
+    show(found.rows, found.columns, output)
+    if not found.is_all:
+        fail(f"there are more than {limit} rows: --rows prints more", 0)
+    return 0
 
 
 def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:

@@ -3,6 +3,7 @@
 In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they are given a Python function: `told` spares them it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,13 +49,14 @@ def declare(path: str | Path = "streams.yml") -> Declared:
     return found
 
 
-def raw(found: Declared, stream: StreamSpec) -> DataFrame:
-    """Records as they are."""
-    options = {"kafka.bootstrap.servers": found.bootstrap, "subscribe": stream.topic, **stream.options}
-    return told(SparkSession.active().readStream.format("raftka").options(**options).load(), RAW)
+def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
+    """Records as they are; with options of where they begin and end as a batch."""
+    reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
+    options = {"kafka.bootstrap.servers": found.bootstrap, "subscribe": stream.topic, **stream.options, **(bounded or {})}
+    return told(reader.format("raftka").options(**options).load(), RAW)
 
 
-def parsed(found: Declared, stream: StreamSpec) -> DataFrame:
+def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
     decoder = Decoder(stream.formats, stream.fields, stream.schemas)
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
@@ -64,14 +66,14 @@ def parsed(found: Declared, stream: StreamSpec) -> DataFrame:
 
     # Said to be random, so that Spark does not decode once to filter and once more to select.
     decoded = arrow_udf(decode, wanted).asNondeterministic()
-    return raw(found, stream).select("*", decoded("value").alias("_decoded"))
+    return raw(found, stream, bounded).select("*", decoded("value").alias("_decoded"))
 
 
-def good(found: Declared, name: str) -> DataFrame:
+def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """The fields, and with _ before them what says which record it was. What a view of this name shows; for Python functions on streams."""
     stream = found.stream(name)
     names = [each.name for each in stream.fields or TEXT]
-    rows = parsed(found, stream).where(f"_decoded.{ERROR} is null")
+    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
     rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
     rows = rows if stream.watermark is None else rows.withWatermark(*stream.watermark)
     shape = StructType.fromJson(spark_json(stream.fields or TEXT))
@@ -80,9 +82,9 @@ def good(found: Declared, name: str) -> DataFrame:
     return told(rows, shape)
 
 
-def bad(found: Declared, stream: StreamSpec) -> DataFrame:
+def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
     """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
-    rows = parsed(found, stream).where(f"_decoded.{ERROR} is not null")
+    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is not null")
     headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": f"_decoded.{ERROR}"}
     pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")

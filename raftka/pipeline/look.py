@@ -1,0 +1,162 @@
+"""`raftka sql`: one query on what topics and lakes hold now. Knows no command line.
+
+A name that Spark does not know becomes a view when the query asks for it: what streams.yml declares, else a topic of that name as text.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from raftka.pipeline.brokers import Brokers
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.options import EARLIEST, LATEST, PATIENCE_MS, addresses
+from raftka.pipeline.positions import nested
+from raftka.pipeline.streams import Declared, StreamSpec
+
+QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
+AS_TEXT = ("cast(key as string) as key", "cast(value as string) as value", "partition", "offset", "timestamp")
+UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where names may lead."""
+
+    bootstrap: str
+    declared: Declared | None = None
+    last: int | None = None  # so many records of each partition
+    options: Mapping[str, str] = field(default_factory=dict)  # of the source
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    columns: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    is_all: bool
+
+
+def look(spark: Any, query: str, places: Places, limit: int) -> Looked:
+    """At most `limit` rows. Raises PipelineError, and what Spark raises while it runs."""
+    word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
+    if word is None or word[1].lower() not in QUESTIONS:
+        raise PipelineError(f"this is for questions, which begin with {', '.join(each.upper() for each in QUESTIONS)}")
+    names = _Names(spark, places)
+    try:
+        frame = _asked(spark, query, names)
+        rows = frame.take(limit + 1)
+    finally:
+        names.forget()
+    return Looked(frame.columns, [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]], len(rows) <= limit)
+
+
+def _asked(spark: Any, query: str, names: "_Names") -> Any:
+    from pyspark.errors import AnalysisException, ParseException
+
+    while True:
+        try:
+            return spark.sql(query)
+        except ParseException as error:
+            raise PipelineError(str(error).split("== SQL")[0].strip()) from None
+        except AnalysisException as error:
+            if error.getCondition() != UNKNOWN:
+                raise PipelineError(str(error).split(";\n")[0].strip()) from None
+            names.make(_name(error.getMessageParameters()["relationName"]))
+
+
+def _name(quoted: str) -> str:
+    """Raises PipelineError for one of several parts."""
+    parts: list[str] = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", quoted)]
+    if len(parts) > 1:
+        raise PipelineError(f"there is no table {'.'.join(parts)}. A topic with dots in its name stands in backticks: `{'.'.join(parts)}`")
+    return parts[0]
+
+
+class _Names:
+    def __init__(self, spark: Any, places: Places) -> None:
+        self._spark, self._places = spark, places
+        self._made: set[str] = set()
+
+    def make(self, name: str) -> None:
+        """Raises PipelineError when there is nothing of this name."""
+        frame = None if name in self._made else self._declared(name)
+        if frame is None:
+            frame = self._topic(name)
+        self._made.add(name)
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def forget(self) -> None:
+        for name in self._made:
+            self._spark.catalog.dropTempView(name)
+
+    def _declared(self, name: str) -> Any | None:
+        found = self._places.declared
+        if found is None:
+            return None
+        for output in found.outputs:
+            if name == output.name and output.path is not None:
+                return self._spark.read.format("raftka_delta").options(**output.options).load(output.path)
+        for stream in found.streams:
+            if name in (stream.name, f"{stream.name}_raw", f"{stream.name}_bad"):
+                return self._stream(found, stream, name)
+        return None
+
+    def _stream(self, found: Declared, stream: StreamSpec, name: str) -> Any:
+        from raftka.pipeline import flows
+
+        bounded = self._bounded(stream.topic)
+        if name == stream.name:
+            return flows.good(found, name, bounded)
+        return (flows.raw if name.endswith("_raw") else flows.bad)(found, stream, bounded)
+
+    def _topic(self, name: str) -> Any:
+        options = {"kafka.bootstrap.servers": self._bootstrap, "subscribe": name, "kafka.isolation.level": "read_committed", **self._bounded(name)}
+        return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
+
+    def _bounded(self, topic: str) -> dict[str, str]:
+        """Raises PipelineError for a topic that is not there."""
+        with self._brokers() as brokers:
+            found = brokers.topics([topic])
+            if topic not in found:
+                raise PipelineError(f"there is no topic {topic}{self._others(brokers)}")
+            if self._places.last is None:
+                return {"startingOffsets": "earliest", **self._places.options}
+            wheres = [(topic, partition) for partition in found[topic].partitions]
+            first, end = (brokers.offsets(dict.fromkeys(wheres, at)) for at in (EARLIEST, LATEST))
+            starts = {where: max(first[where], end[where] - self._places.last) for where in wheres}
+            return {**self._places.options, "startingOffsets": json.dumps(nested(starts))}
+
+    def _others(self, brokers: Brokers) -> str:
+        found = self._places.declared
+        views = [name for each in found.streams for name in (each.name, f"{each.name}_raw", f"{each.name}_bad")] if found is not None else []
+        lakes = [each.name for each in found.outputs if each.path is not None] if found is not None else []
+        told = ", ".join([*views, *lakes, *brokers.names()])
+        return f". There are {told}" if told else ", and no other"
+
+    @property
+    def _bootstrap(self) -> str:
+        return self._places.bootstrap if self._places.declared is None else self._places.declared.bootstrap
+
+    @contextmanager
+    def _brokers(self) -> Iterator[Brokers]:
+        brokers = Brokers(addresses({"bootstrap.servers": self._bootstrap}), "raftka-sql", PATIENCE_MS / 1000)
+        try:
+            yield brokers
+        finally:
+            brokers.close()
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it; bytes as the text they are, for the most part."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if hasattr(value, "asDict"):
+        return {name: plain(each) for name, each in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(plain(name)): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value.isoformat() if isinstance(value, date | datetime) else value
