@@ -128,15 +128,21 @@ def test_tables_and_what_is_made_of_them(definitions: Definitions) -> None:
             definitions.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-@pytest.mark.parametrize(
-    "changed",
-    ["SELECT DISTINCT cast(id AS string) AS id FROM STREAM numbers", "SELECT id FROM STREAM numbers UNION ALL SELECT id FROM STREAM numbers"],
-)
+def unique(frame: str) -> str:
+    """A view that remembers."""
+    return f"from pyspark import pipelines as dp\n@dp.temporary_view\ndef doubled(): return {frame}.dropDuplicates(['id'])"
+
+
+NUMBERS = "spark.readStream.table('numbers')"
+
+
+@pytest.mark.parametrize("changed", [f"{NUMBERS}.selectExpr('cast(id as string) as id')", f"{NUMBERS}.union({NUMBERS})"])
 def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitions, changed: str) -> None:
-    definitions.write("a.sql", "CREATE TEMPORARY VIEW doubled AS SELECT DISTINCT id FROM STREAM numbers")
+    (definitions.folder / "transformations" / "a.sql").unlink()
+    definitions.write("a.py", unique(NUMBERS))
     definitions.feed(1, 2)
     definitions.run()
-    definitions.write("a.sql", f"CREATE TEMPORARY VIEW doubled AS {changed}")
+    definitions.write("a.py", unique(changed))
     definitions.feed(3)
     graph = definitions.graph()
     (flow,) = graph.streams()
@@ -149,7 +155,7 @@ def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitio
     assert "out: the query is another one than its checkpoint is of" in line
     assert f"move {graph.checkpoint(flow)} away" in line
     assert definitions.rows() == [1, 2]
-    definitions.write("a.sql", "CREATE TEMPORARY VIEW doubled AS SELECT DISTINCT id FROM STREAM numbers")
+    definitions.write("a.py", unique(NUMBERS))
     definitions.run()
     assert definitions.rows() == [1, 2, 3]
 
