@@ -24,6 +24,7 @@ KAFKAJS = "2.2.4"
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
+SPARK_KAFKA = "4.2.0"  # the newest that Maven Central has whole; runs on PySpark 4.3
 LIBRDKAFKA = "2.0.2"  # Debian 12's
 JAVA = 17
 WHEELS = ("2.0.2", "2.3.0", "2.6.1")  # of confluent-kafka, where Debian 12 is not: the oldest for Python 3.11, 3.12 and 3.13
@@ -86,6 +87,10 @@ class Toolchains:
         jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", lambda folder: _maven("kafka_2_8", folder))
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         return Program([java, *options, "-cp", f"{jars}/*"])
+
+    def spark_kafka(self) -> list[Path]:
+        """The jars of Spark's own Kafka source and sink."""
+        return sorted(self._kept(f"spark-kafka-{SPARK_KAFKA}", lambda folder: _maven("spark_kafka", folder)).glob("*.jar"))
 
     def curator(self) -> Program:
         java = _program("java")

@@ -7,6 +7,7 @@ import pytest
 
 from raftka.pipeline.java import cache_folder, java_home, version_of
 from raftka.testing import Cluster
+from tests.clients.toolchains import Missing, Toolchains
 from tests.pipeline.fast_spark import SETTINGS, prepare
 from tests.pipeline.players import Player
 
@@ -27,14 +28,24 @@ def player(cluster: Cluster) -> Iterator[Player]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def kafka_jars(request: pytest.FixtureRequest) -> str:
+    """Of Spark's own Kafka source, as spark.jars has them; else why there are none. Spark takes them when it starts, or never."""
+    try:
+        return ",".join(map(str, Toolchains(fetch=request.config.getoption("--all-clients")).spark_kafka()))
+    except Missing as missing:
+        return f"none: {missing}"
+
+
+@pytest.fixture(scope="session")
+def spark(kafka_jars: str) -> Iterator[Any]:
     from raftka.pipeline.spark import session
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
             patch.setenv(name, value)
         patch.setenv("JAVA_HOME", str(java_home()))
-        started = session("raftka's tests", SETTINGS, master="local[2]")
+        jars = {} if kafka_jars.startswith("none") else {"spark.jars": kafka_jars}
+        started = session("raftka's tests", {**SETTINGS, **jars}, master="local[2]")
         started.sparkContext.setLogLevel("OFF")
         yield started
         started.stop()
