@@ -25,6 +25,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 PIECE_BYTES = 4096
 LZ4_HEAD_BYTES, FLAGS = 7, 4  # magic, flags, block size, checksum; the flags' place
 LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
+ZSTD_FLAGS = 4  # behind the magic
+BELIEVED = 64  # times what was received
 _TOO_SMALL = "failed to write whole buffer"
 
 
@@ -69,15 +71,16 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.v
         case 3:
             return _into(cramjam.lz4.decompress_into, _first_frame(memoryview(data)), limit_bytes)
         case 4:
-            return _into(cramjam.zstd.decompress_into, data, limit_bytes)
+            return _into(cramjam.zstd.decompress_into, data, limit_bytes, _zstd_size(data))
     raise ProtocolError(f"no compression {codec}")
 
 
-def _into(decompress_into: Any, data: Buffer, limit_bytes: int) -> Buffer:
-    """Into a buffer that does not grow by itself; when it was too small, again into a larger one: at most an eighth of the work is done in vain."""
+def _into(decompress_into: Any, data: Buffer, limit_bytes: int, claimed: int = 0) -> Buffer:
+    """Into a buffer that does not grow by itself; when it was too small, again into a larger one. `claimed`: how much the data say they are, which is
+    believed as far as memory goes with what was received."""
     import cramjam
 
-    room = min(max(8 * len(data), 4096), limit_bytes)
+    room = min(max(8 * len(data), 4096, min(claimed, BELIEVED * len(data))), limit_bytes)
     while True:
         out = bytearray(room)
         try:
@@ -96,11 +99,23 @@ def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
     import cramjam
 
     try:
-        return _into(cramjam.gzip.decompress_into, data, limit_bytes)
+        return _into(cramjam.gzip.decompress_into, data, limit_bytes, int.from_bytes(data[-4:], "little"))
     except ProtocolError as error:
         if error.limit is not None:
             raise
         return _members(data, limit_bytes)
+
+
+def _zstd_size(data: Buffer) -> int:
+    """What the frame's header says, if it does; 0 otherwise."""
+    if len(data) < ZSTD_FLAGS + 1:
+        return 0
+    flags = data[ZSTD_FLAGS]
+    is_single, width = flags >> 5 & 1, (1, 2, 4, 8)[flags >> 6]
+    if width == 1 and not is_single:
+        return 0
+    start = ZSTD_FLAGS + 1 + (1 - is_single) + (0, 1, 2, 4)[flags & 3]
+    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
 def _members(data: Buffer, limit_bytes: int) -> bytes:

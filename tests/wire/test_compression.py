@@ -137,6 +137,42 @@ def test_a_bomb_stops_at_the_limit(codec: int) -> None:
     assert caught.value.limit is DECOMPRESSED_BYTES
 
 
+@pytest.mark.parametrize(("codec", "name"), [(GZIP, "gzip"), (ZSTD, "zstd")])
+@pytest.mark.parametrize("size", [3000, 14_000, 100_000])
+def test_what_says_its_size_is_decompressed_once(codec: int, name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is 8 to 64 times as large as what was received."""
+    data = b"".join(b"k%09d" % at for at in range(size // 30)) + bytes(size - size // 30 * 10)
+    packed = compress(codec, data)
+    assert size < 4096 or 8 < size / len(packed) < 64
+    module, rooms = getattr(cramjam, name), []
+    real = module.decompress_into
+
+    def counted(given: Any, out: Any) -> int:
+        rooms.append(len(out))
+        return int(real(given, out))
+
+    monkeypatch.setattr(module, "decompress_into", counted)
+    assert bytes(decompress(codec, packed)) == data
+    assert len(rooms) == 1
+
+
+@pytest.mark.parametrize(
+    ("codec", "lie"),
+    [
+        (GZIP, bytes(cramjam.gzip.compress(b"abc"))[:-4] + b"\xff\xff\xff\x05"),
+        (ZSTD, b"\x28\xb5\x2f\xfd\xa0\xff\xff\xff\x05garbage"),
+    ],
+)
+def test_a_size_that_is_only_claimed_takes_no_memory(codec: int, lie: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError):
+            decompress(codec, lie[: 15 + 8 * (codec == GZIP)])
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_many_snappy_blocks_are_limited_together() -> None:
     block = bytes(cramjam.snappy.compress_raw(bytes(60_000)))
     stream = XERIAL + (len(block).to_bytes(4, "big") + block) * 20
