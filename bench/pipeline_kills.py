@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from raftka.cluster.ask import ask_any
 from raftka.cluster.demo import TOPIC, TRUCKS, Trucks
@@ -161,15 +161,16 @@ class Driver:
         command = [sys.executable, "-m", "raftka.cli", "pipeline", "run", str(self.folder), "--no-page", "--every", "0.5", "--master", "local[2]"]
         command += [part for name, value in self._settings.items() for part in ("--conf", f"{name}={value}")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        self._listener.start()
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self._say(line.rstrip())
-            with self._heard:
-                self.batches += " batch " in line
-                self._heard.notify_all()
+    def _listen(self, lines: IO[str]) -> None:
+        with lines:
+            for line in lines:
+                self._say(line.rstrip())
+                with self._heard:
+                    self.batches += " batch " in line
+                    self._heard.notify_all()
 
     def wait_batches(self, count: int) -> None:
         """So many more of them, of any flow."""
@@ -192,11 +193,14 @@ class Driver:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._listener.join()
 
     def stop(self) -> int:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(WAIT_S)
+        code = self._process.wait(WAIT_S)
+        self._listener.join()
+        return code
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
