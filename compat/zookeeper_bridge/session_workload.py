@@ -32,7 +32,7 @@ TIMEOUTS_MS = (400, 1000, 2000)
 LOCK, QUEUE, REGISTER = "/lock", "/queue", "/register"
 EPHEMERAL, SEQUENTIAL = 1, 2
 PAUSE_S, HELD_S, ASLEEP_S = (0.01, 0.08), (0.02, 0.3), (0.3, 3.0)
-SLEEPS = 0.02  # of steps are followed by a sleep
+SLEEPS, OVERSLEEPS = 0.02, 0.1  # of steps are followed by a sleep; of holders sleep with the lock
 JUDGE_STEPS = 2_000_000
 LOCKERS, QUEUERS, REGISTERS, WATCHERS = 3, 2, 3, 1
 
@@ -46,6 +46,7 @@ class Book:
         self.holders: dict[int, int] = {}  # session -> czxid of the lock that it holds
         self.queued: list[tuple[int, str]] = []  # zxid, name: told to whoever made it
         self.done = {"locks": 0, "queued": 0, "registers": 0, "watched": 0}
+        self._latest = 0, 0  # lock, and whose it was
         self._followed: dict[int, int] = {}  # a session that held the lock -> czxid of its successor's
         self._processes = 0
 
@@ -54,9 +55,10 @@ class Book:
         return self._processes
 
     def granted(self, session: int, czxid: int) -> None:
-        latest = max((*self.holders.values(), *self._followed.values()), default=0)
-        if czxid <= latest and self.holders.get(session) != czxid:
+        latest, holder = self._latest
+        if czxid < latest or (czxid == latest and session != holder):
             self.wrong.append(f"session {session:#x} is given the lock of {czxid:#x}, and there was one of {latest:#x}")
+        self._latest = max(self._latest, (czxid, session))
         for other in self.holders.keys() - {session}:
             del self.holders[other]
             self._followed[other] = czxid
@@ -124,7 +126,7 @@ class Locker(Actor):
         if self.unsure:
             await self._look()
         elif self.holds:
-            await trio.sleep(self.random.uniform(*HELD_S))
+            await trio.sleep(self.random.uniform(*(ASLEEP_S if self.random.random() < OVERSLEEPS else HELD_S)))
             await self._give_back()
         else:
             self.unsure = True

@@ -244,9 +244,9 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
     last = stage.nodes[1].image.offset
     seen = 0
     while seen < last:
-        kind, entries = msgpack.unpackb(wire.frame() or b"")
+        kind, *fields = msgpack.unpackb(wire.frame() or b"")
         if kind == Kind.ENTRIES:
-            seen = entries[-1][0]
+            seen = fields[0][-1][0]
 
 
 def test_one_entry_of_the_metadata_log(stage: Stage) -> None:

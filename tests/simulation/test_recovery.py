@@ -186,8 +186,10 @@ def test_logs_of_forgotten_topics_stay_on_the_disks() -> None:
         cluster.kill(3, power_loss=False)
         for number in range(6):
             cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1))  # type: ignore[misc]
+        placed = [number for number in range(6) if cluster.replicas_of(f"forgotten{number}", 0) == (4,)]
+        assert placed
+        assert cluster.settled(lambda: len(forgotten(cluster, 4)) == len(placed)), "it has not heard of all of them"
         there = forgotten(cluster, 4)
-        assert there
         for node_id in (1, 2, 4):
             cluster.kill(node_id, power_loss=False)
         for node_id in (1, 2):

@@ -56,7 +56,7 @@ def writes_of_the_dead_count(_: Any) -> Any:
 PLANTS: dict[str, Plant] = {
     "and the watch on that of": (Watches, "changed", lambda _: lambda self, path: None, 0),
     "not linearizable": (operations, "check_version", lambda original: lambda expected, current: original(-1, current), 0),
-    "shows it": (Bridge, "connecting", sessions_are_taken_over_at_once, 6),
+    "shows it": (Bridge, "connecting", sessions_are_taken_over_at_once, 2),
     "and its lock is gone": (machine._Decision, "_attach", whoever_moves_loses_its_ephemerals, 0),
     "and its lock had gone to another": (Machine, "close", writes_of_the_dead_count, 0),
 }
