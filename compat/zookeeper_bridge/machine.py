@@ -35,7 +35,6 @@ LOOKED_AT_ONCE = 1000
 ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
 PAUSE_S = 0.01  # between two portions of one look
 SESSIONS_OF_ENTRY = 1 << 16
-ORIGINS = 1000  # whose last batch is known; whoever is forgotten asks again
 REFUSED, OK = Result(Err.SESSION_EXPIRED), Result(Err.OK)
 CLOSE_SESSION = int(Op.CLOSE_SESSION)
 
@@ -57,8 +56,6 @@ class Machine:
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
         self._drafted: tuple[Sequence[Record], Layer] = ((), Layer(tree, 0))  # what was decided last: nearly always what is replayed next
-        self._done: dict[bytes, int] = {}  # by origin: its last batch, if all of it was done
-        self._doing = b"", 0  # origin and batch of what was decided last, and is done when it is replayed
         self._expiry = Expiry(tick_ms)
         self._owners: dict[int, Owner] = {}
         self._closing: dict[int, None] = {}  # sessions of which some ephemerals are left
@@ -76,32 +73,13 @@ class Machine:
             batch = unpack_batch(payload)
         except ValueError as error:
             raise KafkaError(Code.INVALID_REQUEST, str(error)) from error
-        if batch.behind and self._done.get(batch.origin) != batch.behind:
-            return Outcome((), pack_answer(context.next_offset - 1, [Result(Err.AGAIN)] * len(batch.requests)))
         layer = self._draft(context)
         controls = Controls(draft, self._controller())
         decision = _Decision(self, layer, batch, context, controls)
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1
         confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
-        records = self._records(layer, draft.records)
-        self._note(batch, records, all(result.error != Err.AGAIN for result in results))
-        return Outcome(records, pack_answer(zxid, results), confirm, controls.hand_over)
-
-    def _note(self, batch: Batch, records: Sequence[Record], whole: bool) -> None:
-        """It is done when its records are appended; without any, now."""
-        self._doing = (batch.origin, batch.number) if whole and batch.number else (b"", 0)
-        if not records:
-            self._did()
-
-    def _did(self) -> None:
-        origin, number = self._doing
-        if number:
-            self._done.pop(origin, None)  # who was here last is forgotten last
-            self._done[origin] = number
-            self._doing = b"", 0
-            if len(self._done) > ORIGINS:
-                del self._done[next(iter(self._done))]
+        return Outcome(self._records(layer, draft.records), pack_answer(zxid, results), confirm, controls.hand_over)
 
     def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
         if not any(isinstance(record, (ConfigSet, TopicCreated, TopicDeleted)) for record in records):
@@ -113,8 +91,6 @@ class Machine:
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         changes = changes_of(PACKAGE, records)
-        if records is self._drafted[0]:
-            self._did()
         if changes:
             layer = self._drafted[1] if records is self._drafted[0] else self._replayed(changes, offset)
             assert layer.offset == offset
@@ -132,7 +108,6 @@ class Machine:
         records: list[Record] = [ExtensionChanged(PACKAGE, layer.changes)] if layer.changes else []
         records += others
         self._drafted = records, layer
-        self._doing = b"", 0
         return records
 
     def _session_changed(self, session_id: int, session: Session | None) -> None:

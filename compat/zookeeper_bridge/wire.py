@@ -1,8 +1,7 @@
 """What the bridge of a node asks of the machine beside the controller, and is answered: one payload each way, with many requests in it.
 
-A payload is [origin, number, behind, identities, requests]: who asks (a node's life), which of its batches this is and which one must have been done
-right before it (0: any), lists of identities that writes refer to by number, and the requests. An answer is [zxid, results], results in the order of
-the requests: who has applied the metadata up to zxid has all that they speak of. Decides nothing.
+A payload is [origin, identities, requests]: who asks (a node's life), lists of identities that writes refer to by number, and the requests. An answer
+is [zxid, results], results in the order of the requests: who has applied the metadata up to zxid has all that they speak of. Decides nothing.
 """
 
 from collections.abc import Sequence
@@ -66,12 +65,10 @@ class Batch(NamedTuple):
     origin: bytes
     identities: Sequence[Sequence[Identity]]
     requests: Sequence[Request]
-    number: int = 0
-    behind: int = 0
 
 
 def pack_batch(batch: Batch) -> bytes:
-    return pack_rows(batch.origin, batch.number, batch.behind, batch.identities, [row_of(each) for each in batch.requests])
+    return pack_rows(batch.origin, batch.identities, [row_of(each) for each in batch.requests])
 
 
 def row_of(request: Request) -> tuple[Any, ...]:
@@ -83,16 +80,16 @@ def row_of_write(write: Write, identities: int) -> tuple[Any, ...]:
     return (WRITE, write.session_id, write.connection, identities, write.opcode, write.body)
 
 
-def pack_rows(origin: bytes, number: int, behind: int, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[Any, ...]]) -> bytes:
-    data: bytes = msgpack.packb((origin, number, behind, identities, rows), unicode_errors="surrogatepass")
+def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[Any, ...]]) -> bytes:
+    data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass")
     return data
 
 
 def unpack_batch(data: bytes) -> Batch:
     """Raises ValueError for what is none."""
     try:
-        origin, number, behind, identities, rows = msgpack.unpackb(data, use_list=False, unicode_errors="surrogatepass")
-        return Batch(origin, identities, [KINDS[kind](*fields) for kind, *fields in rows], number, behind)
+        origin, identities, rows = msgpack.unpackb(data, use_list=False, unicode_errors="surrogatepass")
+        return Batch(origin, identities, [KINDS[kind](*fields) for kind, *fields in rows])
     except (TypeError, IndexError, ValueError, msgpack.UnpackException) as error:
         raise ValueError(f"no payload of the bridge's: {error}") from error
 

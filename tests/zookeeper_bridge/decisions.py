@@ -44,10 +44,8 @@ class Decisions:
         self.offset = self.image.offset + 5
         self.machine = Machine(self.tree, self.now, self.tick_ms, self.look_s)
 
-    def ask(
-        self, *requests: Request, origin: bytes = b"node", identities: Sequence[Sequence[Identity]] = (HERE,), number: int = 0, behind: int = 0
-    ) -> list[Result]:
-        outcome = self.machine.decide(pack_batch(Batch(origin, identities, requests, number, behind)), self._context(), self._draft())
+    def ask(self, *requests: Request, origin: bytes = b"node", identities: Sequence[Sequence[Identity]] = (HERE,)) -> list[Result]:
+        outcome = self.machine.decide(pack_batch(Batch(origin, identities, requests)), self._context(), self._draft())
         self.append(outcome)
         self.zxid, results = unpack_answer(outcome.reply)
         assert self.zxid == self.offset

@@ -15,7 +15,7 @@ from zookeeper_bridge.paths import parent_of
 from zookeeper_bridge.sessions import clamped, password_of
 from zookeeper_bridge.store import PACKAGE, NodeKind
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Tree
-from zookeeper_bridge.wire import Attach, Batch, Open, Result, Sync, Touch, Write, pack_batch
+from zookeeper_bridge.wire import Attach, Open, Sync, Touch
 
 
 @pytest.fixture
@@ -320,54 +320,6 @@ def test_what_does_not_fit_into_an_entry_is_to_be_asked_again(stage: Decisions, 
     results = stage.ask(*[client.request(Op.CREATE, body) for body in bodies])
 
     assert [each.error for each in results] == [0, 0, Err.AGAIN, Err.AGAIN]
-
-
-def one(client: Client, path: str) -> Write:
-    return client.request(Op.CREATE, jute.CREATE.encode((path, b"", OPEN_TO_ALL, 0)))
-
-
-def errors(results: list[Result]) -> list[int]:
-    return [each.error for each in results]
-
-
-def test_a_batch_is_done_right_behind_the_one_it_names_or_not_at_all(stage: Decisions, client: Client) -> None:
-    assert errors(stage.ask(one(client, "/2"), number=2, behind=1)) == [Err.AGAIN]
-    assert errors(stage.ask(one(client, "/1"), number=1)) == [0]
-    assert errors(stage.ask(one(client, "/3"), number=3, behind=2)) == [Err.AGAIN]
-    assert errors(stage.ask(one(client, "/2"), one(client, "/2"), number=2, behind=1)) == [0, Err.NODE_EXISTS]
-    assert errors(stage.ask(one(client, "/1"), number=3, behind=2)) == [Err.NODE_EXISTS]
-    assert errors(stage.ask(Sync(), number=4, behind=3)) == [0], "also behind one that has changed nothing"
-    assert errors(stage.ask(Sync(), number=2, behind=1, origin=b"other")) == [Err.AGAIN]
-    stage.lead_anew()
-    assert errors(stage.ask(Sync(), number=5, behind=4)) == [Err.AGAIN], "another controller knows nothing of it"
-    assert errors(stage.ask(Sync(), number=6)) == [0]
-
-
-def test_a_batch_of_which_something_is_left_has_none_behind_it(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.DECIDED_BYTES", limits.DECIDED_BYTES.__class__("x", 300, ""))
-    first = stage.ask(*[one(client, f"/{i}") for i in range(6)], number=1)
-
-    assert errors(first)[-1] == Err.AGAIN
-    assert errors(stage.ask(one(client, "/later"), number=2, behind=1)) == [Err.AGAIN]
-
-
-def test_a_batch_whose_entry_is_refused_has_none_behind_it(stage: Decisions, client: Client) -> None:
-    refused = stage.machine.decide(pack_batch(Batch(b"node", (HERE,), [one(client, "/1")], 1, 0)), stage._context(), stage._draft())
-    assert refused.records
-    before = stage.offset
-    stage.tick_until(stage.now + 60.0)
-    assert stage.offset == before + 1, "the session's end"
-
-    assert errors(stage.ask(Sync(), number=2, behind=1)) == [Err.AGAIN]
-
-
-def test_origins_are_forgotten_and_ask_again(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.ORIGINS", 2)
-    for origin, number in ((b"a", 1), (b"b", 1), (b"a", 2), (b"c", 2)):
-        assert errors(stage.ask(Sync(), number=number, origin=origin)) == [0]
-
-    assert [errors(stage.ask(Sync(), number=3, behind=2, origin=origin)) for origin in (b"a", b"c")] == [[0], [0]]
-    assert errors(stage.ask(Sync(), number=2, behind=1, origin=b"b")) == [Err.AGAIN], "who was here last is forgotten last"
 
 
 def test_it_decides_on_what_is_not_committed_yet(stage: Decisions, client: Client) -> None:

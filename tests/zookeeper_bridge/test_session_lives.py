@@ -15,7 +15,8 @@ from zookeeper_bridge.server import Bridge
 from zookeeper_bridge.watches import Watches
 from zookeeper_bridge.wire import Attach, Result
 
-Plant = tuple[Any, str, Callable[[Any], Any], int]  # what is replaced, by what, and the first seed that finds it
+SEEDS = 6
+Plant = tuple[Any, str, Callable[[Any], Any]]
 
 
 def sessions_are_taken_over_at_once(original: Any) -> Any:
@@ -54,17 +55,17 @@ def writes_of_the_dead_count(_: Any) -> Any:
 
 
 PLANTS: dict[str, Plant] = {
-    "and the watch on that of": (Watches, "changed", lambda _: lambda self, path: None, 0),
-    "not linearizable": (operations, "check_version", lambda original: lambda expected, current: original(-1, current), 0),
-    "shows it": (Bridge, "connecting", sessions_are_taken_over_at_once, 2),
-    "and its lock is gone": (machine._Decision, "_attach", whoever_moves_loses_its_ephemerals, 0),
-    "and its lock had gone to another": (Machine, "close", writes_of_the_dead_count, 0),
+    "and the watch on that of": (Watches, "changed", lambda _: lambda self, path: None),
+    "not linearizable": (operations, "check_version", lambda original: lambda expected, current: original(-1, current)),
+    "shows it": (Bridge, "connecting", sessions_are_taken_over_at_once),
+    "and its lock is gone": (machine._Decision, "_attach", whoever_moves_loses_its_ephemerals),
+    "and its lock had gone to another": (Machine, "close", writes_of_the_dead_count),
 }
 
 
 @pytest.mark.parametrize("sentence", PLANTS)
 def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch, sentence: str) -> None:
-    owner, name, mistake, seed = PLANTS[sentence]
+    owner, name, mistake = PLANTS[sentence]
     monkeypatch.setattr(owner, name, mistake(getattr(owner, name)))
 
-    assert any(sentence in each for each in one(seed, "sessions").violations)
+    assert any(sentence in each for seed in range(SEEDS) for each in one(seed, "sessions").violations)
