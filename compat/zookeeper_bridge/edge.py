@@ -22,9 +22,12 @@ class Edge:
         self._admin_listener: Listener | None = None
         if settings["zookeeper.bridge.admin.port"] is not None:
             pages = HttpServer(Commands(self.bridge), node.runtime.clock, node.metrics, node.events)
-            self._admin_listener = node.runtime.network.listen(
-                settings["zookeeper.bridge.host"], settings["zookeeper.bridge.admin.port"], pages.accept
-            )
+            port = settings["zookeeper.bridge.admin.port"]
+            try:
+                self._admin_listener = node.runtime.network.listen(settings["zookeeper.bridge.host"], port, pages.accept)
+            except OSError as error:
+                self._listener.close()
+                raise OSError(f"zookeeper.bridge.admin.port={port}: {error.strerror or error}") from error
         node.events.info("bridge_started", port=self.port, admin_port=self.admin_port)
 
     @property

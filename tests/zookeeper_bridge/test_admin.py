@@ -9,6 +9,7 @@ import pytest
 from tests.broker.test_http import Browser
 from tests.zookeeper_bridge.stage import BridgeStage
 from zookeeper_bridge.admin import ALIASES, COMMANDS
+from zookeeper_bridge.edge import open_edge
 
 PORT = 8080
 HEAD = b" HTTP/1.1\r\nConnection: close\r\n\r\n"
@@ -129,3 +130,15 @@ def test_alone_there_is_no_leader() -> None:
 def test_there_are_no_pages_unless_they_are_asked_for() -> None:
     with BridgeStage() as stage:
         assert stage.edges[1].admin_port is None
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
+    with BridgeStage(without=(1,), zookeeper_bridge_admin_port=str(PORT)) as stage:
+        node = stage.nodes[1]
+        taken = node.runtime.network.listen("n1", PORT, lambda: None)
+
+        with pytest.raises(OSError, match=f"^zookeeper.bridge.admin.port={PORT}: "):
+            open_edge(node)
+
+        taken.close()
+        open_edge(node)

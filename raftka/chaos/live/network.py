@@ -56,7 +56,19 @@ def enter() -> OwnNetwork:
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     _run("ip", "link", "set", "lo", "up", "mtu", f"{MTU}")
-    return OwnNetwork(missing="")
+    return OwnNetwork(missing=_tried(OwnNetwork()))
+
+
+def _tried(network: OwnNetwork) -> str:
+    """Why this kernel can not do it; empty: it can."""
+    try:
+        network.lose(1)
+        network.lose_none()
+        network.narrow(8_000, 100_000)
+        network.widen()
+    except subprocess.CalledProcessError as error:
+        return f"`{' '.join(error.cmd)}` fails: {error.stderr.strip()}"
+    return ""
 
 
 def _tc(*arguments: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from raftka.chaos.live import network
 from raftka.chaos.live.nemeses import chosen
 from raftka.chaos.live.network import OwnNetwork, enter
 from raftka.chaos.live.run import TOPIC
@@ -28,6 +29,15 @@ def test_packets_are_lost_and_the_cluster_is_whole_afterwards(tmp_path: Path) ->
     assert done.stdout.splitlines() == ["loses some", "loses none", "lost-packets bites", "narrow-network bites", "whole"]
 
 
+def test_a_kernel_that_can_not_do_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: str) -> str:
+        raise subprocess.CalledProcessError(2, ["tc", *arguments], stderr="Unknown qdisc\n")
+
+    monkeypatch.setattr(network, "_tc", fails)
+
+    assert network._tried(OwnNetwork()) == "`tc qdisc add dev lo clsact` fails: Unknown qdisc"
+
+
 def arrived(receiver: socket.socket, address: tuple[str, int]) -> int:
     """Of so many datagrams."""
     receiver.setblocking(False)
@@ -42,13 +52,13 @@ def arrived(receiver: socket.socket, address: tuple[str, int]) -> int:
     return count
 
 
-def loses(network: OwnNetwork) -> None:
+def loses(own: OwnNetwork) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        network.lose(20)
-        if SENT / 2 < arrived(receiver, receiver.getsockname()) < SENT and network.hindered() > 0:
+        own.lose(20)
+        if SENT / 2 < arrived(receiver, receiver.getsockname()) < SENT and own.hindered() > 0:
             print("loses some")
-        network.lose_none()
+        own.lose_none()
         if arrived(receiver, receiver.getsockname()) == SENT:
             print("loses none")
 
@@ -68,12 +78,12 @@ def bites(stage: Stage) -> None:
 
 
 def main(folder: Path) -> None:
-    network = enter()
-    if network.missing:
-        print(f"missing: {network.missing}")
+    own = enter()
+    if own.missing:
+        print(f"missing: {own.missing}")
         return
-    loses(network)
-    with Stage(folder, 3, network=network) as stage:
+    loses(own)
+    with Stage(folder, 3, network=own) as stage:
         request = CREATE_TOPICS.request
         stage.ask_anybody(CREATE_TOPICS, request(topics=[request.topics(name=TOPIC, num_partitions=3, replication_factor=3)], timeout_ms=5000))
         stage.until_whole([TOPIC])
