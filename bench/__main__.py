@@ -126,6 +126,10 @@ class Bench:
         yield "| records of 100 bytes to Arrow, batches of | compression | M records/s of one core |"
         yield "|---|---|---|"
         yield from pipeline.rows(self.runs)
+        yield ""
+        from bench import spark_jobs
+
+        yield from spark_jobs.rows(self.runs, self.kafka)
 
     def bridge(self) -> Iterator[str]:
         if zookeepers.available():

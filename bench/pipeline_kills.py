@@ -1,5 +1,6 @@
-"""The trucks pipeline while its driver and the leaders of its topic are killed by SIGKILL: what was acknowledged against what is in the lake, in the
-dead letters and among the alerts. Three broker processes, `raftka pipeline run` as users run it. Used by ./run soak and by a test.
+"""The trucks pipeline while its driver, the leaders of its topic and, once, all brokers are killed by SIGKILL: what was acknowledged against what is
+in the lake, in the dead letters and among the alerts. Three broker processes, `raftka pipeline run` as users run it. Used by ./run soak and by a
+test. Every other kill of the driver comes when a batch is in a lake's log and not yet in Spark's: the moment at which it could be added twice.
 
     silver lake      every acknowledged good record once
     bronze lake      every acknowledged record once
@@ -44,10 +45,12 @@ FIRST_MS = 1_700_000_000_000
 PAUSE_S = 0.1  # between two rounds
 WAIT_S = 1800.0  # on a machine that has much else to do
 ROUNDS = 350  # 70 s of event time: a minute of each truck is over
-PATIENCE_S = 60.0
+OUTAGE_S = 60.0  # of all brokers, in the soak
+PATIENCE_S = 180.0
 MINUTE_MS = 60_000
 WATERMARK_MS = 10_000
 AVRO = 1  # the number of the project's schema
+LAKES = ("bronze", "silver")
 EVERY = {"avro": 3, "broken": 40, "changed": 50, "unknown": 70}  # records
 
 
@@ -244,20 +247,25 @@ class Trial:
         finally:
             admin.close()
 
-    def run(self, kills: int, rounds: int) -> Verdict:
-        """`rounds` of the fleet before the first batch; then it drives on until the last kill is behind it."""
+    def run(self, kills: int, rounds: int, outage_s: float = 0.0) -> Verdict:
+        """`rounds` of the fleet before the first batch; then it drives on until the last kill is behind it. Last, all brokers are gone."""
         fleet = self.driver.fleet = Fleet(self.cluster.bootstrap_servers, rounds)
         fleet.start()
         self.driver.start()
-        for _ in range(kills):
+        for number in range(kills):
             self.driver.wait_batches(self._chance.randrange(3, 13))
             self._kill_leader()
             self.driver.wait_batches(self._chance.randrange(1, 7))
+            if number % 2 == 0:
+                self._wait_entry(self._chance.choice(LAKES))
             self._say("SIGKILL to the driver")
             self.driver.kill()
             self.kills["driver"] += 1
             self.driver.start()
             self._restart()
+        if outage_s:
+            self.driver.wait_batches(3)
+            self._outage(outage_s)
         self.driver.wait_batches(3)
         self.ledger.add(fleet.finish())
         self.rounds = fleet.round
@@ -265,13 +273,38 @@ class Trial:
         return self.verdict()
 
     def _kill_leader(self) -> None:
-        partition = self._chance.randrange(PARTITIONS)
-        alive = [address for node, address in zip(self.cluster.nodes.values(), self.cluster.addresses, strict=True) if node.alive]
-        node_id = ask_any(alive, [TOPIC]).of(TOPIC)[partition].leader
-        if node_id > 0:
-            self._say(f"SIGKILL to node {node_id}, leader of partition {partition}")
+        partition, deadline = self._chance.randrange(PARTITIONS), time.monotonic() + WAIT_S
+        while (node_id := ask_any(self.cluster.addresses, [TOPIC]).of(TOPIC)[partition].leader) < 0:
+            self.driver.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"partition {partition} has no leader")
+            time.sleep(0.05)
+        self._say(f"SIGKILL to node {node_id}, leader of partition {partition}")
+        self.cluster.kill(node_id)
+        self.kills["leader"] += 1
+
+    def _wait_entry(self, lake: str) -> None:
+        """Returns at the moment at which one is added to its log."""
+        folder, deadline = self.project / "lake" / lake / "_delta_log", time.monotonic() + WAIT_S
+        before = set(folder.glob("*.json"))
+        while not set(folder.glob("*.json")) - before:
+            self.driver.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nothing was added to {lake}")
+            time.sleep(0.001)
+        self._say(f"a batch is in the log of {lake}")
+
+    def _outage(self, seconds: float) -> None:
+        """The driver is to live through it."""
+        self._say(f"SIGKILL to all brokers, for {seconds:.0f} s")
+        for node_id in self.cluster.nodes:
             self.cluster.kill(node_id)
-            self.kills["leader"] += 1
+        self.kills["all brokers at once"] += 1
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            self.driver.check()
+            time.sleep(0.5)
+        self._restart()
 
     def _restart(self) -> None:
         for node_id, node in self.cluster.nodes.items():
@@ -368,18 +401,14 @@ def wrong_minutes(ledger: Ledger, rows: Sequence[Mapping[str, Any]]) -> int:
     return sum(found.get(each) != counts[each] for each in over | found.keys()) + len(rows) - len(found)
 
 
-def kills(count: int, seed: int, rounds: int, folder: Path, settings: Mapping[str, str], say: Callable[[str], None] = print) -> Verdict:
-    with Trial(folder, settings, seed, say) as trial:
-        return trial.run(count, rounds)
-
-
 def soak(count: int, seed: int) -> bool:
     """`./run soak pipeline`."""
     print(f"seed {seed}", flush=True)
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"raftka-pipeline-{os.getpid()}"
     folder.mkdir()
     settings = {"spark.driver.memory": "1g"}
-    verdict = kills(count, seed, ROUNDS, folder, settings, lambda line: print(line, flush=True))
+    with Trial(folder, settings, seed, lambda line: print(line, flush=True)) as trial:
+        verdict = trial.run(count, ROUNDS, OUTAGE_S)
     print(verdict)
     if verdict.good:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,130 @@
+"""Jobs of Spark on topics: how fast both formats read, what it costs the broker, and an audit. Needs raftka[pipeline]; jars of format("kafka") come
+from Maven."""
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.load import BenchFailed, load
+from bench.systems import Kafka, Raftka, System, cpu_seconds
+from tests.clients.toolchains import Missing, Toolchains
+
+TOPIC, PARTITIONS = "read", 10
+FILLED = "produce -b 16384 -s 90 -c 10 -d 5"  # records of 100 bytes, with what goes before the value
+REQUESTS, FILL_SECONDS = 31_500, 120
+SETTINGS = {"log.retention.ms": "-1", "raftka.log.flush": "os"}  # one node: nobody flushes, as in `throughput`
+SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "3g", "spark.log.level": "ERROR"}
+AUDITED, PRODUCERS, AUDIT_GOAL_S = 20_000_000, 40, 180
+LOST, TWICE, PHANTOMS = 3, 2, 4  # planted
+
+
+def session() -> tuple[Any, str]:
+    """A session, and why it has no format("kafka"), if so."""
+    from raftka.pipeline.spark import session
+
+    try:
+        jars, missing = {"spark.jars": ",".join(map(str, Toolchains(fetch=True).spark_kafka()))}, ""
+    except Missing as reason:
+        jars, missing = {}, str(reason)
+    return session("raftka's bench", {**SPARK, **jars}), missing
+
+
+def reads(spark: Any, runs: int, has_kafka_format: bool, kafka: bool) -> Iterator[str]:
+    """The same job in turns: both formats on raftka, Spark's own on Apache Kafka."""
+    yield "| batch read of 5 M records of 100 bytes | rows/s | broker CPU-s per million |"
+    yield "|---|---|---|"
+    with ExitStack() as stack:
+        systems: list[System] = [Raftka(1, SETTINGS), *([Kafka(1, SETTINGS)] if kafka and has_kafka_format else [])]
+        for system in systems:
+            stack.enter_context(system).start()
+            system.wait_ready()
+            load(f"{FILLED} -m {REQUESTS}", system.create_topic(TOPIC, PARTITIONS), system.pids, TOPIC, FILL_SECONDS)
+        jobs = [(system, form) for system in systems for form in ("raftka", "kafka") if has_kafka_format or form == "raftka"]
+        found = defaultdict(list)
+        for run in range(runs + 1):
+            for system, form in jobs:
+                figures = _read(spark, system, form)
+                if run:  # the first one is warm-up
+                    found[system.name, form].append(figures)
+        for (name, form), each in found.items():
+            rates, costs = zip(*each, strict=True)
+            yield (
+                f'| `format("{form}")` on {name} | **{statistics.median(rates) / 1000:,.0f} k** ({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f}) '
+                f"| {statistics.median(costs):.2f} ({min(costs):.2f}-{max(costs):.2f}) |"
+            )
+
+
+def _read(spark: Any, system: System, form: str) -> tuple[float, float]:
+    """Rows a second, and CPU seconds of the broker for a million."""
+    servers = ",".join(f"{host}:{port}" for host, port in system.addresses)
+    frame = spark.read.format(form).options(subscribe=TOPIC, **{"kafka.bootstrap.servers": servers}).load()
+    rows = _end(system)
+    begin, used = time.perf_counter(), cpu_seconds(system.pid(1))
+    frame.write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - begin
+    return rows / seconds, (cpu_seconds(system.pid(1)) - used) / rows * 1e6
+
+
+def _end(system: System) -> int:
+    """Records of the topic."""
+    from raftka.cluster.ask import call
+    from raftka.wire.messages.list_offsets import LIST_OFFSETS
+
+    request = LIST_OFFSETS.request
+    rows = [request.topics.partitions(partition_index=p, timestamp=-1) for p in range(PARTITIONS)]
+    reply = call(system.addresses[0], LIST_OFFSETS, request(topics=[request.topics(name=TOPIC, partitions=rows)]), version=7)
+    return sum(row.offset for row in reply.topics[0].partitions)
+
+
+def audits(spark: Any) -> Iterator[str]:
+    """Of a topic with a few planted defects, which are to be found, and nothing else."""
+    from raftka.pipeline.audit import audit, in_topic
+
+    yield f"| audit of {AUDITED / 1e6:.0f} M records with planted defects | s | goal | {' | '.join(_planted())} |"
+    yield "|---|---|---|" + "---|" * len(_planted())
+    with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-audit-") as folder:
+        system.start()
+        system.wait_ready()
+        system.create_topic(TOPIC, PARTITIONS)
+        servers, ledger = f"{system.addresses[0][0]}:{system.addresses[0][1]}", Path(folder) / "ledger"
+        sent = spark.range(0, AUDITED, numPartitions=PRODUCERS).selectExpr(
+            f"concat('producer-', cast(id div {AUDITED // PRODUCERS} as string)) as producer", f"id % {AUDITED // PRODUCERS} as seq", "true as acked"
+        )
+        sent.write.json(str(ledger))
+        _topic_of(sent).write.format("raftka").options(topic=TOPIC, **{"kafka.bootstrap.servers": servers}).mode("append").save()
+        begin = time.perf_counter()
+        report = audit(spark, [str(path) for path in ledger.glob("part-*")], in_topic(spark, servers, TOPIC, None, None, {}))
+        seconds = time.perf_counter() - begin
+    found = {kind: report.counts[kind] for kind in _planted()}
+    if found != _planted():
+        raise BenchFailed(f"the audit found {found}, planted was {_planted()}")
+    counts = " | ".join(map(str, found.values()))
+    yield f"| {report.counts['records']:,} there, {report.counts['acknowledged']:,} acknowledged | **{seconds:.0f}** | {AUDIT_GOAL_S} | {counts} |"
+
+
+def _planted() -> dict[str, int]:
+    return {"lost": LOST, "duplicated": TWICE, "phantom": PHANTOMS, "reordered": 0}
+
+
+def _topic_of(sent: Any) -> Any:
+    """What is there: the first numbers of one producer lost, those of another one twice, one more than it sent of a third."""
+    copies = f"case when producer = 'producer-0' and seq < {LOST} then 0 when producer = 'producer-1' and seq < {TWICE} then 2 else 1 end"
+    numbers = f"if(producer = 'producer-2' and seq = {AUDITED // PRODUCERS - 1}, sequence(seq, seq + {PHANTOMS}), array_repeat(seq, {copies}))"
+    return sent.selectExpr("producer", f"explode({numbers}) as seq").selectExpr("producer as key", "concat('{\"seq\": ', seq, '}') as value")
+
+
+def rows(runs: int, kafka: bool) -> Iterator[str]:
+    spark, missing = session()
+    try:
+        yield from reads(spark, runs, not missing, kafka)
+        if missing:
+            yield f'format("kafka") was left out: {missing}'
+        yield ""
+        yield from audits(spark)
+    finally:
+        spark.stop()
