@@ -26,7 +26,8 @@ class Split(NamedTuple):
 
 
 def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
-    """Of files and folders; URLs as pyarrow takes them, or paths that all executors see. Raises PipelineError."""
+    """Of files and folders, without what is hidden in these (.name, _name); URLs as pyarrow takes them, or paths that all executors see. Raises
+    PipelineError."""
     from pyarrow.fs import FileSelector, FileSystem, FileType
 
     found = []
@@ -41,9 +42,14 @@ def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
             raise PipelineError(f"there is no ledger {place}")
         prefix = _url(place).removesuffix(path)
         for one in each_of:
-            if one.type == FileType.File:
+            if one.type == FileType.File and not _is_hidden(one.path.removeprefix(path)):
                 found += [Split(prefix + one.path, start, min(start + size, one.size)) for start in range(0, one.size, size)]
     return found
+
+
+def _is_hidden(path: str) -> bool:
+    """What Spark and Hadoop put beside the files of a folder: checksums, marks of success, what is not done yet."""
+    return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
 def _url(place: str) -> str:

@@ -2,6 +2,7 @@
 group and no Spark; keeps nothing but what it shows."""
 
 import json
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -119,7 +120,7 @@ class Page:
             self._readings.append(Reading(bootstrap, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
-            self._server = ThreadingHTTPServer((HOST, port), handler_of(self.kept, fences))
+            self._server = Server((HOST, port), handler_of(self.kept, fences))
         except OSError as error:
             raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/"
@@ -135,6 +136,13 @@ class Page:
             reading.stop()
         self._server.shutdown()
         self._server.server_close()
+
+
+class Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that has gone before it was answered is no error, and nothing to print among the lines of the pipeline."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def page_of(folder: Path, port: int) -> Page | None:

@@ -87,6 +87,9 @@ def test_ledgers_are_files_folders_and_urls(tmp_path: Path) -> None:
     (tmp_path / "all" / "more").mkdir(parents=True)
     ledger(tmp_path / "all" / "one", [("a", 1, True)])
     ledger(tmp_path / "all" / "more" / "two", [("b", 1, True)])
+    (tmp_path / "all" / "_temporary").mkdir()
+    for hidden in ("_SUCCESS", ".one.crc", "_temporary/three"):
+        (tmp_path / "all" / hidden).write_bytes(b"no ledger")
 
     found = splits([str(tmp_path / "all"), f"file://{tmp_path}/all/one"])
     assert sorted(Path(each.url).name for each in found) == ["one", "one", "two"]

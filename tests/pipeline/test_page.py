@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.page import HTML, Kept, Page
+from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
 from raftka.pipeline.producer import Producer
 from raftka.pipeline.project import PROJECTS
 from raftka.pipeline.streams import Shown
@@ -84,6 +84,17 @@ def test_brokers_that_are_away_are_told() -> None:
         alone.restart(1)
         alone.wait_for(lambda: ask(page, "latest")["trouble"] is None, 60)
         page.stop()
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a bug"), True)])
+def test_a_browser_that_has_gone_is_no_error(error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with Server(("127.0.0.1", 0), handler_of(Kept(), b"null")) as server:
+        try:
+            raise error
+        except Exception:
+            server.handle_error(None, ("127.0.0.1", 1))
+
+    assert bool(capsys.readouterr().err) is is_told
 
 
 def test_the_page_needs_nothing_else() -> None:
