@@ -98,7 +98,7 @@ def audits(spark: Any) -> Iterator[str]:
         sent.write.json(str(ledger))
         _topic_of(sent).write.format("raftka").options(topic=TOPIC, **{"kafka.bootstrap.servers": servers}).mode("append").save()
         begin = time.perf_counter()
-        report = audit(spark, [str(path) for path in ledger.glob("part-*")], in_topic(spark, servers, TOPIC, None, None, {}))
+        report = audit(spark, [str(ledger)], in_topic(spark, servers, TOPIC, None, None, {}))
         seconds = time.perf_counter() - begin
     found = {kind: report.counts[kind] for kind in _planted()}
     if found != _planted():
