@@ -60,7 +60,6 @@ class ReplicaManager:
         self._shrinking = False
         self._looking: dict[Waiting, None] = {}
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
-        self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
         self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -120,27 +119,14 @@ class ReplicaManager:
         for fetch in looking:
             fetch.look_again()
 
-    def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
-        """At the turn's end, together with what else it made dirty there: many files cost little more than one."""
-        if not self._to_flush:
-            self.clock.at_turn_end(self._flush)
-        self._to_flush.setdefault(home, []).append((files, done))
-
-    def _flush(self) -> None:
-        """Each directory by itself: an error says which has failed, and one that is slow keeps no other waiting."""
-        asked, self._to_flush = self._to_flush, {}
-        for together in asked.values():
-            self._flush_together(together)
-
-    def _flush_together(self, asked: list[tuple[list[File | str], Flushed]]) -> None:
+    def flush(self, files: "list[File | str]", done: Flushed) -> None:
         now, began = self.clock.now, self.clock.now()
 
         def flushed(error: OSError | None) -> None:
             self.node.metrics.flushes.add(now() - began)
-            for _, done in asked:
-                done(error)
+            done(error)
 
-        self.node.runtime.files.flush([file for files, _ in asked for file in files], flushed)
+        self.node.runtime.files.flush(files, flushed)
 
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import trio
@@ -43,10 +44,15 @@ def start(file: str) -> int:
     except* NodeFailed as group:
         failed = _first(group)
         failure = failed.__cause__ or failed
-        _log("node_failed", node=settings.node_id, error=told(failure, settings))
+        _log("node_failed", node=settings.node_id, error=told(failure, settings), **_trace(failure))
     finally:
         pid_file.remove()
     return _complain(f"node {settings.node_id}: {told(failure, settings)}") if failure else 0
+
+
+def _trace(failure: BaseException) -> dict[str, str]:
+    """Where it happened, of what should not: an error of the disk says enough by itself."""
+    return {} if isinstance(failure, (OSError, *REFUSALS)) else {"trace": "".join(format_exception(failure))}
 
 
 def _refuse(file: str, error: OSError | ValueError) -> int:

@@ -59,7 +59,7 @@ class Checkpointing:
         """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
         some, rest = due[:CHECKPOINTED_AT_ONCE], due[CHECKPOINTED_AT_ONCE:]
         files: list[File | str] = []
-        settles: list[tuple[Key, Log, Callable[[], list[str]]]] = []
+        settles: list[tuple[Key, Log, Callable[[bool], list[str]]]] = []
         for key in some:
             log = self._logs.get(key)
             if log is not None and not log.failed:
@@ -71,7 +71,7 @@ class Checkpointing:
                 settles.append((key, log, settle))
 
         def flushed(error: OSError | None) -> None:
-            settled = [name for key, log, settle in settles if error is None and self._logs.get(key) is log for name in _settled(settle)]
+            settled = [name for key, log, settle in settles for name in _settled(settle, error is None and self._logs.get(key) is log)]
             if error is not None or home.path in self._offline:
                 done(error)
             elif rest:
@@ -149,8 +149,9 @@ class Checkpointing:
             home.write(CLEANED_OFFSETS, cleaned)
 
 
-def _settled(settle: Callable[[], list[str]]) -> list[str]:
+def _settled(settle: Callable[[bool], list[str]], counts: bool) -> list[str]:
+    """Also of a log that is gone, or on a disk that failed: what was opened for it is closed."""
     try:
-        return settle()
+        return settle(counts)
     except OSError:
         return []  # the log has failed, and says so to whoever writes next

@@ -341,8 +341,8 @@ class Log(Storage):
 
     # checkpoints and the end
 
-    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[], list[str]]]:
-        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then.
+    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[bool], list[str]]]:
+        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, with whether they are.
 
         That gives directories to be flushed before the new `recovery_point` is written down.
 
@@ -363,10 +363,10 @@ class Log(Storage):
             self._flushes.dirty = []
         offset, truncations = self.written_offset, self._truncations
 
-        def settle() -> list[str]:
+        def settle(flushed: bool) -> list[str]:
             for file in (*behind, *epochs):
                 file.close()
-            if self._truncations != truncations:
+            if self._truncations != truncations or not flushed:
                 self.epochs.dirty |= bool(epochs)
                 return []
             with self._failing():
@@ -392,7 +392,8 @@ class Log(Storage):
         return [file]
 
     def close(self, clean: bool) -> None:
-        """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Raises OSError."""
+        """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Else what was
+        appended and not written is gone. Raises OSError."""
         if clean and not self.failed:
             self._finish_swap()
             self.trim()
@@ -410,9 +411,9 @@ class Log(Storage):
                     else:
                         file.sync()
                 self._flushes.restarted(self.end_offset)
-                settle()
+                settle(True)
                 self._sync_names()
-        self._swap = None
+        self._swap, self._staged, self._flushes.dirty, self._names = None, [], [], []  # nobody is to write or flush what is closed
         for file in self._retired:
             self._files.discard(file)
         for file in [*self._behind, *(segment.file for segment in self.segments)]:

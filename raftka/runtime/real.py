@@ -164,7 +164,7 @@ class RealRuntime:
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.clock = RealClock(turn)
         self.offload = RealOffload(self._post)
-        self.files = RealFiles(self._post)
+        self.files = RealFiles(self._post, turn.at_last)
         self.network = RealNetwork(turn, self.offload.run)
         self._told = {self._eventfd: self, self.files.flusher.eventfd: self.files.flusher}
         for fd, whom in self._told.items():

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from raftka.runtime.door import Buffer, File
-from raftka.runtime.real_flushes import Flusher, sync_path
+from raftka.runtime.real_flushes import Flush, Flusher, sync_path
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
@@ -104,10 +104,13 @@ class RealFile:
 
 
 class RealFiles:
-    """`post(callable)` brings a thread's result back to the loop, from any thread."""
+    """`post(callable)` brings a thread's result back to the loop, from any thread. `at_last` puts flushes off until what there is to send has left:
+    others flush the same records meanwhile, and all that a turn has made dirty is flushed at once."""
 
-    def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, post: Callable[[Callable[[], None]], None], at_last: Callable[[Callable[[], None]], None] = lambda action: action()) -> None:
         self.flusher = Flusher(post)
+        self._at_last = at_last
+        self._asked: list[Flush] = []
         self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
         self._remover: threading.Thread | None = None
         self._open: dict[RealFile, None] = {}
@@ -191,6 +194,8 @@ class RealFiles:
     def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
         real = [file for file in files if isinstance(file, RealFile)]
         for file in real:
+            if file.fd < 0:
+                raise ValueError(f"{file.path} is closed")
             file.pin()
 
         def flushed(error: OSError | None) -> None:
@@ -199,11 +204,18 @@ class RealFiles:
             if not self._stopped:
                 done(error)
 
-        self.flusher.flush(real, [path for path in files if isinstance(path, str)], flushed)
+        self._asked.append(Flush(real, [path for path in files if isinstance(path, str)], flushed))
+        if len(self._asked) == 1:
+            self._at_last(self._flush)
+
+    def _flush(self) -> None:
+        asked, self._asked = self._asked, []
+        self.flusher.flush(asked)
 
     def stop(self) -> None:
         """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
         self._stopped = True
+        self._flush()
         self.flusher.stop()
         if self._remover is not None:
             self._removals.put(None)

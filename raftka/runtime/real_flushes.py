@@ -10,10 +10,10 @@ import os
 import platform
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 THREADS = 2
 AT_ONCE = 256
@@ -30,6 +30,12 @@ Post = Callable[[Callable[[], None]], None]
 class Open(Protocol):
     @property
     def fd(self) -> int: ...
+
+
+class Flush(NamedTuple):
+    files: Sequence[Open]
+    paths: Sequence[str]  # of files that are not open, or of directories
+    done: Done
 
 
 class Job:
@@ -59,15 +65,18 @@ class Flusher:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
-    def flush(self, files: Sequence[Open], paths: Sequence[str], done: Done) -> None:
-        """`paths` are of files that are not open, or of directories."""
-        job = Job(len(files) + 1, done)
-        for fd in self._kernel.submit([file.fd for file in files], job):
+    def flush(self, asked: Iterable[Flush]) -> None:
+        """All at once."""
+        wanted: list[tuple[int, Job]] = []
+        for files, paths, done in asked:
+            job = Job(len(files) + 1, done)
+            wanted += [(file.fd, job) for file in files]
+            if paths or not files:
+                self._in_thread(sync_paths, paths, job)
+            else:
+                job.part_done(None)
+        for fd, job in self._kernel.submit(wanted):
             self._in_thread(fdatasync, fd, job)
-        if paths or not files:
-            self._in_thread(sync_paths, paths, job)
-        else:
-            job.part_done(None)
 
     def ready(self, events: int) -> None:
         os.eventfd_read(self.eventfd)
@@ -160,12 +169,12 @@ class Kernel:
             self._call(self._calls[1], self._context)
             self._calls = None
 
-    def submit(self, fds: Sequence[int], job: Job) -> Sequence[int]:
+    def submit(self, wanted: Sequence[tuple[int, Job]]) -> Sequence[tuple[int, Job]]:
         """Those that it does not take: bad ones, and all where the kernel, or who guards it, will not have it."""
         if self._calls is None:
-            return fds
-        self._waiting.extend([(fd, job) for fd in fds])
-        return [fd for fd, _ in self._submit_more()]
+            return wanted
+        self._waiting.extend(wanted)
+        return self._submit_more()
 
     def reap(self, *, wait: bool) -> list[tuple[int, Job]]:
         """Tells the jobs of what is done, and takes more; what it does not take."""

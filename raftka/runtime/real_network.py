@@ -40,13 +40,19 @@ LIVENESS = (
 class Turn:
     """What this turn still has to do. Outside a turn the first thing that is asked for wakes the loop."""
 
-    __slots__ = ("actions", "active", "kick", "woken")
+    __slots__ = ("actions", "active", "kick", "last", "woken")
 
     def __init__(self, kick: Callable[[], None]) -> None:
         self.kick = kick
         self.active = False
         self.actions: list[Callable[[], None]] = []
         self.woken: list[RealTransport] = []
+        self.last: list[Callable[[], None]] = []  # when what there is to send has left
+
+    def at_last(self, action: Callable[[], None]) -> None:
+        self.last.append(action)
+        if not self.active:
+            self.kick()
 
 
 class RealTransport:
@@ -431,14 +437,19 @@ class RealNetwork:
     def end_turn(self) -> None:
         turn = self.current
         turn.active = True
-        while turn.actions or turn.woken:
-            actions, turn.actions = turn.actions, []
-            for action in actions:
-                action()
-            if not turn.actions:
+        while turn.actions or turn.woken or turn.last:
+            if turn.actions:
+                actions, turn.actions = turn.actions, []
+                for action in actions:
+                    action()
+            elif turn.woken:
                 woken, turn.woken = turn.woken, []
                 for transport in woken:
                     transport.flush()
+            else:
+                last, turn.last = turn.last, []
+                for action in last:
+                    action()
         turn.active = False
         self.arena_used = 0
 

@@ -8,7 +8,7 @@ how long a flush takes.
 import errno
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
@@ -248,13 +248,19 @@ class SimulatedDisk:
 
 
 class SimulatedFile:
-    __slots__ = ("_files", "inode", "path", "path_hash")
+    __slots__ = ("_closed", "_files", "inode", "path", "path_hash")
 
     def __init__(self, files: "NodeFiles", inode: Inode, path: str) -> None:
         self.path = path
         self.path_hash = crc32c(path.encode())
         self.inode = inode
         self._files = files
+        self._closed = False
+
+    def check_open(self) -> None:
+        """Raises ValueError."""
+        if self._closed:
+            raise ValueError(f"{self.path} is closed")
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         data = b"".join(buffers)
@@ -266,12 +272,14 @@ class SimulatedFile:
         return bytes(memoryview(self.inode.content)[position : position + size])
 
     def write(self, position: int, data: Buffer) -> None:
+        self.check_open()
         files = self._files
         files.note(b"W", self.path_hash << 24 ^ position, len(data) << 32 ^ crc32c(data))
         files.disk.check(self.path)
         files.disk.write(self.inode, position, data, self.path)
 
     def truncate(self, size: int) -> None:
+        self.check_open()
         self._files.note(b"U", self.path_hash, size)
         self._files.disk.check(self.path)
         self.inode.truncate(size)
@@ -283,6 +291,7 @@ class SimulatedFile:
         return len(self.inode.content)
 
     def sync(self) -> None:
+        self.check_open()
         files = self._files
         files.note(b"S", self.path_hash, self.inode.mark())
         files.node.busy_s += files.disk.sync_time()
@@ -290,6 +299,7 @@ class SimulatedFile:
 
     def close(self) -> None:
         """The content stays readable for spans that are still to leave, as with a descriptor that sendfile has got."""
+        self._closed = True
 
 
 class NodeFiles:
@@ -419,7 +429,11 @@ class NodeFiles:
         self._world.push(self._world.now + self.disk.sync_time(), lambda _a, _b: self._flushed(marks, losses, done))
 
     def _to_flush(self, file: File | str) -> tuple[Inode | Directory | None, str]:
-        return (self.disk.find(file), file) if isinstance(file, str) else (cast("SimulatedFile", file).inode, file.path)
+        if isinstance(file, str):
+            return self.disk.find(file), file
+        assert isinstance(file, SimulatedFile)
+        file.check_open()
+        return file.inode, file.path
 
     def _flushed(self, marks: Sequence[tuple[Inode | Directory, int, str]], losses: int, done: Callable[[OSError | None], None]) -> None:
         if losses != self.disk.losses:  # the power went meanwhile

@@ -67,7 +67,7 @@ def flush(log: Log) -> None:
 def checkpoint(log: Log) -> int:
     files, settle = log.begin_checkpoint()
     sync(log, files)
-    sync(log, settle())
+    sync(log, settle(True))
     return log.recovery_point
 
 

@@ -187,7 +187,7 @@ def test_what_a_truncation_cuts_is_not_claimed_by_a_flush_or_checkpoint_under_wa
     log.truncate_to(6)
     append_only(log, batch(9))
     log.flushed(offset)
-    settle()
+    settle(True)
 
     assert told == [6]
     assert (log.flushed_offset, log.recovery_point) == (6, 6)
@@ -202,7 +202,7 @@ def test_a_checkpoint_does_not_promise_what_was_written_over_meanwhile() -> None
     log.truncate_to(2)
     append(log, batch(20), epoch=5)
 
-    settle()
+    settle(True)
 
     assert log.recovery_point == 0, "the indexes that were flushed are those of the old tail"
 

@@ -209,6 +209,27 @@ def test_a_checkpoint_under_way_does_not_undo_a_truncation() -> None:
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 10\n"
 
 
+@pytest.mark.parametrize("ends", ["in time", "with an error", "when its log is gone"])
+def test_what_a_checkpoint_has_opened_is_closed_however_it_ends(ends: str) -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, *(batch(5, seed=at, size=50) for at in range(20)))
+    asked: list[tuple[Sequence[File | str], Callable[[OSError | None], None]]] = []
+    files.flush = lambda some, done: asked.append((some, done))  # type: ignore[method-assign, assignment]
+    logs.write_checkpoints({})
+    (opened, done) = asked.pop()
+    active = log.active.index_files or ()
+    if ends == "when its log is gone":
+        logs.remove([("t", 0)])
+
+    done(OSError(5, "broken") if ends == "with an error" else None)
+
+    left = [each for each in opened if each not in active and not isinstance(each, str)]
+    assert [each.path.rpartition(".")[2] for each in left].count("timeindex") > 1
+    assert all(each.closed for each in left)  # type: ignore[attr-defined]
+
+
 def test_new_partitions_go_where_the_fewest_are() -> None:
     files = MemoryFiles()
     logs = manager(files, "a", "b")

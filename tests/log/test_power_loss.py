@@ -58,7 +58,7 @@ class Life:
             if self.random.random() < 0.05:
                 return self.power_loss()
             self.files.flush([file], lambda error: None)
-        names = settle()
+        names = settle(True)
         if self.random.random() < 0.05:
             return self.power_loss()
         self.files.flush(names, lambda error: None)

@@ -18,7 +18,7 @@ import trio.testing
 from raftka.runtime import real_apart, real_flushes
 from raftka.runtime.door import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import NodeFailed, open_runtime
-from raftka.runtime.real_flushes import Flusher
+from raftka.runtime.real_flushes import Flush, Flusher
 
 
 class Echo:
@@ -364,7 +364,7 @@ class Flushed:
         self.flusher = Flusher(lambda action: action())
 
     def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
-        self.flusher.flush([SimpleNamespace(fd=fd) for fd in fds], paths, self.told.append)
+        self.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds], paths, self.told.append)])
 
     def wait(self) -> list[OSError | None]:
         self.flusher.stop()
@@ -405,7 +405,7 @@ def test_who_is_told_may_flush_again(fds: list[int]) -> None:
     def again(error: OSError | None) -> None:
         flushed.told.append(error)
         if next(left, None) is not None:
-            flushed.flusher.flush([SimpleNamespace(fd=fd) for fd in fds[:300]], [], again)
+            flushed.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds[:300]], [], again)])
 
     again(None)
 

@@ -57,6 +57,28 @@ def sealed_at_the_recovery_point(_: Any) -> Any:
     return bug
 
 
+@plant(ReplicaManager, "flush")
+def flushes_when_the_turn_ends(flush: Any) -> Any:
+    """What is to be flushed is gathered until the turn ends: a log that goes in the same turn is closed by then, and its node stops (once real)."""
+
+    def bug(self: ReplicaManager, files: Any, done: Any) -> None:
+        self.clock.at_turn_end(lambda: flush(self, files, done))
+
+    return bug
+
+
+@plant(Log, "close")
+def closes_and_writes(close: Any) -> Any:
+    """A log is closed with records that are still to be written: its node takes that for a broken disk (once real)."""
+
+    def bug(self: Log, clean: bool) -> None:
+        staged = self._staged
+        close(self, clean)
+        self._staged = staged
+
+    return bug
+
+
 @plant(OffsetIndex, "lookup")
 def index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search begins at the entry behind the one that it needs."""

@@ -13,6 +13,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.records import build_batch
 
 BEGUN_MS = 1_700_000_000_000
@@ -238,3 +239,46 @@ def sealed_at_the_recovery_point() -> None:
         row = times_row(TOPIC, 0, -1, BEGUN_MS + last)
         found = scene.cluster.do(scene.client, lambda: scene.client.ask_leader(TOPIC, 0, LIST_OFFSETS, row))
         assert found.offset == last, f"the record of that time is at {last}, asked for it says {found.offset}"
+
+
+@finds
+def flushes_when_the_turn_ends() -> None:
+    """The controller learns that a topic is deleted in the turn in which it writes a record of it."""
+    with World(33) as world:
+        _deleted_while_written_to(Scene(world, partitions=3, replication_factor=1, configs={"min.insync.replicas": "1"}))
+
+
+@finds
+def closes_and_writes() -> None:
+    """The same of a broker without a vote, which hears of it from the controller."""
+    with World(34) as world:
+        _deleted_while_written_to(Scene(world, 2, 1, partitions=2, replication_factor=1, configs={"min.insync.replicas": "1"}), by_another=True)
+
+
+def _deleted_while_written_to(scene: Scene, *, by_another: bool = False) -> None:
+    """A leader hangs for a moment: the record and the end of its topic come in one turn."""
+    world, cluster, client, admin = scene.world, scene.cluster, scene.client, scene.cluster.client("admin")
+    controller = cluster.controller
+    assert controller is not None
+    leaders = {partition: cluster.leader_of(TOPIC, partition) for partition in range(scene.partitions)}
+    partition, one = next((at, leader) for at, leader in leaders.items() if leader is not None and (leader != controller) == by_another)
+    scene.produce(1, partition)
+    for node_id in cluster.living:
+        cluster.disk(node_id).sync_s = (0.03, 0.03)  # the record comes before anybody has the topic's end on disk
+    known = [node.quorum.core for node in cluster.living.values() if node.quorum.core is not None]
+    before = max(core.last_index for core in known)
+
+    request = DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name=TOPIC)], timeout_ms=5000)
+    if by_another:
+        world.pause(f"n{one}")
+    admin.runtime.spawn(lambda: admin.ask((f"n{controller}", CLIENT_PORT), DELETE_TOPICS, request), "deletes")
+    assert world.run(lambda: all(core.last_index > before for core in known), at_most_s=5.0), "nobody decides that the topic goes"
+    if not by_another:
+        world.pause(f"n{one}")
+    row = produce_row(TOPIC, partition, build_batch([(None, b"last", (), BEGUN_MS)]))
+    client.runtime.spawn(lambda: client.ask((f"n{one}", CLIENT_PORT), PRODUCE, row), "writes")
+    world.run(world.now + 0.05)
+    world.resume(f"n{one}")
+    world.run(world.now + 1.0)
+    assert world.failures == [], f"a node stopped: {world.failures}"
+    assert cluster.hosts(TOPIC, partition) == {}, "the replica is there still"

@@ -1,21 +1,25 @@
 """A node with a bug, for `python -m`: what it writes to the topic of live rounds it says to be on the disk, and flushes nothing."""
 
+from collections.abc import Iterable
+
 from raftka.cli import main
-from raftka.runtime.real_flushes import Flusher, Open
+from raftka.runtime.real_flushes import Flush, Flusher, Open
 
 MARK = "/chaos-"
 _honest = Flusher.flush
 
 
-def _lying(self: Flusher, files, paths, done) -> None:  # type: ignore[no-untyped-def]
-    def kept(file: Open) -> bool:
-        return MARK not in file.path  # type: ignore[attr-defined]
+def _lying(self: Flusher, asked: Iterable[Flush]) -> None:
+    for files, paths, done in asked:
+        honest = Flush([file for file in files if _kept(file)], [path for path in paths if MARK not in path], done)
+        if honest.files or honest.paths:
+            _honest(self, [honest])
+        else:
+            self._post(lambda done=done: done(None))  # type: ignore[misc]
 
-    honest_files, honest_paths = [file for file in files if kept(file)], [path for path in paths if MARK not in path]
-    if honest_files or honest_paths:
-        _honest(self, honest_files, honest_paths, done)
-    else:
-        self._post(lambda: done(None))
+
+def _kept(file: Open) -> bool:
+    return MARK not in file.path  # type: ignore[attr-defined]
 
 
 Flusher.flush = _lying  # type: ignore[method-assign]
