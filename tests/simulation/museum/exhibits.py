@@ -61,6 +61,18 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
+        "flushes_when_the_turn_ends",
+        "6b2e916",
+        "A partition left the controller in the turn in which a record of it was to be flushed: the file was closed by then, and the node stopped.",
+        "scenario",
+    ),
+    Exhibit(
+        "closes_and_writes",
+        "6b2e916",
+        "A record came in the turn in which its topic went: it was written to the closed log, which was taken for a broken disk.",
+        "scenario",
+    ),
+    Exhibit(
         "journal_without_flush",
         "ead9211",
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
