@@ -50,4 +50,4 @@ class LateFlushes:
             else:
                 settle()
 
-        self._replicas.flush(files, flushed)
+        self._replicas.flush(host.home, files, flushed)

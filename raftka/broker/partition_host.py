@@ -228,7 +228,7 @@ class PartitionHost:
                 self.manager.late_flushes.written(self)
             return
         self.flushing = True
-        self.manager.flush(files, lambda error: self._flush_done(files, offset, error))
+        self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))
 
     def _flush_done(self, files: "list[File | str]", offset: int, error: OSError | None) -> None:
         self.flushing = False

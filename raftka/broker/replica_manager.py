@@ -54,6 +54,7 @@ class ReplicaManager:
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self.doubtful = DoubtfulLogs(node)
         self._touched: list[PartitionHost] = []
+        self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
         self._watched: dict[PartitionHost, float] = {}
         self._expiring = False
         self._checkpoint_due = False
@@ -119,14 +120,27 @@ class ReplicaManager:
         for fetch in looking:
             fetch.look_again()
 
-    def flush(self, files: "list[File | str]", done: Flushed) -> None:
+    def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
+        """At the turn's end, together with what else it made dirty there: many files cost little more than one."""
+        if not self._to_flush:
+            self.clock.at_turn_end(self._flush)
+        self._to_flush.setdefault(home, []).append((files, done))
+
+    def _flush(self) -> None:
+        """Each directory by itself: an error says which has failed, and one that is slow keeps no other waiting."""
+        asked, self._to_flush = self._to_flush, {}
+        for together in asked.values():
+            self._flush_together(together)
+
+    def _flush_together(self, asked: list[tuple[list[File | str], Flushed]]) -> None:
         now, began = self.clock.now, self.clock.now()
 
         def flushed(error: OSError | None) -> None:
             self.node.metrics.flushes.add(now() - began)
-            done(error)
+            for _, done in asked:
+                done(error)
 
-        self.node.runtime.files.flush(files, flushed)
+        self.node.runtime.files.flush([file for files, _ in asked for file in files], flushed)
 
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""
@@ -445,6 +459,7 @@ class ReplicaManager:
             self._remove_strays(self.node.image)
 
     def _remove(self, hosts: list[PartitionHost]) -> None:
+        self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
         for host in hosts:
             self.mover.stop(host)
             self.fetchers.remove(host)

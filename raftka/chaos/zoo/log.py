@@ -57,12 +57,14 @@ def sealed_at_the_recovery_point(_: Any) -> Any:
     return bug
 
 
-@plant(ReplicaManager, "flush")
-def flushes_when_the_turn_ends(flush: Any) -> Any:
-    """What is to be flushed is gathered until the turn ends: a log that goes in the same turn is closed by then, and its node stops (once real)."""
+@plant(ReplicaManager, "_remove")
+def closes_before_the_flush(remove: Any) -> Any:
+    """A log goes in the turn at whose end it is to be flushed: it is closed by then, and its node stops (once real)."""
 
-    def bug(self: ReplicaManager, files: Any, done: Any) -> None:
-        self.clock.at_turn_end(lambda: flush(self, files, done))
+    def bug(self: ReplicaManager, hosts: Any) -> None:
+        waiting, self._to_flush = self._to_flush, {}
+        remove(self, hosts)
+        self._to_flush = waiting
 
     return bug
 

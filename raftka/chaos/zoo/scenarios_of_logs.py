@@ -242,7 +242,7 @@ def sealed_at_the_recovery_point() -> None:
 
 
 @finds
-def flushes_when_the_turn_ends() -> None:
+def closes_before_the_flush() -> None:
     """The controller learns that a topic is deleted in the turn in which it writes a record of it."""
     with World(33) as world:
         _deleted_while_written_to(Scene(world, partitions=3, replication_factor=1, configs={"min.insync.replicas": "1"}))

@@ -61,7 +61,7 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
-        "flushes_when_the_turn_ends",
+        "closes_before_the_flush",
         "6b2e916",
         "A partition left the controller in the turn in which a record of it was to be flushed: the file was closed by then, and the node stopped.",
         "scenario",
