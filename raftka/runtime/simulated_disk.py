@@ -267,6 +267,7 @@ class SimulatedFile:
         self.write(len(self.inode.content), data)
 
     def read(self, position: int, size: int) -> bytes:
+        self.check_open()
         self._files.node.check_alive()
         self._files.disk.check(self.path)
         return bytes(memoryview(self.inode.content)[position : position + size])
@@ -298,7 +299,6 @@ class SimulatedFile:
         files.end_sync(self.inode, self.inode.mark(), self.path)
 
     def close(self) -> None:
-        """The content stays readable for spans that are still to leave, as with a descriptor that sendfile has got."""
         self._closed = True
 
 

@@ -268,7 +268,7 @@ def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
     except TypeError:  # there are files among it
         try:
             data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
-        except OSError:
+        except (OSError, ValueError):  # its disk has failed, or it was closed in this turn
             return None
     short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
     return None if short else b"".join(data)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raftka.runtime.door import File
+from raftka.runtime.door import File, Files
 from raftka.runtime.simulated import Node, World
 from raftka.runtime.simulated_tasks import NodeStopped
 
@@ -29,6 +29,29 @@ def after_power_loss(seed: int, write: Callable[[World, Node], None]) -> World:
 
 def content(world: World, path: str = "data/log") -> bytes:
     return bytes(world.disk("a").file(path).content)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda files, file: file.append([b"x"]),
+        lambda files, file: file.read(0, 1),
+        lambda files, file: file.write(0, b"x"),
+        lambda files, file: file.truncate(0),
+        lambda files, file: file.sync(),
+        lambda files, file: files.flush([file], lambda error: None),
+    ],
+    ids=["append", "read", "write", "truncate", "sync", "flush"],
+)
+def test_a_closed_file_is_of_no_use(use: Callable[[Files, File], None]) -> None:
+    files = World(1).node("a").files
+    files.make_directory("data")
+    file = files.open("data/log", create=True)
+    file.append([b"x"])
+    file.close()
+
+    with pytest.raises(ValueError, match="data/log is closed"):
+        use(files, file)
 
 
 def test_files_read_what_was_written() -> None:
