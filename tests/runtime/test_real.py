@@ -138,6 +138,57 @@ async def test_flush_answers_in_a_later_turn(tmp_path: Path) -> None:
     assert answers == [None]
 
 
+async def test_a_closed_file_can_not_be_flushed(tmp_path: Path) -> None:
+    async with open_runtime() as runtime:
+        file = runtime.files.open(str(tmp_path / "log"), create=True)
+        file.close()
+
+        with pytest.raises(ValueError, match="log is closed"):
+            runtime.files.flush([file], lambda error: None)
+
+
+async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    opened, both = trio.Event(), trio.Event()
+
+    class Speaker(Echo):
+        def opened(self, transport: Transport) -> None:
+            super().opened(transport)
+            opened.set()
+
+        def receive(self, view: memoryview) -> None:
+            """Its echo."""
+
+        def take_output(self) -> Sequence[Buffer | FileSpan]:
+            begun.append("sent")
+            return super().take_output()
+
+    def flush(asked: Sequence[Flush]) -> None:
+        begun.append(f"{len(asked)} flushes")
+        both.set()
+
+    async with open_runtime() as runtime:
+        file, speaker = runtime.files.open(str(tmp_path / "log"), create=True), Speaker()
+        listener = runtime.network.listen("127.0.0.1", 0, Echo)
+        runtime.network.connect("127.0.0.1", listener.port, speaker)
+        with trio.fail_after(20):
+            await opened.wait()
+            begun.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(runtime.files.flusher, "flush", flush)
+
+                def act() -> None:
+                    for _ in range(2):
+                        runtime.files.flush([file], lambda error: None)
+                    assert speaker.transport is not None
+                    speaker.out = [b"x"]
+                    speaker.transport.wake()
+
+                runtime.clock.at_turn_end(act)
+                await both.wait()
+        assert begun == ["sent", "2 flushes"]
+
+
 async def test_timers_run_in_order_of_their_time_and_not_when_cancelled() -> None:
     ran: list[str] = []
     async with open_runtime() as runtime:
