@@ -157,12 +157,12 @@ class Quorum:
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
-        self.feed_image()
-        host.advanced()  # who waits here is answered first; that all is committed can be told to the others after that
         for voter, message in core.take_outbox():
             link = self.links[voter]
             if link.up and link.peer is not None:
                 link.peer.send(Kind.RAFT, message)
+        self.feed_image()
+        host.advanced()
         for peer in self.inbound:
             if peer.observed is not None:
                 self._feed(peer)

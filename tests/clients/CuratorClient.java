@@ -25,6 +25,7 @@ public class CuratorClient {
 
             DistributedAtomicLong number = new DistributedAtomicLong(client, "/curator/number", new RetryOneTime(1));
             for (int i = 0; i < 10; i++) number.increment();
+            other.sync().forPath("/curator/number");
             found.put("number", new DistributedAtomicLong(other, "/curator/number", new RetryOneTime(1)).get().postValue());
 
             InterProcessMutex mine = new InterProcessMutex(client, "/curator/lock"), yours = new InterProcessMutex(other, "/curator/lock");
