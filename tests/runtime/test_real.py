@@ -1,6 +1,5 @@
 """The real door: bytes through sockets, files through threads, timers, and how a node ends."""
 
-import errno
 import os
 import select
 import socket
@@ -9,16 +8,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import trio
 import trio.testing
 
-from raftka.runtime import real_apart, real_flushes
+from raftka.runtime import real_apart
 from raftka.runtime.door import Buffer, Files, FileSpan, Transport
 from raftka.runtime.real import NodeFailed, open_runtime
-from raftka.runtime.real_flushes import Flush, Flusher
+from raftka.runtime.real_flushes import Flush
 
 
 class Echo:
@@ -405,107 +403,6 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = real_apart.Pace(inf)
     fast.take(1 << 40)
     assert len(slept) == 3
-
-
-class Flushed:
-    """A Flusher without a loop: its threads tell at once, `wait` is for the kernel."""
-
-    def __init__(self) -> None:
-        self.told: list[OSError | None] = []
-        self.flusher = Flusher(lambda action: action())
-
-    def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
-        self.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds], paths, self.told.append)])
-
-    def wait(self) -> list[OSError | None]:
-        self.flusher.stop()
-        return self.told
-
-
-def opened(folder: Path, count: int) -> Iterator[list[int]]:
-    fds = [os.open(folder / f"{i}", os.O_RDWR | os.O_CREAT) for i in range(count)]
-    for fd in fds:
-        os.write(fd, b"x")
-    yield fds
-    for fd in fds:
-        os.close(fd)
-
-
-@pytest.fixture
-def fds(tmp_path: Path) -> Iterator[list[int]]:
-    yield from opened(tmp_path, 600)  # more than the kernel is asked at once
-
-
-def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_flushes, "fdatasync", None)
-    flushed = Flushed()
-    for some in (fds[:1], fds[:3], fds, fds[5:]):
-        flushed.flush(*some)
-
-    assert select.select([flushed.flusher.eventfd], [], [], 20)[0] != []
-    flushed.flusher.ready(select.EPOLLIN)
-    assert flushed.told != []
-    assert flushed.flusher._threads == []
-    assert flushed.wait() == [None] * 4
-
-
-def test_who_is_told_may_flush_again(fds: list[int]) -> None:
-    flushed = Flushed()
-    left = iter(range(10))
-
-    def again(error: OSError | None) -> None:
-        flushed.told.append(error)
-        if next(left, None) is not None:
-            flushed.flusher.flush([Flush([SimpleNamespace(fd=fd) for fd in fds[:300]], [], again)])
-
-    again(None)
-
-    assert flushed.wait() == [None] * 11
-
-
-def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
-    reader, writer = os.pipe()
-    flushed = Flushed()
-    flushed.flush(fds[0], reader, fds[1])
-    flushed.flush(*fds[:300], 9999)
-    flushed.flush(*fds)
-    flushed.wait()
-    os.close(reader)
-    os.close(writer)
-
-    assert {error and error.errno for error in flushed.told} == {None, errno.EBADF, errno.EINVAL}
-
-
-def test_an_error_that_the_disk_reports_is_told(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    event = real_flushes.EVENT
-    monkeypatch.setattr(real_flushes, "EVENT", SimpleNamespace(size=event.size, unpack_from=lambda *at: (*event.unpack_from(*at)[:2], -errno.EIO, 0)))
-    flushed = Flushed()
-    flushed.flush(fds[0])
-
-    assert [error.errno for error in flushed.wait() if error is not None] == [errno.EIO]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 40])
-def test_where_the_kernel_will_not_threads_do_it(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_flushes, "CALLS", {})
-    asked: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", asked.append)
-    flushed = Flushed()
-    flushed.flush(*range(count), paths=[str(tmp_path), str(tmp_path / "gone")])
-
-    assert flushed.wait() == [None]
-    assert sorted(asked) == list(range(count))
-
-
-def test_names_that_cannot_be_flushed_are_told_with_the_files(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    def sync(path: str) -> None:
-        raise PermissionError(errno.EACCES, path)
-
-    monkeypatch.setattr(real_flushes, "sync_path", sync)
-    flushed = Flushed()
-    flushed.flush(*fds, paths=["/"])
-
-    assert [error.errno for error in flushed.wait() if error is not None] == [errno.EACCES]
 
 
 DIES = """
