@@ -67,7 +67,8 @@ def lived(files: RealFiles, directory: Path) -> int:
     """A log of many segments after rolls, a truncation, retention, a kill and a clean end; and how many records are in it."""
     directory.mkdir()
     config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
-    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False)
+    killed = RealFiles(lambda action: action())
+    log = Log.open(killed, str(directory), config, NOW, clean_shutdown=False)
     sequence = 0
     for at in range(120):
         count = 1 + at % 5
@@ -79,6 +80,7 @@ def lived(files: RealFiles, directory: Path) -> int:
     log.set_start_offset(log.segments[2].base_offset)
     assert log.delete_old_segments(NOW, log.end_offset) == 2
     flush(log)
+    killed.stop()  # what it removes in the background is gone, or stays
 
     log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[4].base_offset)
     append(log, *(batch(2, seed=at, producer=10, sequence=2 * at, timestamp=NOW + 4000) for at in range(20)), epoch=8)
