@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, faults, groups, histories, pipeline, scale, zookeepers
+from bench import bridge, compaction, faults, groups, histories, pipeline, scale, spark_jobs, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
@@ -127,8 +127,6 @@ class Bench:
         yield "|---|---|---|"
         yield from pipeline.rows(self.runs)
         yield ""
-        from bench import spark_jobs
-
         yield from spark_jobs.rows(self.runs, self.kafka)
 
     def bridge(self) -> Iterator[str]:

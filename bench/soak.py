@@ -3,7 +3,7 @@ the figure that must be 0, and exit code 1 when it is not.
 
 calm [--minutes 10]     load on all cores: no broker may be fenced, no election may happen
 kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing acknowledged may be lost
-pipeline [--kills 5]    the trucks pipeline, its driver and leaders of its topic killed so often: the lake is what was acknowledged
+pipeline [--kills 5]    the trucks pipeline, its driver and leaders killed so often, then all brokers: the lake is what was acknowledged
 file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines, in order per key
 """
 

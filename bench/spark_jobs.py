@@ -12,6 +12,8 @@ from typing import Any
 
 from bench.load import BenchFailed, load
 from bench.systems import Kafka, Raftka, System, cpu_seconds
+from raftka.cluster.ask import call
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from tests.clients.toolchains import Missing, Toolchains
 
 TOPIC, PARTITIONS = "read", 10
@@ -20,7 +22,8 @@ REQUESTS, FILL_SECONDS = 31_500, 120
 SETTINGS = {"log.retention.ms": "-1", "raftka.log.flush": "os"}  # one node: nobody flushes, as in `throughput`
 SPARK = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "3g", "spark.log.level": "ERROR"}
 AUDITED, PRODUCERS, AUDIT_GOAL_S = 20_000_000, 40, 180
-LOST, TWICE, PHANTOMS = 3, 2, 4  # planted
+LOST, TWICE, PHANTOMS = 3, 2, 4
+PLANTED = {"lost": LOST, "duplicated": TWICE, "phantom": PHANTOMS, "reordered": 0}
 
 
 def session() -> tuple[Any, str]:
@@ -72,9 +75,6 @@ def _read(spark: Any, system: System, form: str) -> tuple[float, float]:
 
 def _end(system: System) -> int:
     """Records of the topic."""
-    from raftka.cluster.ask import call
-    from raftka.wire.messages.list_offsets import LIST_OFFSETS
-
     request = LIST_OFFSETS.request
     rows = [request.topics.partitions(partition_index=p, timestamp=-1) for p in range(PARTITIONS)]
     reply = call(system.addresses[0], LIST_OFFSETS, request(topics=[request.topics(name=TOPIC, partitions=rows)]), version=7)
@@ -85,8 +85,8 @@ def audits(spark: Any) -> Iterator[str]:
     """Of a topic with a few planted defects, which are to be found, and nothing else."""
     from raftka.pipeline.audit import audit, in_topic
 
-    yield f"| audit of {AUDITED / 1e6:.0f} M records with planted defects | s | goal | {' | '.join(_planted())} |"
-    yield "|---|---|---|" + "---|" * len(_planted())
+    yield f"| audit of {AUDITED / 1e6:.0f} M records with planted defects | s | goal | {' | '.join(PLANTED)} |"
+    yield "|---|---|---|" + "---|" * len(PLANTED)
     with Raftka(1, SETTINGS) as system, TemporaryDirectory(prefix="raftka-audit-") as folder:
         system.start()
         system.wait_ready()
@@ -100,19 +100,15 @@ def audits(spark: Any) -> Iterator[str]:
         begin = time.perf_counter()
         report = audit(spark, [str(ledger)], in_topic(spark, servers, TOPIC, None, None, {}))
         seconds = time.perf_counter() - begin
-    found = {kind: report.counts[kind] for kind in _planted()}
-    if found != _planted():
-        raise BenchFailed(f"the audit found {found}, planted was {_planted()}")
+    found = {kind: report.counts[kind] for kind in PLANTED}
+    if found != PLANTED:
+        raise BenchFailed(f"the audit found {found}, planted was {PLANTED}")
     counts = " | ".join(map(str, found.values()))
     yield f"| {report.counts['records']:,} there, {report.counts['acknowledged']:,} acknowledged | **{seconds:.0f}** | {AUDIT_GOAL_S} | {counts} |"
 
 
-def _planted() -> dict[str, int]:
-    return {"lost": LOST, "duplicated": TWICE, "phantom": PHANTOMS, "reordered": 0}
-
-
 def _topic_of(sent: Any) -> Any:
-    """What is there: the first numbers of one producer lost, those of another one twice, one more than it sent of a third."""
+    """What is there: the first numbers of one producer lost, those of another one twice, and some that a third never sent."""
     copies = f"case when producer = 'producer-0' and seq < {LOST} then 0 when producer = 'producer-1' and seq < {TWICE} then 2 else 1 end"
     numbers = f"if(producer = 'producer-2' and seq = {AUDITED // PRODUCERS - 1}, sequence(seq, seq + {PHANTOMS}), array_repeat(seq, {copies}))"
     return sent.selectExpr("producer", f"explode({numbers}) as seq").selectExpr("producer as key", "concat('{\"seq\": ', seq, '}') as value")

@@ -51,8 +51,8 @@ def start(file: str) -> int:
 
 
 def _trace(failure: BaseException) -> dict[str, str]:
-    """Where it happened, of what should not: an error of the disk says enough by itself."""
-    return {} if isinstance(failure, (OSError, *REFUSALS)) else {"trace": "".join(format_exception(failure))}
+    """Where it happened, of what should not: an error of the disk says enough by itself. A plain ValueError is a mistake once the node runs."""
+    return {} if isinstance(failure, REFUSALS) and type(failure) is not ValueError else {"trace": "".join(format_exception(failure))}
 
 
 def _refuse(file: str, error: OSError | ValueError) -> int:

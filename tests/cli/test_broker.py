@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raftka.cli.broker import start
+from raftka.cli.broker import _trace, start
 from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
 from raftka.log.checkpoints import META_PROPERTIES
 from raftka.metadata.journal import Journal
@@ -131,3 +131,11 @@ def test_a_file_that_will_not_do(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert start(str(file)) == 1
 
     assert told in said(capsys)
+
+
+def test_a_mistake_is_told_with_where_it_was_and_a_broken_disk_without() -> None:
+    with pytest.raises(ValueError, match="a bug") as caught:
+        raise ValueError("a bug")
+
+    assert "test_broker.py" in _trace(caught.value)["trace"]
+    assert _trace(OSError(5, "broken")) == {}
