@@ -46,7 +46,7 @@ class OldBroker:
         with open(self._folder / "out.log", "ab") as out:
             process = subprocess.Popen(self._command, stdout=out, stderr=out)
         try:
-            until(self._listens, self._said)
+            until(self._serves, self._said)
             yield
         finally:
             process.terminate()
@@ -56,10 +56,12 @@ class OldBroker:
                 process.kill()
                 process.wait()
 
-    def _listens(self) -> bool:
+    def _serves(self) -> bool:
+        """It listens before its controller has told it who is there, itself too; librdkafka's admin, once told of nobody, does not ask again."""
         host, _, port = self.address.partition(":")
         socket.create_connection((host, int(port)), 1.0).close()
-        return True
+        told = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=WITHIN_S)
+        return BROKER in told.brokers and told.controller_id == BROKER
 
     def _said(self) -> str:
         return (self._folder / "out.log").read_text()[-2000:]
