@@ -20,7 +20,7 @@ from raftka.chaos.simulated.client import Client
 from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults import Faults
 from raftka.chaos.simulated.groups import Committer
-from raftka.chaos.simulated.incident import Happened
+from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
 from raftka.chaos.simulated.observer import Observer
 from raftka.chaos.simulated.probes import probe
 from raftka.chaos.simulated.schedule import Fault, schedule, without
@@ -41,10 +41,6 @@ WATCH_S = 0.1  # five times as seldom as where nothing else is looked at: it wou
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
 
 Prepare = Callable[[World, Cluster], object]
-
-
-class Stopped(Exception):
-    """The time that was asked for has come."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +145,7 @@ class _Life:
 
     def play(self) -> None:
         settings = self.settings
-        if self.options.until_s is not None:
-            self.world.at(self.options.until_s, _stop)
+        stop_at(self.world, self.options.until_s)
         self._set_clocks()
         watch = (self.observer.watch,)
         cluster = self.cluster = Cluster(
@@ -260,7 +255,3 @@ class _Life:
         read: list[tuple[int, bytes]] = cluster.do(client, partial(client.read_with_offsets, TOPIC, partition))
         self.history.polled(process, key, read)
         return read
-
-
-def _stop() -> None:
-    raise Stopped

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
@@ -27,6 +28,18 @@ class Seeds(click.ParamType[range]):
         except ValueError:
             found = range(0)
         return found or self.fail(f"{value!r} is neither A-B nor a number", param, ctx)
+
+
+def _lacking(what: str, *names: str) -> None:
+    """Raises UsageError for options that were given and mean nothing to such lives."""
+    context = click.get_current_context()
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in names and context.get_parameter_source(param.name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(f"{what} have no {', '.join(given)}")
 
 
 @click.group()
@@ -53,6 +66,10 @@ def chaos_sim(**options: Any) -> None:
     """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks that lose, networks that cut."""
     from raftka.cli.chaos_sim import sim
 
+    if options["small"]:
+        _lacking("small lives", "plan", "work", "out")
+    elif options["work"]:
+        _lacking("lives at work", "plan", "out")
     raise SystemExit(sim(**options))
 
 
@@ -74,6 +91,10 @@ def chaos_replay(**options: Any) -> None:
     """The life of one seed, told; the same every time. Of one that fails: the step at which it does, and the last events of every node."""
     from raftka.cli.chaos_replay import replay
 
+    if options["small"]:
+        _lacking("small lives", "plan", "work", "trace", "until_s", "skip", "settings", "out")
+    elif options["work"]:
+        _lacking("lives at work", "plan", "skip", "settings", "out")
     raise SystemExit(replay(**options))
 
 

@@ -9,9 +9,11 @@ from heapq import merge
 from pathlib import Path
 from random import Random
 
-from raftka.chaos.simulated.many import Summary
+from raftka.chaos.simulated.at_work import WORKS
+from raftka.chaos.simulated.lives import Lived, live
 from raftka.chaos.simulated.swarm import PLANS, Settings, choose
 from raftka.chaos.simulation import Options, Run, simulate
+from raftka.chaos.small.many import one as one_small
 from raftka.cli.chaos_folder import write_folder
 from raftka.cli.output import CommandFailed, command
 
@@ -32,41 +34,28 @@ def replay(
     settings: Sequence[str],
     out: Path | None,
 ) -> int:
-    if small:
-        return _replay_small(seed)
-    if work is not None:
-        return _replay_work(seed, work)
-    found: list[Run] = []
+    keep_trace = ALL if trace else 0
+    code = 0
 
     def verb() -> None:
-        given = given_settings(seed, plan, settings) if settings else None
-        options = Options(PLANS[plan], given, numbers(skip), until_s=until_s, keep_trace=ALL if trace else 0, samples=out is not None)
-        found.append(simulate(seed, options))
+        nonlocal code
+        if small:
+            code = _replay_small(seed)
+        elif work is not None:
+            code = _tell(seed, live(seed, *WORKS[work], until_s=until_s, keep_trace=keep_trace), f"{work} at work", trace)
+        else:
+            given = given_settings(seed, plan, settings) if settings else None
+            run = simulate(seed, Options(PLANS[plan], given, numbers(skip), until_s=until_s, keep_trace=keep_trace, samples=out is not None))
+            if out is not None:
+                write_folder(run, out)
+            code = _tell(seed, run, f"plan {plan}: {run.settings}", trace)
 
-    failed = command(verb)()
-    if failed:
-        return failed
-    (run,) = found
-    if out is not None:
-        write_folder(run, out)
-    _tell(run, trace)
-    return 0 if run.stopped else CODES[run.outcome]
+    return command(verb)() or code
 
 
 def _replay_small(seed: int) -> int:
-    from raftka.chaos.small.many import one
-
-    return _tell_summary(one(seed), f"{'replication' if seed % 2 else 'the metadata quorum'} alone")
-
-
-def _replay_work(seed: int, work: str) -> int:
-    from raftka.chaos.simulated.at_work import one
-
-    return _tell_summary(one(seed, work), f"{work} at work")
-
-
-def _tell_summary(life: Summary, of_what: str) -> int:
-    print(f"seed {life.seed}, {of_what}, {life.simulated_s:.3f} simulated s")
+    life = one_small(seed)
+    print(f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, {life.simulated_s:.3f} simulated s")
     print(f"{life.faults} faults, {life.operations} operations, {life.acknowledged} acknowledged")
     for violation in life.violations:
         print(f"  VIOLATED  {violation}")
@@ -102,8 +91,8 @@ def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
     return chosen
 
 
-def _tell(run: Run, trace: bool) -> None:
-    print(f"seed {run.seed}, plan {run.plan.name}: {run.settings}")
+def _tell(seed: int, run: Run | Lived, of_what: str, trace: bool) -> int:
+    print(f"seed {seed}, {of_what}")
     lines = [(at_s, f"{at_s:11.6f} {line}") for at_s, line in run.lines]
     faults = [(each.at_s, f"{each.at_s:11.6f} FAULT  {each.number:3} {each.what}") for each in run.faults]
     if trace:
@@ -115,12 +104,13 @@ def _tell(run: Run, trace: bool) -> None:
     else:
         for _, line in merge(faults, lines, key=lambda each: each[0]):
             print(line)
-    print(f"{run.operations:,} operations, {run.acknowledged:,} records acknowledged, {run.simulated_s:.3f} simulated s")
+    print(f"{run.operations:,} operations, {run.acknowledged:,} acknowledged, {run.simulated_s:.3f} simulated s")
     print(f"stopped at {run.simulated_s:.3f} s" if run.stopped else f"verdict {run.outcome}")
     print(f"trace hash {run.trace_hash}")
+    return 0 if run.stopped else CODES[run.outcome]
 
 
-def _tell_end(run: Run) -> None:
+def _tell_end(run: Run | Lived) -> None:
     """Where it came to: what had happened to the cluster, the last of each node, and what is wrong."""
     for fault in run.faults:
         print(f"{fault.at_s:11.6f} FAULT  {fault.number:3} {fault.what}")

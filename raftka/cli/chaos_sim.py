@@ -30,7 +30,7 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     else:
         total = _run(seeds, jobs, Options(PLANS[plan]), f"raftka chaos replay {{}} --plan {plan}")
     seconds = time.monotonic() - began
-    if out is not None and name == plan:
+    if out is not None:
         _keep(total, seeds, plan, out)
     result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), "wall_s": round(seconds, 1)}
     if record is not None:

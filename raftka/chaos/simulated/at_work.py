@@ -11,9 +11,8 @@ from raftka.chaos.simulated.compaction_workload import CompactionWork
 from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
 from raftka.chaos.simulated.group_workload import GroupWork
 from raftka.chaos.simulated.lives import Workload, live
-from raftka.chaos.simulated.many import SHOWN, Summary, spread
+from raftka.chaos.simulated.many import SHOWN, Summary, one_heap, spread
 from raftka.chaos.simulated.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
-from raftka.chaos.verdict import Outcome
 
 
 def _of_sessions() -> Workload:
@@ -32,11 +31,10 @@ WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
 
 def one(seed: int, work: str) -> Summary:
     began = process_time()
-    lived = live(seed, *WORKS[work])
-    outcome = Outcome.VIOLATED if lived.violations else Outcome.VALID if lived.done else Outcome.INCONCLUSIVE
-    seconds = process_time() - began
-    found = tuple(lived.violations[:SHOWN])
-    return Summary(seed, outcome, found, lived.done, lived.done, lived.struck, lived.simulated_s, seconds, lived.trace_hash, Counter())
+    with one_heap():
+        it = live(seed, *WORKS[work])
+    seconds, found = process_time() - began, tuple(it.violations[:SHOWN])
+    return Summary(seed, it.outcome, found, it.acknowledged, it.operations, len(it.faults), it.simulated_s, seconds, it.trace_hash, Counter())
 
 
 def many(seeds: Iterable[int], work: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:

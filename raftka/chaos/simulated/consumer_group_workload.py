@@ -29,24 +29,17 @@ BEGIN_ANEW = frozenset({Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH})
 AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
 
 
-class Shares:
-    """Who owns what, as far as answers have told."""
-
-    def __init__(self) -> None:
-        self.holders: dict[int, str] = {}  # partition -> the member that was last given it
-        self.commits = dict.fromkeys(range(PARTITIONS), 0)
-
-
 class ConsumerMember(GroupClient):
-    def __init__(self, client: Client, story: Story, shares: Shares, topic_id: bytes, instance: str | None) -> None:
+    def __init__(self, client: Client, story: Story, commits: dict[int, int], topic_id: bytes, instance: str | None) -> None:
         super().__init__(client, story, GROUP)
-        self.shares = shares
+        self.commits = commits  # of each partition, by whomever
         self.topic_id = topic_id
         self.instance = instance
         self.member_id = self._new_id()
         self.epoch = JOINS
         self.at: dict[int, int] = {}  # partition that it owns -> what it committed last
         self.assigned: frozenset[int] = frozenset()
+        self.given_at: dict[int, float] = {}  # partition -> when it was told that it has it
 
     def _new_id(self) -> str:
         return str(UUID(bytes=self.random.randbytes(16)))
@@ -90,6 +83,7 @@ class ConsumerMember(GroupClient):
         )
 
     async def _heartbeat(self, where: Address, whole: bool) -> None:
+        asked_at = self.now
         answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole))
         self.check(answer.error_code)
         if answer.member_epoch < self.epoch:
@@ -98,7 +92,8 @@ class ConsumerMember(GroupClient):
         if answer.assignment is not None:
             self.assigned = frozenset(p for each in answer.assignment.topic_partitions for p in each.partitions)
             for partition in self.assigned - self.at.keys():
-                self.shares.holders[partition] = self.member_id
+                self.given_at[partition] = self.now
+                self.story.claims.given(partition, self.member_id, asked_at)
 
     async def _reconcile(self, where: Address) -> bool:
         """Gives up what it must, then takes what it may. True: something has changed, the coordinator is to be told."""
@@ -121,12 +116,12 @@ class ConsumerMember(GroupClient):
                 await self._commit(self.at, where)
 
     async def _commit(self, offsets: Mapping[int, int], where: Address) -> None:
-        others = {p: self.shares.holders[p] for p in offsets if self.shares.holders[p] != self.member_id}
+        others = {p: self.story.claims.since(p, self.given_at[p]) for p in offsets}
         await self.commit(where, offsets, self.epoch, self.member_id, self.instance, generation_told=-1)  # of a member, not of the group
         for partition in offsets:
-            self.shares.commits[partition] += 1
-        for partition, holder in others.items():
-            self.story.wrong.append(f"zombie: {self.member_id} commits {TOPIC}-{partition}, which {holder} was given before it asked")
+            self.commits[partition] += 1
+            if other := others[partition]:
+                self.story.wrong.append(f"zombie: {self.member_id} commits {TOPIC}-{partition}, which {other} was given before it asked")
 
     async def _leave_or_sleep(self, where: Address) -> None:
         """And when it wakes, it does not ask first whether it still is a member."""
@@ -153,7 +148,7 @@ class ConsumerGroupWork(OfGroups):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shares = Shares()
+        self.commits = dict.fromkeys(range(PARTITIONS), 0)
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
@@ -162,14 +157,14 @@ class ConsumerGroupWork(OfGroups):
         assert topic is not None
         for i in range(MEMBERS):
             instance = f"instance{i}" if chance.random() < 0.3 else None
-            self.clients.append(ConsumerMember(cluster.client(f"consumer{i}"), self.story, self.shares, topic.topic_id, instance))
+            self.clients.append(ConsumerMember(cluster.client(f"consumer{i}"), self.story, self.commits, topic.topic_id, instance))
         for each in self.clients:
             each.client.runtime.spawn(each.run, each.group)
-        cluster.settled(lambda: all(self.shares.commits.values()), 20.0)
+        cluster.settled(lambda: all(self.commits.values()), 20.0)
 
     @property
     def counts(self) -> Sequence[int]:
-        return list(self.shares.commits.values())
+        return list(self.commits.values())
 
     def check(self, cluster: Cluster) -> list[str]:
         return self.judge(cluster, {GROUP: range(PARTITIONS)})

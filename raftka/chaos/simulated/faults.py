@@ -9,7 +9,8 @@ from raftka.chaos.simulated import faults_of_disks, faults_of_links, faults_of_m
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults_of_moments import Lurker, lurking
 from raftka.chaos.simulated.faults_of_processes import SPREADS_S
-from raftka.chaos.simulated.incident import KINDS, Happened, Incident, Scene
+from raftka.chaos.simulated.happened import Happened
+from raftka.chaos.simulated.incident import KINDS, Incident, Scene
 from raftka.chaos.simulated.schedule import Fault
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.runtime.simulated_link import DELAY_S

@@ -1,7 +1,8 @@
 """Whose disk is slow, full, or fails; whose second directory fails, is lost, or takes what lay in the first."""
 
 from raftka.broker.node import Node
-from raftka.chaos.simulated.incident import Happened, Incident, kind
+from raftka.chaos.simulated.happened import Happened
+from raftka.chaos.simulated.incident import Incident, kind
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import KafkaError
 

@@ -31,8 +31,8 @@ class Lurker(Nemesis):
         try:
             super()._came(name)
         finally:
-            for what in self.struck[before:]:
-                self._incident.note(what.split(" ", 1)[1])
+            for blow in self.struck[before:]:
+                self._incident.note(blow.what)
 
     def _back(self, cluster: Cluster, node_id: int) -> None:
         assert self._incident is not None

@@ -38,6 +38,21 @@ class Refused(Exception):
         self.code = code
 
 
+class Claims:
+    """Who was given something last. What two have asked for at the same time nobody can tell the order of: answers overtake each other."""
+
+    def __init__(self) -> None:
+        self._last: dict[object, tuple[float, str]] = {}  # when it was asked for, by whom
+
+    def given(self, what: object, who: str, asked_at: float) -> None:
+        self._last[what] = max(self._last.get(what, (0.0, "")), (asked_at, who))
+
+    def since(self, what: object, answered_at: float) -> str:
+        """Who has asked for it since then, and was given it; "": nobody."""
+        asked_at, who = self._last.get(what, (0.0, ""))
+        return who if asked_at > answered_at else ""
+
+
 class Story:
     """What all clients together did and saw."""
 
@@ -45,7 +60,7 @@ class Story:
         self.history = History()
         self.wrong: list[str] = []
         self.owners: dict[tuple[str, int, int], str] = {}  # (group, generation, partition) -> who
-        self.instances: dict[str, str] = {}  # which member is that instance, as the last that joined knows
+        self.claims = Claims()
         self._processes = 0
 
     def process(self) -> int:
@@ -67,6 +82,10 @@ class GroupClient:
         self.count = 0
         self.random = client.runtime.random("group client")
         self._process = story.process()
+
+    @property
+    def now(self) -> float:
+        return self.client.runtime.clock.now()
 
     async def run(self) -> None:
         while not self.over:
@@ -109,7 +128,7 @@ class GroupClient:
         generation_told: int | None = None,
     ) -> None:
         """`generation`: of the group, or else `generation_told` is what the history is told."""
-        request, history, clock = OFFSET_COMMIT.request, self.story.history, self.client.runtime.clock
+        request, history = OFFSET_COMMIT.request, self.story.history
         rows = [request.topics.partitions(partition_index=p, committed_offset=offset, committed_metadata="") for p, offset in offsets.items()]
         row = request(
             group_id=self.group,
@@ -120,7 +139,7 @@ class GroupClient:
         )
         told = {f"{TOPIC}-{p}": offset for p, offset in offsets.items()}
         known = generation if generation_told is None else generation_told
-        history.invoke(self._process, COMMIT, clock.now(), group=self.group, generation=known, offsets=told)
+        history.invoke(self._process, COMMIT, self.now, group=self.group, generation=known, offsets=told)
         outcome = INFO
         try:
             answer = await self.client.ask(where, OFFSET_COMMIT, row)
@@ -129,16 +148,16 @@ class GroupClient:
             for code in codes:
                 self.check(code)
         finally:
-            history.end(self._process, outcome, clock.now())
+            history.end(self._process, outcome, self.now)
             if outcome == INFO:
                 self._process = self.story.process()
         self.count += 1
 
     async def fetch(self, where: Address, partitions: Sequence[int], member_id: str | None = None, epoch: int = -1) -> dict[int, int]:
-        request, history, clock = OFFSET_FETCH.request, self.story.history, self.client.runtime.clock
+        request, history = OFFSET_FETCH.request, self.story.history
         topics = [request.groups.topics(name=TOPIC, partition_indexes=list(partitions))]
         row = request(groups=[request.groups(group_id=self.group, member_id=member_id, member_epoch=epoch, topics=topics)])
-        history.invoke(self._process, FETCH_OFFSET, clock.now(), group=self.group)
+        history.invoke(self._process, FETCH_OFFSET, self.now, group=self.group)
         found: dict[int, int] = {}
         try:
             (group,) = (await self.client.ask(where, OFFSET_FETCH, row)).groups
@@ -146,7 +165,7 @@ class GroupClient:
             found = {each.partition_index: each.committed_offset for each in group.topics[0].partitions}
         finally:
             told = {f"{TOPIC}-{p}": offset for p, offset in found.items()}
-            history.end(self._process, OK if found else FAIL, clock.now(), **({"offsets": told} if found else {}))
+            history.end(self._process, OK if found else FAIL, self.now, **({"offsets": told} if found else {}))
         return found
 
 
@@ -178,6 +197,7 @@ class Member(GroupClient):
         self.name, self.instance = name, instance
         self.member_id = ""
         self.generation = -1
+        self.joined_at = 0.0
         self.synced = "", -1  # member id and generation of the last assignment; one that nobody was assigned in the next coordinator does not know
 
     async def serve(self, where: Address) -> None:
@@ -207,14 +227,15 @@ class Member(GroupClient):
             protocol_type="work",
             protocols=[request.protocols(name="share", metadata=self.name.encode())],
         )
+        asked_at = self.now
         joined = await self.client.ask(where, JOIN_GROUP, row, 5.0)
         if joined.error_code == Code.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
         self.check(joined.error_code)
-        self.member_id, self.generation = joined.member_id, joined.generation_id
-        if self.instance is not None:
-            self.story.instances[self.instance] = self.member_id
-        return await self._sync(where, joined)
+        self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
+        mine = await self._sync(where, joined)
+        self.story.claims.given(self.instance, self.member_id, asked_at)  # not before: one that was not assigned anything is not written down
+        return mine
 
     async def _sync(self, where: Address, joined: Row) -> list[int]:
         request = SYNC_GROUP.request
@@ -251,10 +272,10 @@ class Member(GroupClient):
                 await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member
             if mine:
                 at = {p: max(0, offset) + 1 for p, offset in at.items()}
-                holder = self.story.instances.get(self.instance or "", self.member_id)
+                other = self.story.claims.since(self.instance, self.joined_at) if self.instance is not None else ""
                 await self.commit(where, at, self.generation, self.member_id, self.instance)
-                if holder != self.member_id:
-                    self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {holder} was before it asked")
+                if other:
+                    self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {other} was before it asked")
             if number % 3 == 0 and number != asleep_at:
                 self.check((await self.client.ask(where, HEARTBEAT, row)).error_code)
             self.count += not mine

@@ -4,27 +4,13 @@ A kind is a function of an Incident under its own name; whoever writes another o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.happened import Happened
 
 LOOK_S = 0.05  # between two looks for what an incident waits for
-
-
-@dataclass
-class Happened:
-    """What a fault did, as a user is told."""
-
-    at_s: float
-    number: int
-    kind: str
-    what: str
-    until_s: float | None = None  # None: it is not undone, or was to the end
-
-    def __str__(self) -> str:
-        return f"{self.at_s:.3f} #{self.number} {self.what}"
 
 
 class Scene:

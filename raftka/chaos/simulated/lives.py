@@ -6,17 +6,20 @@ violations = play(seed, GroupWork, OF_COORDINATORS)
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
 
 from raftka.broker import replica_manager, shard
 from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
 from raftka.chaos.simulated.nemeses import Nemesis
 from raftka.chaos.simulated.watch import Watch
+from raftka.chaos.verdict import Outcome
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
+from raftka.runtime.simulated_guard import sim_guard
 
 TROUBLE_S = 10.0
 PROGRESS_S = 30.0
@@ -46,28 +49,50 @@ class Workload(Protocol):
     def check(self, cluster: Cluster) -> list[str]: ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lived:
-    violations: list[str]
-    done: int  # things that clients were told to be done
-    struck: int  # times that the nemesis came
-    simulated_s: float
-    trace_hash: str
+    """Named as in simulation.Run: both are told by the same command."""
+
+    violations: list[str] = field(default_factory=list)
+    acknowledged: int = 0  # things that clients were told to be done
+    faults: list[Happened] = field(default_factory=list)  # each time that the nemesis came
+    simulated_s: float = 0.0
+    trace_hash: str = ""
+    trace: list[tuple[float, str, int, int, int]] = field(default_factory=list)
+    lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
+    stopped: bool = False  # before its end, as was asked for
+
+    @property
+    def operations(self) -> int:
+        return self.acknowledged
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.violations:
+            return Outcome.VIOLATED
+        return Outcome.VALID if self.acknowledged else Outcome.INCONCLUSIVE
 
 
 def play(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> list[str]:
     return live(seed, make, moments).violations
 
 
-def live(seed: int, make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
-    nemesis = Nemesis(moments, TROUBLE_S)
-    with World(seed) as world, nemesis.lurking(), often():
+def live(seed: int, make: Callable[[], Workload], moments: Sequence[str], *, until_s: float | None = None, keep_trace: int = 0) -> Lived:
+    """`until_s`: it is stopped there. `keep_trace`: so many of its last steps can be shown."""
+    nemesis, lived = Nemesis(moments, TROUBLE_S), Lived()
+    with World(seed, keep_trace=keep_trace) as world, sim_guard(), nemesis.lurking(), often():
+        stop_at(world, until_s)
         workload = make()
+        cluster = Cluster(world, 3, 3, workload.settings)
         try:
-            violations = _play(world, workload, nemesis)
+            lived.violations = _play(cluster, workload, nemesis)
+        except Stopped:
+            lived.violations, lived.stopped = list(workload.wrong), True
         except Exception:
-            violations = [*workload.wrong, traceback.format_exc()]
-        return Lived(violations, sum(workload.counts), len(nemesis.struck), world.now, world.trace_hash)
+            lived.violations = [*workload.wrong, traceback.format_exc()]
+        lived.acknowledged, lived.faults, lived.lines = sum(workload.counts), nemesis.struck, cluster.log.timed
+        lived.simulated_s, lived.trace_hash, lived.trace = world.now, world.trace_hash, list(world.trace)
+    return lived
 
 
 @contextmanager
@@ -81,13 +106,12 @@ def often() -> Iterator[None]:
         replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES = before
 
 
-def _play(world: World, workload: Workload, nemesis: Nemesis) -> list[str]:
-    cluster = Cluster(world, 3, 3, workload.settings)
+def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:
     cluster.wait_ready()
-    workload.begin(cluster, world.random("workload"))
+    workload.begin(cluster, cluster.world.random("workload"))
     watch = Watch(cluster)
     watch.begin()
-    nemesis.prepare(world, cluster)
+    nemesis.prepare(cluster.world, cluster)
     cluster.settled(lambda: bool(workload.wrong), TROUBLE_S)
     _heal(cluster)
     before = tuple(workload.counts)

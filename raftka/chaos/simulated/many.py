@@ -77,13 +77,20 @@ class Total:
         }
 
 
-def one_of_many(seed: int, options: Options) -> Summary:
-    gc.disable()  # a life is one heap of circles that goes as a whole: a look at it every few thousand objects is a tenth of the time
+@contextmanager
+def one_heap() -> Iterator[None]:
+    """A life is one heap of circles that goes as a whole: a look at it every few thousand objects is a tenth of the time."""
+    gc.disable()
     try:
-        return _one(seed, options)
+        yield
     finally:
         gc.collect()  # of the life before: the clock of the Raft engine is a global, and holds the last one
         gc.enable()
+
+
+def one_of_many(seed: int, options: Options) -> Summary:
+    with one_heap():
+        return _one(seed, options)
 
 
 def _one(seed: int, options: Options) -> Summary:

@@ -20,6 +20,7 @@ from raftka.broker.replica_fetcher import Follow
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shard import Shard
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.happened import Happened
 from raftka.log.log import Log
 from raftka.log.storage import Storage
 from raftka.metadata.journal import Journal
@@ -78,7 +79,7 @@ class Nemesis:
     """`seconds`: after which it sleeps, so that all may heal."""
 
     def __init__(self, moments: Sequence[str], seconds: float, blows: Sequence[str] = BLOWS) -> None:
-        self.struck: list[str] = []
+        self.struck: list[Happened] = []
         self._known = tuple(moments)
         self._seconds = seconds
         self._blows = blows
@@ -126,7 +127,7 @@ class Nemesis:
         if node_id is not None and self._random.randrange(odds) == 0:
             self._not_before = cluster.world.now + self._random.uniform(*PAUSE_S)
             blow = self._random.choice(self._blows)
-            self.struck.append(f"{cluster.world.now:.3f} {blow} n{node_id} as {name}")
+            self.struck.append(Happened(cluster.world.now, len(self.struck), blow, f"{blow} n{node_id} as {name}"))
             getattr(self, f"_{blow}")(cluster, node_id)
 
     @staticmethod
