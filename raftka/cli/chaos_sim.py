@@ -32,11 +32,12 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     seconds = time.monotonic() - began
     if out is not None:
         _keep(total, seeds, plan, out)
-    result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), "wall_s": round(seconds, 1)}
+    bad = {"bad": [each.seed for each in total.bad]} if total.bad else {}
+    result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), **bad, "wall_s": round(seconds, 1)}
     if record is not None:
         _record(record, result)
     if output == "json":
-        print(json.dumps(result | {"bad": [each.seed for each in total.bad], "coverage": dict(total.probes)}))
+        print(json.dumps({"bad": [], **result, "coverage": dict(total.probes)}))
     else:
         _tell(name, seeds, total, seconds)
     return total.exit_code

@@ -53,6 +53,7 @@ def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    ("three", 100198): "who had known of the later leader epoch had just been started anew: the watch took the earlier leader's word for the newest",
     ("three", 30163): "a write went astray on who was still in the ISR: nobody could decide on its going for five seconds",
     ("three", 30290): "250 flushes in place, begun while the disk was slow, went on at that speed after it was healed",
     ("three", 30442): "a write went astray so that a sound batch took another's place: no checksum covers a batch's offset",
@@ -183,7 +184,7 @@ def test_sim_keeps_and_records_what_it_found(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"raftka chaos replay {FOUND_BY} --plan power" in result.stderr
     (line,) = map(json.loads, record.read_text().splitlines())
-    assert (line["plan"], line["first"], line["last"], line["violated"]) == ("power", FOUND_BY, FOUND_BY, 1)
+    assert (line["plan"], line["first"], line["last"], line["violated"], line["bad"]) == ("power", FOUND_BY, FOUND_BY, 1, [FOUND_BY])
     assert {path.name for path in out.iterdir()} >= {"history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"}
     assert json.loads((out / "verdict.json").read_text())["outcome"] == "violated"
     assert history.load((out / "history.jsonl").read_text().splitlines(keepends=True)).operations

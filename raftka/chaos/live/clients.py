@@ -145,7 +145,14 @@ class _ConfluentSender:
         import confluent_kafka
 
         self._topic = topic
-        settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": GIVE_UP_MS, "reconnect.backoff.max.ms": 500}
+        settings = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": GIVE_UP_MS,
+            "reconnect.backoff.max.ms": 500,
+            "max.in.flight.requests.per.connection": 1,  # with more its records come twice: librdkafka's issue 4953, in 2.16 too
+        }
         self._producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0, "error_cb": lambda error: None, **settings})
 
     def send(self, partition: int, value: bytes, told: Told) -> None:

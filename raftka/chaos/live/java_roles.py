@@ -21,7 +21,7 @@ from raftka.chaos.live.wire import NoAnswer, Wire, WireCommitting
 KEYS = 64  # so that some belong to each partition
 TICK_S = 0.05
 AHEAD_S = 1.0  # so long may we stand still before a record is sent that was not written down
-MARGIN_S = 0.1  # between the moment from which the tool counts and the one in which it says that it has begun
+MARGIN_S = 0.3  # at most, between the moment from which the tool counts and the one in which it notes that it has begun: it says so much later
 MARGIN = 3  # records that its throttle lets through
 END_S = GIVE_UP_MS / 1000 + 20.0
 ASK_S = 15.0
@@ -61,10 +61,10 @@ class Sends:
     def _value(self, number: int) -> int | str:
         return value_of(f"{self._prefix}.{number}".encode())
 
-    def heard(self, event: Event, nothing_at: float) -> None:
-        """`nothing_at`: it had not printed this by then."""
+    def heard(self, event: Event, ahead_s: float) -> None:
+        """`ahead_s`: so much the clock on the wall, by which it notes what it says, is ahead of ours."""
         if event["name"] == "startup_complete":
-            self._began, self._started = max(self._began, nothing_at - MARGIN_S), True
+            self._began, self._started = max(self._began, event["timestamp"] / 1000 - ahead_s - MARGIN_S), True
         elif event["name"] == "producer_send_success":
             self._told(event, int(event["offset"]))
         elif event["name"] == "producer_send_error":
@@ -167,19 +167,17 @@ class JavaProducing:
             sends = Sends(self.task, prefix, self._per_s, now)
             sends.announce(now)
             with self.kafka.producer(self.task.servers, self.task.topic, self._per_s, prefix, KEYS) as tool:
-                self._follow(tool, sends, now)
+                self._follow(tool, sends)
             sends.over()
             self.task.over.wait(AGAIN_S)
 
-    def _follow(self, tool: Tool, sends: Sends, nothing_at: float) -> None:
+    def _follow(self, tool: Tool, sends: Sends) -> None:
         end = float("inf")
         while not tool.ended:
             looked = time.monotonic()
             sends.announce(looked)
-            events = tool.events(TICK_S)
-            for event in events:
-                sends.heard(event, nothing_at)
-            nothing_at = looked if not events else nothing_at
+            for event in tool.events(TICK_S):
+                sends.heard(event, time.time() - time.monotonic())
             if end == float("inf") and (sends.failed or self.task.over.is_set()):
                 tool.ask_to_end()
                 end = looked + END_S

@@ -77,6 +77,8 @@ class Watch:
             return
         leader, name = host.leader, f"{key[0]}-{key[1]}"
         epoch, committed = self._committed.get(key, (-1, 0))
+        if leader.leader_epoch < epoch:
+            return  # who knows of the later one is not there, or has not read it yet
         if leader.knows_its_end:
             assert leader.high_watermark >= committed, (
                 f"high watermark back: {name} {leader.high_watermark} in epoch {leader.leader_epoch}, {committed} in {epoch}"

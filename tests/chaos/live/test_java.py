@@ -25,7 +25,8 @@ PER_S = 20
 PREFIX = 7
 
 # As Kafka 4.3.1's print them.
-STARTED = b'{"timestamp":1795296000000,"name":"startup_complete"}'
+WALL_S = 1_795_296_000
+STARTED = b'{"timestamp":%d,"name":"startup_complete"}' % (WALL_S * 1000)
 SENT = b'{"timestamp":1795296000000,"name":"producer_send_success","key":"%d","value":"7.%d","topic":"t","partition":%d,"offset":%d}'
 NOT_SENT = (
     b'{"timestamp":1795296000000,"name":"producer_send_error","key":"1","value":"7.1","topic":"t",'
@@ -77,9 +78,9 @@ def events(*lines: bytes) -> Iterator[java.Event]:
         yield event
 
 
-def hear(sends: Sends, *lines: bytes, nothing_at: float = 100.0) -> None:
+def hear(sends: Sends, *lines: bytes, started_at: float = 100.0) -> None:
     for event in events(*lines):
-        sends.heard(event, nothing_at)
+        sends.heard(event, WALL_S - started_at)
 
 
 def value(number: int) -> str:
@@ -129,6 +130,15 @@ def test_nobody_knows_what_may_have_been_sent_before_it_was_written_down(stand: 
     assert found[value(0)].outcome == OK
     assert {found[value(number)].error for number in (on_time, 400)} == {"sent before it was written down"}
     assert found[value(on_time)].sends[0][2] is None
+
+
+def test_what_it_sends_before_its_beginning_is_heard_of_counts_from_the_beginning(stand: Stand) -> None:
+    """On a busy machine that is seconds later: what is written down after it was sent would lie before what was acknowledged meanwhile."""
+    sends = Sends(stand.task, PREFIX, PER_S, 100.0)
+    hear(sends, STARTED, started_at=101.0)  # at 104
+    sends.announce(104.0)
+
+    assert len(stand.produced()) > PER_S * (104.0 + AHEAD_S - 101.0)
 
 
 def test_a_send_that_failed_ends_the_producer(stand: Stand) -> None:
