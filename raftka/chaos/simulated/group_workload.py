@@ -216,6 +216,11 @@ class Member(GroupClient):
                     self.member_id = ""
                 await trio.sleep(0.02)
 
+    @property
+    def place(self) -> str:
+        """What another may take from it: nobody else's, unless it is static."""
+        return self.instance or self.member_id
+
     async def _join(self, where: Address) -> list[int] | None:
         request = JOIN_GROUP.request
         row = request(
@@ -234,7 +239,7 @@ class Member(GroupClient):
         self.check(joined.error_code)
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
         mine = await self._sync(where, joined)
-        self.story.claims.given(self.instance, self.member_id, asked_at)  # not before: one that was not assigned anything is not written down
+        self.story.claims.given(self.place, self.member_id, asked_at)  # not before: one that was not assigned anything is not written down
         return mine
 
     async def _sync(self, where: Address, joined: Row) -> list[int]:
@@ -272,7 +277,7 @@ class Member(GroupClient):
                 await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member
             if mine:
                 at = {p: max(0, offset) + 1 for p, offset in at.items()}
-                other = self.story.claims.since(self.instance, self.joined_at) if self.instance is not None else ""
+                other = self.story.claims.since(self.place, self.joined_at)
                 await self.commit(where, at, self.generation, self.member_id, self.instance)
                 if other:
                     self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {other} was before it asked")

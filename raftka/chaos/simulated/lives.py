@@ -82,15 +82,16 @@ def live(seed: int, make: Callable[[], Workload], moments: Sequence[str], *, unt
     nemesis, lived = Nemesis(moments, TROUBLE_S), Lived()
     with World(seed, keep_trace=keep_trace) as world, sim_guard(), nemesis.lurking(), often():
         stop_at(world, until_s)
-        workload = make()
-        cluster = Cluster(world, 3, 3, workload.settings)
+        workload, cluster = make(), None
         try:
+            cluster = Cluster(world, 3, 3, workload.settings)
             lived.violations = _play(cluster, workload, nemesis)
         except Stopped:
             lived.violations, lived.stopped = list(workload.wrong), True
         except Exception:
             lived.violations = [*workload.wrong, traceback.format_exc()]
-        lived.acknowledged, lived.faults, lived.lines = sum(workload.counts), nemesis.struck, cluster.log.timed
+        lived.acknowledged, lived.faults = sum(workload.counts), nemesis.struck
+        lived.lines = cluster.log.timed if cluster is not None else []
         lived.simulated_s, lived.trace_hash, lived.trace = world.now, world.trace_hash, list(world.trace)
     return lived
 

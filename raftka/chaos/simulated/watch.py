@@ -77,6 +77,7 @@ class Watch:
             return
         leader, name = host.leader, f"{key[0]}-{key[1]}"
         epoch, committed = self._committed.get(key, (-1, 0))
+        self._min_isr(key, name, host)
         if leader.leader_epoch < epoch:
             return  # who knows of the later one is not there, or has not read it yet
         if leader.knows_its_end:
@@ -84,7 +85,6 @@ class Watch:
                 f"high watermark back: {name} {leader.high_watermark} in epoch {leader.leader_epoch}, {committed} in {epoch}"
             )
         self._committed[key] = leader.leader_epoch, max(committed, leader.high_watermark)
-        self._min_isr(key, name, host)
         assert host.log.start_offset <= max(committed, leader.high_watermark), (
             f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
         )
