@@ -42,6 +42,7 @@ class ControllerLink:
         self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
         self._withdrawn_for: set[str] = set()  # reasons: as long as there is one it is not unfenced
         self.answered_at = -inf  # when a controller last answered a heartbeat or the registration
+        self._vouched_at = -inf  # when we sent the heartbeat that was last answered, with a word that we are not fenced
 
     # calls
 
@@ -156,6 +157,8 @@ class ControllerLink:
         self._beating = False
         if error is None:
             self.answered_at = self.clock.now()
+        if reply is not None:
+            self._vouched_at = -inf if reply.fenced else self._beat_at
         if error is not None and error.code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
             self.node.events.warning("registration_lost", error=error.code.name)
             self.broker_epoch = -1
@@ -168,6 +171,14 @@ class ControllerLink:
         if self._stopping is not None or (reply is not None and reply.fenced and not self.withdrawn):
             interval = min(interval, 0.02)
         self.clock.call_at(max(self._beat_at + interval, self.clock.now()), self.beat)
+
+    @property
+    def vouched_for(self) -> bool:
+        """Of what we lead nothing was given to others because we are silent.
+
+        A quarter of the session, for a controller that is cut off as we are goes on for a while, and the next one may count a part of that.
+        """
+        return self.clock.now() - self._vouched_at < self.node.settings.seconds("broker.session.timeout.ms") / 4
 
     @property
     def withdrawn(self) -> bool:

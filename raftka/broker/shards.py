@@ -205,7 +205,7 @@ class Shards:
     def context(self) -> Context:
         """One for all that is decided in this turn."""
         if self._context is None:
-            self._context = Context(self.clock.now(), self.clock.wall_ms(), self._random, self._topics)
+            self._context = Context(self.clock.now(), self.clock.wall_ms(), self._random, self._topics, self.node.link.vouched_for)
         return self._context
 
     # what goes wrong

@@ -254,7 +254,7 @@ class GroupCoordinator:
         return commit(group, command, ticket, self.settings, context, self._alarms)
 
     def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
-        return Outcome((), ((ticket, fetch(self.groups.get(command.group_id), command, context.topics)),))
+        return fetch(self.groups.get(command.group_id), command, ticket, context)
 
     def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, context: Context) -> Outcome:
         records, answer = delete(self.groups.get(command.group_id), command, context.topics)

@@ -45,6 +45,7 @@ class Context:
     wall_ms: int
     random: Random
     topics: Topics
+    vouched_for: bool = True  # False: another node may coordinate by now, and have acknowledged what this one does not know
 
 
 @dataclass(slots=True)

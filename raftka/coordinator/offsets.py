@@ -39,6 +39,9 @@ from raftka.wire.rows import ZERO_UUID
 
 Group = ClassicGroup | ConsumerGroup
 
+# A tombstone of what can not be committed: no topic is without a name.
+NOTHING = Record(offset_key(offset_topic_prefix(offset_prefix(""), ""), 0), None)
+
 # committing
 
 
@@ -112,7 +115,12 @@ def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
 # fetching
 
 
-def fetch(group: Group | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
+def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
+    """Who is not vouched for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
+    return Outcome(() if context.vouched_for else (NOTHING,), ((ticket, _offsets(group, command, context.topics)),))
+
+
+def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
     """Never an error of a classic group's; who has not committed reads -1."""
     if isinstance(group, ConsumerGroup):
         check_consumer_fetch(group, command)

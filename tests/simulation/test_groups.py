@@ -4,6 +4,7 @@ What was acknowledged is never taken back, and each group is served again in tim
 """
 
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
@@ -58,6 +59,14 @@ class Committer:
                     await trio.sleep(PAUSE_S)
             except NoAnswer:
                 await trio.sleep(0.05)
+
+    async def tries(self, what: Callable[[Address], Awaitable[None]]) -> bool:
+        """Once: whether it was answered."""
+        try:
+            await what(await self._coordinator())
+        except NoAnswer:
+            return False
+        return True
 
     async def _coordinator(self) -> Address:
         while True:
@@ -116,6 +125,35 @@ def test_no_offset_goes_back_whoever_dies(seed: int) -> None:
 
         assert [wrong for each in committers for wrong in each.wrong] == []
         assert all(each.looks for each in committers)
+
+
+def test_without_a_controller_what_is_committed_is_told_as_long_as_the_isr_agrees() -> None:
+    """A coordinator can not know then that nobody else was made one: what it tells is asked of its followers, by a record."""
+    with World(7) as world:
+        cluster = Cluster(world, nodes=6, voters=3, controllers=(1, 2, 3), settings={"offsets.topic.num.partitions": "1"})
+        cluster.wait_ready()
+        group = Committer(cluster.client(), "group")
+        client = group.client
+        cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
+        assert cluster.settled(lambda: cluster.do(client, lambda: group.tries(group._commit)))
+        leader = cluster.leader_of(OFFSETS, 0)
+        assert leader is not None
+        log = cluster.hosts(OFFSETS, 0)[leader].log
+
+        end = log.end_offset
+        assert cluster.do(client, lambda: group.tries(group._look))
+        assert log.end_offset == end
+
+        for controller in cluster.controllers:
+            cluster.kill(controller, power_loss=False)
+        world.run(world.now + 3.0)
+        assert cluster.do(client, lambda: group.tries(group._look))
+        assert log.end_offset == end + 1
+
+        cluster.kill(next(each for each in cluster.isr_of(OFFSETS, 0) if each != leader), power_loss=False)
+        assert not cluster.do(client, lambda: group.tries(group._look))
+        assert group.looks == 2
+        assert group.wrong == []
 
 
 def victim(cluster: Cluster, chance: Random) -> int:

@@ -77,8 +77,8 @@ class _OneGroup:
 
     def merged(self, answer: OffsetsFetched | KafkaError) -> "list[tuple[FetchedTopic, bytes]] | KafkaError":
         """In the order of the request, each with its id."""
-        if isinstance(answer, KafkaError):
-            return answer
+        if isinstance(answer, KafkaError):  # of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)
+            return KafkaError(Code.NOT_COORDINATOR) if answer.code is Code.COORDINATOR_NOT_AVAILABLE else answer
         if self.group.topics is None:
             return self._everything(answer)
         found = iter(answer.topics)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from raftka.broker.controller_link import ControllerLink
 from raftka.broker.shard import Shard
 from raftka.broker.shards import Shards
 from raftka.chaos.zoo.planting import part_of, plant
@@ -68,6 +69,12 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
             self._load(host, host.leader.leader_epoch)
 
     return bug
+
+
+@plant(ControllerLink, "vouched_for")
+def coordinator_tells_what_it_remembers(_: Any) -> Any:
+    """Who does not know that another coordinates by now tells an offset that the other has replaced."""
+    return True
 
 
 @plant(Shard, "load")

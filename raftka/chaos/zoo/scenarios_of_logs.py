@@ -89,6 +89,26 @@ def cleans_what_is_not_committed() -> None:
 
 
 @finds
+def cleans_above_the_recovery_point() -> None:
+    """All brokers are killed before a checkpoint says how far their logs are on disk: recovery reads all of them, and a gap is damage to it."""
+    with World(27) as world:
+        scene = _compacting(world)
+        _put(scene, b"key", b"value")
+        _fill(scene)
+        scene.wait_whole()
+        world.run(world.now + 1.5)
+        ends = {node_id: host.log.end_offset for node_id, host in scene.cluster.hosts(TOPIC, 0).items()}
+        for node_id in scene.cluster.nodes:
+            scene.cluster.kill(node_id, power_loss=False)
+        for node_id in scene.cluster.nodes:
+            scene.cluster.start(node_id)
+        scene.cluster.wait_ready()
+        scene.wait_whole()
+        left = {node_id: host.log.end_offset for node_id, host in scene.cluster.hosts(TOPIC, 0).items()}
+        assert left == ends, f"lost writes: logs ended at {ends}, recovered they end at {left}"
+
+
+@finds
 def deleted_records_come_back() -> None:
     """Records are deleted, checkpoints written, and all brokers start anew."""
     with World(11) as world:
