@@ -73,7 +73,7 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
 
 @plant(ControllerLink, "vouched_for")
 def coordinator_tells_what_it_remembers(_: Any) -> Any:
-    """Who does not know that another coordinates by now tells an offset that the other has replaced."""
+    """Who does not know that another coordinates by now tells an offset that the other has replaced (once real)."""
     return True
 
 

@@ -78,4 +78,10 @@ EXHIBITS = (
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
         "scenario",
     ),
+    Exhibit(
+        "coordinator_tells_what_it_remembers",
+        "cc017a3",
+        "A coordinator that had been cut off, and not heard that another had taken its group, told an offset that the other had replaced.",
+        "scenario",
+    ),
 )
