@@ -7,6 +7,7 @@ from raftka.chaos.small import many
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Entry, Log
 from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
+from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
 from raftka.cli.chaos import chaos
 
@@ -39,6 +40,11 @@ def _fails(seed: int) -> bool:
     except Violation:
         return True
     return False
+
+
+def test_who_hears_late_that_it_was_elected_lacks_what_was_committed_since() -> None:
+    """Paused with a vote on its way, it leads an earlier term when it goes on; entries of a still earlier one were committed meanwhile."""
+    assert many.one(704626).outcome is Outcome.VALID
 
 
 def test_a_seed_is_one_life() -> None:

@@ -21,6 +21,7 @@ class Oracle:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.committed: dict[int, Committed] = {}  # the first word of any node
+        self.committed_in: dict[int, int] = {}  # index -> term of the node that said so: where a leader commits what is of an earlier term
         self.chain: dict[int, int] = {0: 0}  # index -> checksum over all entries up to there: a state machine's state
         self.leaders: dict[int, int] = {}  # term -> who led it
         self.complete_in: set[int] = set()  # terms whose leader was checked
@@ -41,7 +42,7 @@ class Oracle:
         self.applied[node.id] = 0
 
     def stepped(self, node: Node) -> None:
-        """Election safety: at most one leader in a term. Leader completeness: it has all that was committed before."""
+        """Election safety: at most one leader in a term. Leader completeness: it has all that was committed in earlier terms."""
         self.steps += 1
         self.check(self.steps < MOST_STEPS and self.cluster.sent < MOST_MESSAGES, f"a flood: {self.cluster.sent} messages, {self.steps} steps")
         if node.core.state != "leader":
@@ -56,8 +57,8 @@ class Oracle:
     def _complete(self, node: Node) -> None:
         journal = node.core.journal
         for index in range(journal.base.index + 1, self.highest + 1):
-            entry = self.committed[index]
-            self.check(entry.term > node.core.term or journal.term_at(index) == entry.term, f"leader {node.id} lacks committed entry {index}")
+            late = self.committed_in[index] > node.core.term  # elected before, and told only now
+            self.check(late or journal.term_at(index) == self.committed[index].term, f"leader {node.id} lacks committed entry {index}")
 
     def applies(self, node: Node, item: Committed | Snapshot) -> None:
         """State machine safety: one entry for each index, each in its turn, on every node."""
@@ -71,6 +72,7 @@ class Oracle:
         self.check(item.index == last + 1, f"{node.id} applies {item.index} after {last}")
         if item.index not in self.committed:
             self.committed[item.index] = item
+            self.committed_in[item.index] = node.core.term
             self.chain[item.index] = link(self.chain[item.index - 1], item.index, item.term, item.data)
             self.highest = max(self.highest, item.index)
         self.check(self.committed[item.index] == item, f"{node.id} applies another entry at {item.index}")
