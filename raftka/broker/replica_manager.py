@@ -476,4 +476,8 @@ class ReplicaManager:
         self.keeper.close()
         self.mover.close()
         self._write()
-        self.logs.close(self._high_watermarks(), self.node.link.broker_epoch)
+        high_watermarks = self._high_watermarks()
+        for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
+            self.fetchers.remove(host)
+            host.stop_leading()
+        self.logs.close(high_watermarks, self.node.link.broker_epoch)

@@ -27,6 +27,7 @@ from raftka.log.config import LogConfig
 from raftka.log.directory import DirectoryFailure, Key, LogDirectory, LogDirectoryError, failing
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
+from raftka.log.recovery import Damaged
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
 
@@ -170,7 +171,7 @@ class LogManager:
         home = home or self._made.get((key, topic_id)) or self._place_for(key)
         try:
             if key in self._homes and self._topic_id(key) != topic_id:
-                self.remove([key])
+                self._not_that_topic(key, topic_id, whole)
             if key in self.logs:
                 return self.logs[key]
             return self._open(key, topic_id, config, whole)
@@ -178,6 +179,20 @@ class LogManager:
             raise
         except OSError as error:
             raise DirectoryFailure(self._homes.get(key, home), error) from error
+
+    def _not_that_topic(self, key: Key, topic_id: bytes, whole: bool) -> None:
+        """What lies there is of an earlier topic of that name, and goes. Or its partition.metadata has rotted: then it may be all that is left.
+
+        One without a committed record was never flushed: a power loss took what it says.
+        """
+        home = self._homes[key]
+        metadata, committed = f"{home.place(key)}/{PARTITION_METADATA}", home.offsets[HIGH_WATERMARKS].get(key, 0)
+        if whole and committed:
+            raise Damaged(f"{metadata} does not name the topic of which {committed} records were committed here")
+        if committed and self._topic_id(key) is None:
+            self._files.replace(metadata, encode_partition_metadata(topic_id))
+        else:
+            self.remove([key])
 
     def _open(self, key: Key, topic_id: bytes, config: LogConfig, whole: bool) -> Log:
         home = self._homes.get(key)
@@ -196,7 +211,7 @@ class LogManager:
             start_offset=start_offset,
             whole=home.offsets[HIGH_WATERMARKS].get(key, 0) if whole else None,
         )
-        if not (clean or recovery_point):
+        if not recovery_point and not (clean and log.end_offset):  # a clean end says nothing of the names of a log that had no records
             self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
         log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0

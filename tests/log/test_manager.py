@@ -10,6 +10,7 @@ from raftka.log.config import LogConfig
 from raftka.log.directory import LogDirectoryError
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
+from raftka.log.recovery import Damaged
 from raftka.runtime.door import File
 from tests.log.compacting import clean
 from tests.log.files import MemoryFiles, PowerLoss
@@ -112,6 +113,33 @@ def test_a_topic_of_the_same_name_is_another() -> None:
     assert (log.end_offset, log.recovery_point) == (0, 0)
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", "nobody may believe that five offsets of the new one are on disk"
     assert logs.high_watermark("t", 0) == 0
+
+
+def test_a_rotten_name_costs_no_records() -> None:
+    """Others have them: nothing is opened before this replica has left their ISR. Else, and then, what lies there is believed."""
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    logs.write_checkpoints({("t", 0): 5})
+    logs.close({("t", 0): 5})
+    for rotten in (b"", b"wersion: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\ntopic_id: AAECAwQFBg"):
+        files.replace("data/t-0/partition.metadata", rotten)
+        logs = restarted(files, logs)
+
+        with pytest.raises(Damaged, match=r"data/t-0/partition\.metadata does not name .* 5 records"):
+            logs.get_or_create("t", 0, ID, CONFIG, whole=True)
+        assert logs.get_or_create("t", 0, ID, CONFIG).end_offset == 5
+        assert files.read("data/t-0/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+
+
+def test_a_name_that_was_never_flushed_is_that_of_no_records() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    files.replace("data/t-0/partition.metadata", b"")
+    logs = restarted(files, logs)
+
+    assert logs.get_or_create("t", 0, ID, CONFIG, whole=True).end_offset == 0
 
 
 def test_half_made_and_half_removed_partitions_are_swept() -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from raftka.chaos.simulated.client import NoAnswer
-from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.client import NoAnswer, produce_row
+from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
 
 ROOT = Path(__file__).parent.parent.parent
 TOPIC = "trucks_gps"
@@ -117,3 +119,31 @@ def test_a_broker_that_knows_nothing_yet_tells_nobody_anything() -> None:
             cluster.start(node_id)
         assert world.run(lambda: len(told) >= 10, at_most_s=30)
         assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told
+
+
+def test_what_comes_behind_a_clean_end_is_not_written() -> None:
+    """A follower has closed its logs, and its process goes on for a moment, while its leader takes records."""
+    with World(4) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        client = cluster.client()
+        cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
+        leader, follower, _ = cluster.replicas_of(TOPIC, 0)
+        address, row = (f"n{leader}", CLIENT_PORT), produce_row(TOPIC, 0, build_batch([(None, b"value", (), 0)]), acks=1)
+        codes: list[int] = []
+
+        async def produce() -> None:
+            while True:
+                answer = await client.ask(address, PRODUCE, row)
+                codes.append(answer.responses[0].partition_responses[0].error_code)
+
+        client.runtime.spawn(produce, "produce")
+        assert world.run(lambda: len(codes) > 5, at_most_s=5.0)
+        node = cluster.nodes[follower]
+        node.runtime.spawn(node.shutdown, "stop")
+        assert world.run(lambda: bool(cluster.log.saying("stopped")), at_most_s=10.0)
+        before = len(codes)
+        assert world.run(lambda: len(codes) > before + 50, at_most_s=5.0)
+
+        assert set(codes) == {Code.NONE}
+        assert cluster.log.saying("log_failed") == []

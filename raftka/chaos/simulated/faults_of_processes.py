@@ -1,8 +1,10 @@
 """Who dies, who stands still, whose clock jumps, and who is asked to go elsewhere."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
+from raftka.broker.node import Node
 from raftka.chaos.simulated.incident import Incident, kind
 from raftka.metadata.commands import AlterReassignments, Command, ElectLeaders, Move, MovedTopic
 from raftka.runtime.simulated_disk import SYNC_S
@@ -30,6 +32,32 @@ def kill(it: Incident) -> None:
 def restart(it: Incident) -> None:
     """So fast that nobody may have noticed."""
     it.die(it.someone(), power_loss=False, back_s=(0.0, 0.02))
+
+
+@kind
+def shut_down(it: Incident) -> None:
+    """As an operator does it: leaderships move, everything is closed; then it is started again."""
+    node_id = it.someone()
+    if node_id is None:
+        return
+    node = it.cluster.nodes[node_id]
+
+    async def stop() -> None:
+        with suppress(OSError):  # of a disk: the process ends with that, as by the command line
+            await node.shutdown()
+        it.world.at(it.world.now, lambda: _stopped(it, node_id, node))
+
+    it.note(f"shutdown of n{node_id}")
+    node.runtime.spawn(stop, "stop")
+
+
+def _stopped(it: Incident, node_id: int, node: Node) -> None:
+    if it.cluster.nodes[node_id] is node and it.cluster.alive(node_id):
+        it.cluster.kill(node_id, power_loss=False)
+        if it.scene.over:
+            it.start(node_id)
+        else:
+            it.for_a_while(f"end of n{node_id}", it.random.uniform(0.0, 2.0), lambda: it.start(node_id))
 
 
 @kind

@@ -9,7 +9,7 @@ from struct import unpack_from
 
 from raftka.chaos.simulated.faults_of_processes import left_the_isr
 from raftka.chaos.simulated.incident import Incident, kind
-from raftka.log.checkpoints import RECOVERY_POINTS, CheckpointError, Offsets, decode_offsets
+from raftka.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, CheckpointError, Offsets, decode_offsets
 from raftka.metadata.journal_format import RECORD_MAGIC, JournalDamaged, decode_journal
 from raftka.runtime.simulated_disk import Directory, Inode
 
@@ -18,6 +18,7 @@ OFF_S = (0.0, 2.0)
 LEFT_LOOKS, UNTIL_THE_END = 100, 600  # for the ISR without it
 SPAN_BYTES = (30, 300)  # of a write that went astray
 JOURNAL = "/data/__raftka_metadata/journal"
+BESIDE = (".index", ".timeindex", ".snapshot", "checkpoint", PARTITION_METADATA)
 UNPROTECTED = (*range(8), *range(12, 16))  # of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
 
 
@@ -128,7 +129,7 @@ def flip_beside_log(it: Incident) -> None:
 
     def flip(node_id: int) -> str:
         disk = it.cluster.disk(node_id)
-        found = [(path, inode) for path, inode in files(disk.root) if path.endswith((".index", ".timeindex", ".snapshot", "checkpoint"))]
+        found = [(path, inode) for path, inode in files(disk.root) if path.endswith(BESIDE)]
         if not found:
             return f"nothing to flip on n{node_id}"
         path, inode = it.random.choice(found)

@@ -68,4 +68,13 @@ DIRECTORIES = (
 )
 WIDTH = (*KILLS, *DELAYS, *DISKS, Kind("move", 6), Kind("call_off", 2), Kind("elect", 3))
 ROT = (Kind("flip_in_log", 1), Kind("misdirected_write", 1), Kind("flip_beside_log", 1), Kind("flip_in_metadata", 1), Kind("older_disk", 1))
-SWARM = (*WIDTH, *ROT, Kind("lurk", 4), Kind("reorder", 3), Kind("clock_jump", 3), Kind("loss_everywhere", 1), Kind("slow_everywhere", 1))
+SWARM = (
+    *WIDTH,
+    *ROT,
+    Kind("shut_down", 3),
+    Kind("lurk", 4),
+    Kind("reorder", 3),
+    Kind("clock_jump", 3),
+    Kind("loss_everywhere", 1),
+    Kind("slow_everywhere", 1),
+)

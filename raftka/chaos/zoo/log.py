@@ -132,6 +132,27 @@ def names_are_not_flushed(_: Any) -> Any:
     return bug
 
 
+@plant(LogManager, "_make_durable")
+def clean_end_made_names_durable(make_durable: Any) -> Any:
+    """A log without records is closed in good order; what it is given then is claimed, and a power loss takes it whole (once real)."""
+
+    def bug(self: LogManager, log: Log, home: Any, is_new: bool) -> None:
+        if is_new or not home.was_clean:
+            make_durable(self, log, home, is_new)
+
+    return bug
+
+
+@plant(LogManager, "_not_that_topic")
+def rotten_name_is_another_topic(_: Any) -> Any:
+    """A log whose partition.metadata can not be read is taken for that of an earlier topic, and removed without a word (once real)."""
+
+    def bug(self: LogManager, key: Any, topic_id: bytes, whole: bool) -> None:
+        self.remove([key])
+
+    return bug
+
+
 @plant(ReplicaManager, "_remove_strays", "width")
 def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
