@@ -84,4 +84,16 @@ EXHIBITS = (
         "A coordinator that had been cut off, and not heard that another had taken its group, told an offset that the other had replaced.",
         "scenario",
     ),
+    Exhibit(
+        "clean_end_made_names_durable",
+        "104d573",
+        "A log that was stopped in good order without a record was given some, and lost them with the power: its names were never flushed.",
+        "scenario",
+    ),
+    Exhibit(
+        "rotten_name_is_another_topic",
+        "104d573",
+        "A log whose partition.metadata could not be read was removed as an earlier topic's by a member of the ISR, which then led with nothing.",
+        "scenario",
+    ),
 )
