@@ -314,8 +314,9 @@ class Node:
 
     def pause(self) -> None:
         self.check_alive()
-        self.paused = True
-        self.resumed = trio.Event()
+        if not self.paused:  # else somebody may wait for it already
+            self.paused = True
+            self.resumed = trio.Event()
 
     def resume(self) -> None:
         self.paused = False
