@@ -141,14 +141,7 @@ def names_are_not_flushed() -> None:
             cluster.kill(node_id, power_loss=False)
             cluster.start(node_id)
         cluster.wait_ready()
-        scene.produce(3)
-        scene.wait_whole()
-        cluster.power_loss()
-        for node_id in cluster.nodes:
-            cluster.start(node_id)
-        cluster.wait_ready()
-        scene.wait_whole()
-        scene.assert_nothing_lost()
+        _keeps_through_the_dark(scene)
 
 
 @finds
@@ -164,14 +157,20 @@ def clean_end_made_names_durable() -> None:
             cluster.start(node_id)
             cluster.wait_ready()
         scene.wait_whole()
-        scene.produce(3)
-        scene.wait_whole()
-        cluster.power_loss()
-        for node_id in cluster.nodes:
-            cluster.start(node_id)
-        cluster.wait_ready()
-        scene.wait_whole()
-        scene.assert_nothing_lost()
+        _keeps_through_the_dark(scene)
+
+
+def _keeps_through_the_dark(scene: Scene) -> None:
+    """Records, then no power for all."""
+    cluster = scene.cluster
+    scene.produce(3)
+    scene.wait_whole()
+    cluster.power_loss()
+    for node_id in cluster.nodes:
+        cluster.start(node_id)
+    cluster.wait_ready()
+    scene.wait_whole()
+    scene.assert_nothing_lost()
 
 
 @finds
