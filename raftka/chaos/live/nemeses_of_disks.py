@@ -15,6 +15,7 @@ class Disk(Hits):
         super().__init__(name, victims)
         self._counter, self._said, self._fields = counter, said, fields
         self._before: dict[int, int] = {}
+        self._told: dict[str, int] = {}
 
     def missing(self, stage: Stage) -> str:
         return stage.no_shim
@@ -22,28 +23,32 @@ class Disk(Hits):
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
         self.victims = self._choose(stage, chance)
         self._before = {node_id: stage.shims[node_id].count(self._counter) for node_id in self.victims}
-        fields = self._fields(chance)
+        self._told = self._fields(chance)
         for node_id in self.victims:
             stage.expected.add(node_id)
-            stage.shims[node_id].tell(**fields)
-        return f"{self._said} of {named(self.victims)}" + "".join(f", {name} {value}" for name, value in fields.items() if value > 99)
+            stage.shims[node_id].tell(**self._told)
+        return f"{self._said} of {named(self.victims)}" + "".join(f", {name} {value}" for name, value in self._told.items() if value > 99)
 
     def bitten(self, stage: Stage) -> bool:
         return any(stage.shims[node_id].count(self._counter) > before for node_id, before in self._before.items())
 
     def end(self, stage: Stage) -> None:
+        self._heal(stage)
         for node_id in self.victims:
-            stage.shims[node_id].heal()
-            stage.watch()
             stage.kill(node_id)  # where a log could not be written the broker has withdrawn
             stage.start(node_id)
+
+    def _heal(self, stage: Stage) -> None:
+        """Of this fault alone: another one may be on the same disk."""
+        for node_id in self.victims:
+            stage.shims[node_id].tell(**dict.fromkeys(self._told, 0))
 
 
 class Slow(Disk):
     def end(self, stage: Stage) -> None:
+        self._heal(stage)
         for node_id in self.victims:
-            stage.shims[node_id].heal()
-            stage.expected.discard(node_id)
+            stage.count_on(node_id)
 
 
 class Clock(Slow):

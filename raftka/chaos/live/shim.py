@@ -54,6 +54,10 @@ class Shim:
     def heal(self) -> None:
         self.tell(**dict.fromkeys(FIELDS, 0))
 
+    @property
+    def healthy(self) -> bool:
+        return not any(self._page[: len(FIELDS) * NUMBER.size])
+
     def count(self, counter: str) -> int:
         return int(NUMBER.unpack_from(self._page, (len(FIELDS) + COUNTERS.index(counter)) * NUMBER.size)[0])
 

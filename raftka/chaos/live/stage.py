@@ -132,7 +132,7 @@ class Stage:
 
     def start(self, node_id: int) -> None:
         if not self.nodes[node_id].alive:
-            self.expected.discard(node_id)
+            self.count_on(node_id)
             self.processes.start(node_id)
 
     def kill(self, *node_ids: int) -> None:
@@ -159,6 +159,12 @@ class Stage:
         if node_id in self.stopped:
             self.nodes[node_id].signal(signal.SIGCONT)
             self.stopped.discard(node_id)
+
+    def count_on(self, node_id: int) -> None:
+        """From now on it may not end by itself, unless its disk still fails."""
+        self.watch()
+        if node_id not in self.shims or self.shims[node_id].healthy:
+            self.expected.discard(node_id)
 
     def watch(self) -> None:
         """Take note of who ended by itself."""

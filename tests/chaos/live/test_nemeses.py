@@ -83,6 +83,29 @@ def test_nemeses_bite_and_are_undone(stage: Stage) -> None:
     assert not stage.died
 
 
+def test_who_is_started_on_a_failing_disk_may_end_again(stage: Stage) -> None:
+    """A rolling restart had come to a node whose disk still failed, and its end was called an anomaly (seed 532 with five nodes)."""
+    [failing] = chosen(["failing-flush"])
+    if missing := failing.missing(stage):
+        pytest.skip(missing)
+    failing.begin(stage, TOPIC, random.Random(1))
+    [victim] = stage.expected
+
+    def ended() -> bool:
+        make_it_work(stage)
+        stage.watch()
+        return not stage.nodes[victim].alive
+
+    assert stage.wait_for(ended, SOON_S)
+    stage.start(victim)
+    assert stage.wait_for(ended, SOON_S)
+    assert not stage.died
+    failing.end(stage)
+    assert stage.wait_for(lambda: stage.ready(victim), SOON_S)
+    assert victim not in stage.expected
+    assert not stage.died
+
+
 def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: Path) -> None:
     options = Options(0.1, nemesis=("power-loss-all",), seed=1, per_s=50, partitions=2, clients=(wire.NAME,), module="tests.chaos.live.planted_node")
 
