@@ -105,6 +105,8 @@ class FetchSession:
                     self.turns += 1
                     wanted = partitions[name, asked.partition] = Wanted(self, topic, asked, self.turns)
                 else:
+                    if asked.current_leader_epoch != wanted.asked.current_leader_epoch:
+                        wanted.high_watermark = wanted.log_start = -1  # a reader that began anew may not have heard what was told before
                     wanted.asked = asked
                 news[wanted] = None
 

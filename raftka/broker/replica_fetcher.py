@@ -165,6 +165,7 @@ class ReplicaFetcher:
         self.connection: ClientConnection | None = None
         self.in_flight = False
         self.interrupted = False
+        self.begin_anew = False  # the session, with the next request
         self.connect_at = 0.0
         self.failures = 0
         self._due = False
@@ -192,6 +193,8 @@ class ReplicaFetcher:
     def add(self, follow: Follow) -> None:
         self.follows[follow.key] = follow
         self._set_of(follow.phase)[follow] = None
+        if self.session.knows(follow.key, follow.fetch.state.leader_epoch):  # its log has moved, perhaps while an answer is under way
+            self.begin_anew = True
         follow.start()
         self.pump_later()
 
@@ -252,6 +255,9 @@ class ReplicaFetcher:
 
     def _send(self, asked: Iterable[Follow]) -> None:
         settings, session = self.node.settings, self.session
+        if self.begin_anew:
+            self.begin_anew = False
+            session.lost()
         wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
         lapsed, self.lapsed = self.lapsed, {}
         row = FETCH.request(

@@ -40,6 +40,11 @@ class ReplicaSession:
         """No answer came: what the leader knows is not known. The next request ends the session, if there is one, and begins another."""
         self.epoch = WHOLE
 
+    def knows(self, key: Key, leader_epoch: int) -> bool:
+        """The leader has been told of it in that epoch: what it has said since it does not say again."""
+        place = self._known.get(key)
+        return place is not None and place.position.leader_epoch == leader_epoch
+
     def fields(self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int) -> dict[str, object]:
         """Of the next request. `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be fetched any more."""
         known = self._known

@@ -1,7 +1,9 @@
 """Fetch sessions (KIP-227) and followers that serve consumers (KIP-392): what is told when, what a look costs, who keeps a session."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,9 +25,10 @@ VERSION = 12
 CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
 
 
-def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID) -> list[Row]:
+def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID, leader_epoch: int = -1) -> list[Row]:
     request = FETCH.request.topics
-    rows = [request.partitions(partition=i, fetch_offset=offset, partition_max_bytes=1 << 20) for i in partitions]
+    row = partial(request.partitions, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20)
+    rows = [row(partition=i) for i in partitions]
     return [request(topic=topic, topic_id=topic_id, partitions=rows)]
 
 
@@ -39,8 +42,17 @@ class Conversation:
         self.topic_id = topic_id
         self.id = self.epoch = 0
 
-    def send(self, partitions: Iterable[int] = (), offset: int = 0, *, forget: Iterable[int] = (), wait_ms: int = 0, min_bytes: int = 1) -> None:
-        topics = asking(partitions, offset, topic_id=self.topic_id) if partitions else []
+    def send(
+        self,
+        partitions: Iterable[int] = (),
+        offset: int = 0,
+        *,
+        forget: Iterable[int] = (),
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+        leader_epoch: int = -1,
+    ) -> None:
+        topics = asking(partitions, offset, topic_id=self.topic_id, leader_epoch=leader_epoch) if partitions else []
         gone = [FETCH.request.forgotten_topics_data(topic="t", topic_id=self.topic_id, partitions=tuple(forget))] if forget else []
         row = FETCH.request(
             session_id=self.id, session_epoch=self.epoch, topics=topics, forgotten_topics_data=gone, max_wait_ms=wait_ms, min_bytes=min_bytes
@@ -55,8 +67,8 @@ class Conversation:
         self.id = answer.session_id
         return {row.partition_index: row for topic in answer.responses for row in topic.partitions}
 
-    def ask(self, partitions: Iterable[int] = (), offset: int = 0, *, forget: Iterable[int] = (), wait_ms: int = 0) -> dict[int, Row]:
-        self.send(partitions, offset, forget=forget, wait_ms=wait_ms)
+    def ask(self, partitions: Iterable[int] = (), offset: int = 0, **more: Any) -> dict[int, Row]:
+        self.send(partitions, offset, **more)
         return self.hear()
 
     def refused(self, **fields: int) -> tuple[int, int]:
@@ -118,6 +130,17 @@ def test_partitions_come_and_go(stage: Stage) -> None:
     assert reader.ask(forget=[0, 4]) == {}
     assert reader.id == 0, "a session without partitions ends"
     assert not stage.nodes[1].fetch_sessions.by_id
+
+
+def test_who_asks_in_another_leader_epoch_is_told_again(stage: Stage) -> None:
+    """The same replica that begins anew, or the next one behind its session: what was said before it may not have heard."""
+    reader = Conversation(stage)
+    append(stage, 1)
+    assert reader.ask([1], 1)[1].high_watermark == 1
+
+    assert reader.ask([1], 1) == {}, "nothing has happened"
+    assert reader.ask([1], 1, leader_epoch=0)[1].high_watermark == 1
+    assert reader.ask([1], 1, leader_epoch=0) == {}
 
 
 def test_an_error_is_told_until_it_is_gone(stage: Stage) -> None:

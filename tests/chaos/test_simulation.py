@@ -53,6 +53,7 @@ def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    ("width", 184027): "a follower began anew in its leader's next epoch while the answer with the high watermark was under way, and never heard it",
     ("swarm", 150614): "a node was paused twice while it shut down: its task waited for the end of the first pause, and the life did not end",
     ("swarm", 111324): "a coordinator that had not heard that another had taken its group told an offset that was replaced by then",
     ("three", 100198): "who had known of the later leader epoch had just been started anew: the watch took the earlier leader's word for the newest",

@@ -265,3 +265,21 @@ def test_the_directory_of_the_metadata_log_cannot_be_spared() -> None:
         scene.cluster.start(victim)
         scene.wait_whole()
         scene.assert_nothing_lost()
+
+
+def test_a_log_that_moves_hears_what_the_answer_under_way_has_said() -> None:
+    """Its leader says once what is committed, in a session in which many partitions are followed; the log that was there before has left with it."""
+    with World(12) as world:
+        scene = Scene(world, nodes=4, voters=1, controllers=(1,), settings=DIRECTORIES, partitions=12)
+        leader, follower = scene.leader, scene.followers[0]
+        scene.produce(1)  # followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
+        world.run(world.now + 1.0)
+        other = SECOND if 0 in lying_in(scene, follower, FIRST) else FIRST
+        assert scene.host(follower).high_watermark < scene.host(leader).high_watermark
+
+        scene.cluster.nodes[follower].replicas.mover.alter(other, TOPIC, 0)
+        assert world.run(lambda: 0 in lying_in(scene, follower, other), at_most_s=5.0)
+        world.network.heal()
+
+        scene.wait_whole(5.0)
