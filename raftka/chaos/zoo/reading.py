@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.broker.fetch_session import Wanted
+from raftka.broker.fetch_session import FetchSession, Wanted
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
@@ -46,6 +46,19 @@ def divergence_tells_the_high_watermark(read: Any) -> Any:
         if row.diverging_epoch.end_offset >= 0:
             row.high_watermark = row.last_stable_offset = host.high_watermark
         return row
+
+    return bug
+
+
+@plant(FetchSession, "want")
+def says_nothing_twice(want: Any) -> Any:
+    """A follower that begins anew in its leader's next epoch is not told again what the answer said that was under way (once real)."""
+
+    def bug(self: FetchSession, topics: Any) -> None:
+        told = [(wanted, wanted.high_watermark, wanted.log_start) for wanted in self.partitions.values()]
+        want(self, topics)
+        for wanted, high_watermark, log_start in told:
+            wanted.high_watermark, wanted.log_start = high_watermark, log_start
 
     return bug
 

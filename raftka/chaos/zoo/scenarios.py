@@ -402,6 +402,23 @@ def divergence_tells_the_high_watermark() -> None:
 
 
 @finds
+def says_nothing_twice() -> None:
+    """What is committed is said in an answer that is under way when its reader begins anew, in the leader's next epoch."""
+    with World(35) as world:
+        scene = Scene(world, nodes=5, voters=1, controllers=(1,), partitions=12)  # two and more that one follows from the other
+        leader, (follower, gone) = scene.leader, scene.followers
+        scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
+        world.run(world.now + 1.0)
+        epoch = scene.host(follower).image.leader_epoch
+        move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)),))
+        scene.cluster.nodes[gone].link.call(move, lambda error, reply: None, 5.0)
+        assert world.run(lambda: scene.host(follower).image.leader_epoch > epoch, at_most_s=10.0)
+        world.network.heal()
+        scene.wait_whole(5.0)
+
+
+@finds
 def session_reuse_after_restart() -> None:
     """As with a directory that is believed."""
     believes_every_directory()

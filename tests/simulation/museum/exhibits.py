@@ -96,4 +96,10 @@ EXHIBITS = (
         "A log whose partition.metadata could not be read was removed as an earlier topic's by a member of the ISR, which then led with nothing.",
         "scenario",
     ),
+    Exhibit(
+        "says_nothing_twice",
+        "2bd0ec7",
+        "A follower began anew in its leader's next epoch while the answer that said what is committed was under way, and was not told again.",
+        "scenario",
+    ),
 )
