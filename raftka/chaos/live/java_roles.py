@@ -15,7 +15,7 @@ from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, OK, P
 from raftka.chaos.live.clients import GIVE_UP_MS
 from raftka.chaos.live.java import CLASSIC, CONSUMER, NAME, Event, Kafka, Tool, partition_of
 from raftka.chaos.live.recorder import Recorder, key, polled, value_of
-from raftka.chaos.live.roles import AGAIN_S, QUIET_S, Task
+from raftka.chaos.live.roles import AGAIN_S, QUIET_S, UNTOLD, Task
 from raftka.chaos.live.wire import NoAnswer, Wire, WireCommitting
 
 KEYS = 64  # so that some belong to each partition
@@ -95,7 +95,7 @@ class Sends:
             if self._sent is not None and number >= self._sent:
                 self._recorder.end(process, FAIL, error="it was not sent")
             else:
-                self._recorder.end(process, INFO, error="the client never said")
+                self._recorder.end(process, INFO, error=UNTOLD)
         self._under_way.clear()
 
 
@@ -127,7 +127,9 @@ class Polls:
             self._committed("" if event["success"] else str(event.get("error")))
 
     def _polled(self) -> None:
-        """The tool commits what it has read, and nothing of what it had read before."""
+        """The tool commits what it has read, and nothing of what it had read before. It does not always say what became of that."""
+        if self._commits:
+            self._committed(UNTOLD)
         records, self._records = self._records, []
         moved, self._moved = self._moved, set()
         topic, recorder = self._task.topic, self._task.recorder
@@ -151,7 +153,7 @@ class Polls:
     def over(self) -> None:
         if self._commits:
             self._commits = False
-            self._task.recorder.end(self._process, INFO, error="the client never said")
+            self._task.recorder.end(self._process, INFO, error=UNTOLD)
 
 
 class JavaProducing:

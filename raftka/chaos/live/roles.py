@@ -15,6 +15,7 @@ from raftka.chaos.live.recorder import Recorder, key, payload, polled
 
 UNDER_WAY = 16  # records of a producer, sent and not acknowledged
 PAYLOAD_BYTES = (20, 800)
+UNTOLD = "the client never said"
 AGAIN_S = 0.5  # after a client has failed
 COMMIT_S = 1.0
 QUIET_S = 120.0  # so long may the rest of a partition take to come, in the end
@@ -76,7 +77,7 @@ class _OneProducer:
         except Exception:
             pass  # the records tell
         for process in tuple(self._under_way):
-            self._told(process, "", None, "the client never said")
+            self._told(process, "", None, UNTOLD)
 
     def _send(self) -> None:
         task = self._task

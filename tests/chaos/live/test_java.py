@@ -185,6 +185,19 @@ def test_a_commit_without_a_good_end_may_have_happened(stand: Stand, lines: list
     assert (commit.outcome, commit.error) == (INFO, error)
 
 
+def test_who_polls_again_does_not_commit_any_more(stand: Stand) -> None:
+    """The tool said nothing of a commit that was under way when its coordinator was paused (seed 551 with five nodes), and went on."""
+    polls = Polls(stand.task, "g")
+    for event in events(*CONSUMED, *CONSUMED, COMMITTED):
+        polls.heard(event)
+
+    _, poll, untold, _, again, commit = stand.history.operations
+
+    assert (untold.verb, untold.outcome, untold.error) == (COMMIT, INFO, "the client never said")
+    assert (again.verb, commit.verb, commit.outcome) == (POLL, COMMIT, OK)
+    assert poll.process == untold.process != again.process == commit.process
+
+
 @pytest.mark.parametrize("line", [b"", b"[2026-11-21] WARN no leader (o.a.k.clients.NetworkClient)", b"17", b'{"level":"WARN"}'])
 def test_lines_of_logs_are_none_of_its(line: bytes) -> None:
     assert java.event_of(line) is None
