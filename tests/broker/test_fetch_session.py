@@ -1,7 +1,6 @@
 """Fetch sessions (KIP-227) and followers that serve consumers (KIP-392): what is told when, what a look costs, who keeps a session."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -27,8 +26,7 @@ CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
 
 def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID, leader_epoch: int = -1) -> list[Row]:
     request = FETCH.request.topics
-    row = partial(request.partitions, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20)
-    rows = [row(partition=i) for i in partitions]
+    rows = [request.partitions(partition=i, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20) for i in partitions]
     return [request(topic=topic, topic_id=topic_id, partitions=rows)]
 
 
@@ -133,7 +131,7 @@ def test_partitions_come_and_go(stage: Stage) -> None:
 
 
 def test_who_asks_in_another_leader_epoch_is_told_again(stage: Stage) -> None:
-    """The same replica that begins anew, or the next one behind its session: what was said before it may not have heard."""
+    """It has begun anew, and may not have heard what was said before."""
     reader = Conversation(stage)
     append(stage, 1)
     assert reader.ask([1], 1)[1].high_watermark == 1

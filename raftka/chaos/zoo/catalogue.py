@@ -12,6 +12,7 @@ from raftka.chaos.zoo import (
     scenarios,
     scenarios_of_groups,
     scenarios_of_logs,
+    scenarios_of_readers,
 )
 from raftka.chaos.zoo.directed import SCENARIOS
 from raftka.chaos.zoo.planting import BUGS, Bug, planted
@@ -19,4 +20,4 @@ from raftka.chaos.zoo.planting import BUGS, Bug, planted
 __all__ = ["AREAS", "BUGS", "SCENARIOS", "Bug", "planted"]
 
 AREAS = tuple(module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner))
-DIRECTED = (scenarios, scenarios_of_groups, scenarios_of_logs)  # importing them fills SCENARIOS
+DIRECTED = (scenarios, scenarios_of_groups, scenarios_of_logs, scenarios_of_readers)  # importing them fills SCENARIOS

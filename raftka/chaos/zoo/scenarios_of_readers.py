@@ -1,0 +1,94 @@
+"""Directed simulations of what readers are told, followers and clients: see directed.py."""
+
+from raftka.chaos.simulated.client import end_row, produce_row
+from raftka.chaos.simulated.cluster import CLIENT_PORT
+from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.chaos.zoo.directed import finds
+from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
+from raftka.runtime.simulated import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+
+
+@finds
+def divergence_tells_the_high_watermark() -> None:
+    """A leader comes back with a tail that nobody else has, to one that has written nothing: it cuts its log, and must hear what is committed."""
+    with World(16) as world:
+        scene = Scene(world)
+        scene.produce(3)
+        scene.wait_whole()
+        leader, followers = scene.leader, scene.followers
+        for other in followers:
+            world.network.cut(f"n{leader}", f"n{other}")
+        row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
+        scene.cluster.do(scene.client, lambda: scene.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
+        assert world.run(lambda: scene.host(leader).log.flushed_offset == scene.host(leader).log.end_offset, at_most_s=1.0)
+        scene.cluster.kill(leader, power_loss=True)
+        world.run(world.now + 10.0)
+        world.network.heal()
+        scene.cluster.start(leader)
+        scene.wait_whole(5.0)
+        scene.assert_nothing_lost()
+
+
+@finds
+def says_nothing_twice() -> None:
+    """What is committed is said in an answer that is under way when its reader begins anew, in the leader's next epoch."""
+    with World(35) as world:
+        scene = Scene(world, nodes=5, voters=1, controllers=(1,), partitions=12)  # two and more that one follows from the other
+        leader, (follower, gone) = scene.leader, scene.followers
+        scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
+        world.run(world.now + 1.0)
+        epoch = scene.host(follower).image.leader_epoch
+        move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)),))
+        scene.cluster.nodes[gone].link.call(move, lambda error, reply: None, 5.0)
+        assert world.run(lambda: scene.host(follower).image.leader_epoch > epoch, at_most_s=10.0)
+        world.network.heal()
+        scene.wait_whole(5.0)
+
+
+@finds
+def answers_readers_of_another_epoch() -> None:
+    """A leader that nobody hears but a reader, who knows its successor's epoch: it must not say what it takes for the end."""
+    with World(17) as world:
+        scene = Scene(world, settings={"broker.session.timeout.ms": "1000"})
+        scene.produce(3)
+        scene.wait_whole()
+        old, client = scene.leader, scene.client
+        others = [node_id for node_id in scene.cluster.nodes if node_id != old]
+        for other in others:
+            world.network.cut(f"n{old}", f"n{other}")
+        client.bootstrap = [(f"n{other}", CLIENT_PORT) for other in others]
+        assert scene.cluster.settled(lambda: any(scene.host(other).leader is not None for other in others), 20.0)
+        scene.produce(2)
+        epoch = max(scene.host(other).image.leader_epoch for other in others)
+        answer = scene.cluster.do(client, lambda: client.ask((f"n{old}", CLIENT_PORT), LIST_OFFSETS, end_row(TOPIC, 0, epoch)))
+        told = answer.topics[0].partitions[0]
+        assert told.error_code, f"stale read: the end is {told.offset}, {len(scene.acknowledged[0])} are acknowledged"
+
+
+@finds
+def serves_before_it_knows_anything() -> None:
+    """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
+    with World(19) as world:
+        scene = Scene(world)
+        scene.cluster.power_loss()
+        wanted = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False)
+        client, told = scene.client, []
+
+        async def ask() -> None:
+            answer = await client.anybody(METADATA, wanted)
+            told.append(answer.topics[0].error_code)
+
+        client.bootstrap = client.bootstrap[:1]
+        scene.cluster.start(1)
+        client.runtime.spawn(ask, "ask")
+        world.run(world.now + 3.0)
+        for node_id in (2, 3):
+            scene.cluster.start(node_id)
+        assert world.run(lambda: bool(told), at_most_s=30)
+        assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told, "a topic is denied"
