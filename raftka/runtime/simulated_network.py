@@ -34,9 +34,10 @@ RESET: Final = None  # as a piece: the other side is gone
 
 
 class Pipe:
-    """The bytes from one endpoint to the other."""
+    """The bytes from one endpoint to the other. Pieces arrive one by one, and what arrives is always what left first: a piece that is
+    under way while an earlier one waits for its link to heal does not overtake it, as TCP keeps the order."""
 
-    __slots__ = ("connection_id", "last_arrival", "link", "room", "source", "target", "waiting", "waiting_since", "world")
+    __slots__ = ("connection_id", "last_arrival", "link", "room", "source", "target", "under_way", "waiting", "waiting_since", "world")
 
     def __init__(self, world: "World", connection_id: int, source: "Endpoint", target: "Endpoint") -> None:
         self.world = world
@@ -46,7 +47,8 @@ class Pipe:
         self.link = world.network.link(source.node.machine.name, target.node.machine.name)
         self.room = PIPE_BYTES
         self.last_arrival = 0.0
-        self.waiting: deque[bytes | None] = deque()
+        self.under_way: deque[bytes | None] = deque()  # in the order in which they left
+        self.waiting = 0  # so many of them met a cut
         self.waiting_since = 0.0
 
     def send(self, data: bytes) -> None:
@@ -60,15 +62,22 @@ class Pipe:
             position += piece
         self.leave(data[position:] if position else data)
 
-    def leave(self, piece: bytes | None, late_s: float = 0.0) -> None:
+    def leave(self, piece: bytes | None) -> None:
+        self.under_way.append(piece)
+        self._travel(0.0)
+
+    def _travel(self, late_s: float) -> None:
         world = self.world
         self.last_arrival = arrival = max(world.now + late_s + self.link.delay(), self.last_arrival)
-        world.push(arrival, self._arrive, piece)
+        world.push(arrival, self._arrive)
 
-    def _arrive(self, piece: bytes | None, _: object) -> None:
+    def _arrive(self, _a: object, _b: object) -> None:
+        if not self.under_way:
+            return  # given up meanwhile
         if self.link.cut or not self.target.node.machine.powered:
-            self._wait(piece)
+            self._wait()
             return
+        piece = self.under_way.popleft()
         target = self.target
         if target.over or not target.node.alive:
             if piece:  # nobody there any more: the kernel says so
@@ -76,24 +85,25 @@ class Pipe:
         else:
             target.node.take(target.deliver, piece)
 
-    def _wait(self, piece: bytes | None) -> None:
+    def _wait(self) -> None:
         if not self.waiting:
             self.waiting_since = self.world.now
             self.link.pipes[self.connection_id] = self
             self.world.push(self.world.now + SILENCE_S, self._give_up, self.waiting_since)
-        self.waiting.append(piece)
+        self.waiting += 1
 
     def _give_up(self, since: float, _: object) -> None:
         if self.waiting and self.waiting_since == since:
-            self.waiting.clear()
+            self.waiting = 0
+            self.under_way.clear()
             self.source.reset("connection timed out")
 
     def go_on(self) -> None:
-        """What has waited comes when TCP sends it again, in order."""
+        """What has waited comes when TCP sends it again."""
         late = self.link.random.random() * 2 * RESEND_S
-        pieces, self.waiting = self.waiting, deque()
-        for piece in pieces:
-            self.leave(piece, late)
+        waiting, self.waiting = self.waiting, 0
+        for _ in range(waiting):
+            self._travel(late)
 
 
 class Endpoint:

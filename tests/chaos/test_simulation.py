@@ -53,6 +53,10 @@ def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    (
+        "swarm",
+        153794149,
+    ): "a piece of a Fetch that met a cut was overtaken by the next one, which no connection of TCP allows: the rest of a frame never came",
     ("width", 184027): "a follower began anew in its leader's next epoch while the answer with the high watermark was under way, and never heard it",
     ("swarm", 150614): "a node was paused twice while it shut down: its task waited for the end of the first pause, and the life did not end",
     ("swarm", 111324): "a coordinator that had not heard that another had taken its group told an offset that was replaced by then",

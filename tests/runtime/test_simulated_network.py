@@ -152,6 +152,21 @@ def test_a_one_way_cut_stops_one_way_and_what_was_said_comes_after_healing() -> 
     assert client.reason is server.reason is None
 
 
+def test_what_is_under_way_as_a_link_heals_does_not_overtake_what_has_waited() -> None:
+    world = World(1)
+    client, server = pair(world)
+    world.network.cut("a", "b")
+    client.say(b"first, ")
+    world.run(world.now + 0.1)
+    world.network.delay("a", "b", 0.5)
+    client.say(b"second")
+    world.run(world.now + 0.1)
+    world.network.heal()
+
+    assert world.run(lambda: len(server.heard) == len(b"first, second"), at_most_s=2)
+    assert server.heard == b"first, second"
+
+
 def test_a_cut_both_ways_and_connecting_into_it() -> None:
     world = World(1)
     client, server = pair(world)
