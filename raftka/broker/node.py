@@ -63,6 +63,7 @@ class Node:
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
         self.stopping = False
+        self.stopped = False  # the logs are closed: what is committed from now on is for the next process
         self.replicas: ReplicaManager
         self.groups: Groups
         self.coordinators: list[Shards] = []  # told of the metadata behind the replicas
@@ -113,6 +114,7 @@ class Node:
         if self.web_listener is not None:
             self.web_listener.close()
         self.quorum.stop()
+        self.stopped = True
         self.replicas.close()
         self.events.info("stopped")
 
@@ -170,6 +172,8 @@ class Node:
         self._publish(delta)
 
     def _publish(self, delta: Delta) -> None:
+        if self.stopped:
+            return
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.settings = self.settings.with_dynamic(self.image)
             self.groups.on_settings(self.settings)

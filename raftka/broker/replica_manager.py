@@ -215,6 +215,8 @@ class ReplicaManager:
 
     def _checkpoint(self) -> None:
         self._checkpoint_due = False
+        if self.node.stopped:
+            return  # closing has written them, and another process may have the directory by now
         self.logs.write_checkpoints(self._high_watermarks(), self._checkpointed)
 
     def _checkpointed(self, error: OSError | None) -> None:

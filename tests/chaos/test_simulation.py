@@ -53,6 +53,7 @@ def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    ("swarm", 230849): "a node was told of a leadership when it had closed its logs, took it, and wrote into what was closed",
     (
         "swarm",
         153794149,
