@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from raftka.broker.node import Node
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery, segment
@@ -77,6 +78,18 @@ def closes_and_writes(close: Any) -> Any:
         staged = self._staged
         close(self, clean)
         self._staged = staged
+
+    return bug
+
+
+@plant(Node, "_publish")
+def leads_after_its_end(publish: Any) -> Any:
+    """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once real)."""
+
+    def bug(self: Node, delta: Any) -> None:
+        stopped, self.stopped = self.stopped, False
+        publish(self, delta)
+        self.stopped = stopped
 
     return bug
 

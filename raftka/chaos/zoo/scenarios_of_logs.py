@@ -7,6 +7,7 @@ from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from raftka.metadata.raft_types import Snapshot
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
 from raftka.wire.errors import Code
@@ -317,6 +318,25 @@ def closes_and_writes() -> None:
     """The same of a broker without a vote, which hears of it from the controller."""
     with World(34) as world:
         _deleted_while_written_to(Scene(world, 2, 1, partitions=2, replication_factor=1, configs={"min.insync.replicas": "1"}), by_another=True)
+
+
+@finds
+def leads_after_its_end() -> None:
+    """Metadata that is behind comes in the turn in which a leader has stopped."""
+    with World(36) as world:
+        scene = Scene(world)
+        scene.produce(1)
+        node, host, ended = scene.cluster.nodes[scene.leader], scene.host(scene.leader), []
+        led = Snapshot(node.image.offset, 0, node.image.to_snapshot())
+
+        async def ends() -> None:
+            await node.shutdown()
+            node.apply(led)
+            ended.append(True)
+
+        node.runtime.spawn(ends, "ends")
+        assert world.run(lambda: bool(ended), at_most_s=20.0)
+        assert host.leader is None, "a node leads whose logs are closed"
 
 
 def _deleted_while_written_to(scene: Scene, *, by_another: bool = False) -> None:

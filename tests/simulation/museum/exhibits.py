@@ -102,4 +102,10 @@ EXHIBITS = (
         "A follower began anew in its leader's next epoch while the answer that said what is committed was under way, and was not told again.",
         "scenario",
     ),
+    Exhibit(
+        "leads_after_its_end",
+        "c54719c",
+        "A broker that was paused while it shut down heard of a leadership in the turn in which it had closed its logs, and took records into them.",
+        "scenario",
+    ),
 )
