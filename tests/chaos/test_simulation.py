@@ -54,10 +54,7 @@ def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
     ("swarm", 230849): "a node was told of a leadership when it had closed its logs, took it, and wrote into what was closed",
-    (
-        "swarm",
-        153794149,
-    ): "a piece of a Fetch that met a cut was overtaken by the next one, which no connection of TCP allows: the rest of a frame never came",
+    ("swarm", 153794149): "a piece of a Fetch met a cut, and the next one came before it, as no connection of TCP allows: half a frame stayed",
     ("width", 184027): "a follower began anew in its leader's next epoch while the answer with the high watermark was under way, and never heard it",
     ("swarm", 150614): "a node was paused twice while it shut down: its task waited for the end of the first pause, and the life did not end",
     ("swarm", 111324): "a coordinator that had not heard that another had taken its group told an offset that was replaced by then",

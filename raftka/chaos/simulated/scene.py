@@ -5,9 +5,11 @@ from functools import partial
 
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.simulated import verify
-from raftka.chaos.simulated.client import Client
-from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.client import Client, produce_row
+from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.runtime.simulated import World
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
 
 TOPIC = "trucks_gps"
 
@@ -59,6 +61,18 @@ class Scene:
 
     def wait_whole(self, at_most_s: float = 30.0) -> None:
         assert self.cluster.settled(lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), at_most_s), "not every replica is in sync"
+
+    def write_for_nobody(self) -> int:
+        """The leader flushes a record that none of its followers gets, and loses its power. Which it was; it stays cut off from them."""
+        leader = self.leader
+        for other in self.followers:
+            self.cluster.world.network.cut(f"n{leader}", f"n{other}")
+        row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
+        self.cluster.do(self.client, lambda: self.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
+        log = self.host(leader).log
+        assert self.cluster.world.run(lambda: log.flushed_offset == log.end_offset, at_most_s=1.0)
+        self.cluster.kill(leader, power_loss=True)
+        return leader
 
     # who is who
 

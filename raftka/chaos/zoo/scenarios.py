@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from raftka.chaos.simulated.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
@@ -11,8 +10,6 @@ from raftka.metadata.journal import Standing
 from raftka.metadata.raft import RaftCore
 from raftka.runtime.simulated import World
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import build_batch
 
 SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time
 
@@ -110,14 +107,7 @@ def never_truncates() -> None:
         scene = Scene(world)
         scene.produce(3)
         scene.wait_whole()
-        leader, followers = scene.leader, scene.followers
-        for other in followers:
-            world.network.cut(f"n{leader}", f"n{other}")
-        values, address = [b"for nobody"], (f"n{leader}", CLIENT_PORT)
-        row = produce_row(TOPIC, 0, build_batch([(None, value, (), 0) for value in values]), acks=1)
-        scene.cluster.do(scene.client, lambda: scene.client.ask(address, PRODUCE, row))
-        assert world.run(lambda: scene.host(leader).log.flushed_offset == scene.host(leader).log.end_offset, at_most_s=1.0)
-        scene.cluster.kill(leader, power_loss=True)
+        leader = scene.write_for_nobody()
         scene.produce(2)
         world.run(world.now + 10.0)  # what was on its way is given up
         world.network.heal()

@@ -1,6 +1,6 @@
 """Directed simulations of what readers are told, followers and clients: see directed.py."""
 
-from raftka.chaos.simulated.client import end_row, produce_row
+from raftka.chaos.simulated.client import end_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
@@ -9,8 +9,6 @@ from raftka.runtime.simulated import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import build_batch
 
 
 @finds
@@ -20,13 +18,7 @@ def divergence_tells_the_high_watermark() -> None:
         scene = Scene(world)
         scene.produce(3)
         scene.wait_whole()
-        leader, followers = scene.leader, scene.followers
-        for other in followers:
-            world.network.cut(f"n{leader}", f"n{other}")
-        row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
-        scene.cluster.do(scene.client, lambda: scene.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
-        assert world.run(lambda: scene.host(leader).log.flushed_offset == scene.host(leader).log.end_offset, at_most_s=1.0)
-        scene.cluster.kill(leader, power_loss=True)
+        leader = scene.write_for_nobody()
         world.run(world.now + 10.0)
         world.network.heal()
         scene.cluster.start(leader)
