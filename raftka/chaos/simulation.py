@@ -35,7 +35,7 @@ __all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", 
 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
-WHOLE_S = 60.0  # and every replica in sync
+WHOLE_S = 60.0  # within so long every node runs, and every replica is in sync
 SAMPLE_S = 0.25
 WATCH_S = 0.1  # five times as seldom as where nothing else is looked at: it would take a fifth of a life
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
@@ -226,7 +226,7 @@ class _Life:
         partitions = range(self.settings.partitions)
 
         def whole() -> bool:
-            return verify.whole(cluster, TOPIC, partitions)
+            return len(cluster.living) == len(cluster.nodes) and verify.whole(cluster, TOPIC, partitions)
 
         if not self._settled(cluster, whole, WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
