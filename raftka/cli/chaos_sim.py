@@ -105,7 +105,7 @@ def _tell(plan: str, seeds: range, total: Total, seconds: float) -> None:
     if total.probes and missing and total.seeds >= LEAST_FOR_COVERAGE:
         print("  NEVER SEEN: " + "; ".join(f"{name} ({PROBES[name]})" for name in missing))
     if not total.outcomes[Outcome.VIOLATED]:
-        print(f"  none of {total.seeds} violated: with 95 % the share of those that do is below {3 / max(total.seeds, 1):.2%}")
+        print(f"  none of {total.seeds} violated: with 95 % the share of those that do is below {min(3 / max(total.seeds, 1), 1):.2%}")
 
 
 def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:

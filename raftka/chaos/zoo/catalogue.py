@@ -13,6 +13,7 @@ from raftka.chaos.zoo import (
     scenarios_of_groups,
     scenarios_of_logs,
     scenarios_of_readers,
+    scenarios_of_the_quorum,
 )
 from raftka.chaos.zoo.directed import SCENARIOS
 from raftka.chaos.zoo.planting import BUGS, Bug, planted
@@ -20,4 +21,4 @@ from raftka.chaos.zoo.planting import BUGS, Bug, planted
 __all__ = ["AREAS", "BUGS", "SCENARIOS", "Bug", "planted"]
 
 AREAS = tuple(module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner))
-DIRECTED = (scenarios, scenarios_of_groups, scenarios_of_logs, scenarios_of_readers)  # importing them fills SCENARIOS
+DIRECTED = (scenarios, scenarios_of_groups, scenarios_of_logs, scenarios_of_readers, scenarios_of_the_quorum)  # importing them fills SCENARIOS
