@@ -44,7 +44,9 @@ OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")
 PARTIAL_FRAME_SECONDS = Limit("partial_frame_seconds", 60, "a frame that has begun must go on: slow drips hold a buffer")
 PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames over all connections of a node")
-BESIDE_BYTES = Limit("beside_bytes", 64 * MIB, "requests whose batches wait to be compressed anew beside the loop; further ones are done on it")
+BESIDE_BYTES = Limit(
+    "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"
+)
 PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with what there is")
 SESSION_PARTITIONS = Limit(
     "session_partitions", 1_000_000, "partitions in all fetch sessions of a node, about 400 bytes each; further readers get none"
@@ -88,6 +90,9 @@ MEMBER_BYTES_OF_COORDINATOR = Limit(
     "member_bytes_of_coordinator", 64 * MIB, "what members of all groups of one partition of __consumer_offsets say, and ids given out, in memory"
 )
 
+SUBSCRIBED_NAMES = Limit(
+    "subscribed_names", 20_000, "topics that a member of a consumer group names; each heartbeat with them is one decision. More: an expression"
+)
 REGEX_LENGTH = Limit("regex_length", 4096, "characters of a regular expression that a consumer subscribes to")
 REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looked up in all topics' names whenever topics change")
 

@@ -1,6 +1,7 @@
-"""Work that a turn has no time for, in threads beside the loop: one at a time, in the order in which it came, so much of it and no more.
+"""Work that a turn has no time for, in threads beside the loop: one at a time, in the order in which it came. Knows no request.
 
-One, because it shares the interpreter with the loop: a second one would hold that up as much again and be no sooner done. Knows no request.
+One, because it shares the interpreter with the loop: a second one would hold that up as much again and be no sooner done. What finds no room is
+refused, and never done on the loop.
 """
 
 from collections import deque
@@ -8,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from raftka.broker.metrics import Metrics
-from raftka.limits import BESIDE_BYTES
+from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.door import Offload
+from raftka.wire.errors import Code, KafkaError
 
 Work = tuple[int, Callable[[], Any], Callable[[Any], None]]
 
@@ -21,14 +23,14 @@ class Beside:
         self._waiting: deque[Work] = deque()
         self._bytes = 0  # of what waits and what is under way
 
-    def has_room(self, size: int) -> bool:
+    def check_room(self, size: int) -> None:
+        """Raises REQUEST_TIMED_OUT, which clients try again, when more waits than may."""
         if self._bytes and self._bytes + size > BESIDE_BYTES.value:
             self._metrics.hit(BESIDE_BYTES)
-            return False
-        return True
+            raise KafkaError(Code.REQUEST_TIMED_OUT, str(LimitExceeded(BESIDE_BYTES, self._bytes + size)))
 
     def run(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """`done` with the result, or the exception, in a later turn. `size`: bytes that `work` keeps."""
+        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that `work` may take."""
         self._bytes += size
         self._waiting.append((size, work, done))
         if len(self._waiting) == 1:

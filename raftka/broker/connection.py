@@ -82,6 +82,7 @@ class ServerConnection:
         "_backlog",
         "_ended",
         "_frames",
+        "_full",
         "_held",
         "_over",
         "_pending_bytes",
@@ -113,6 +114,7 @@ class ServerConnection:
         self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._held = 0  # holding requests and mutes
+        self._full = False  # too much in hand
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
         self._ended = False
@@ -130,7 +132,7 @@ class ServerConnection:
         try:
             return self._frames.room()
         except LimitExceeded as error:
-            self._refuse(error)
+            self.refuse(error)
             return None
 
     def receive(self, view: memoryview) -> None:
@@ -146,7 +148,7 @@ class ServerConnection:
             frames = self._frames.feed(view)
         except (ProtocolError, LimitExceeded) as error:
             self._dispatch(self._frames.before_error)
-            self._refuse(error)
+            self.refuse(error)
         else:
             self._dispatch(frames)
 
@@ -238,7 +240,7 @@ class ServerConnection:
             if slot.parts is None and slot.hurry is not None:
                 slot.hurry()
 
-    def _refuse(self, error: ProtocolError | LimitExceeded) -> None:
+    def refuse(self, error: ProtocolError | LimitExceeded) -> None:
         """The other side does not keep to the protocol: one line in the log, and the connection ends when what was answered has left."""
         if self.transport is not None and not self._over:
             if error.limit is not None:
@@ -287,7 +289,7 @@ class ServerConnection:
                 else:
                     dispatch(self, frame)
         except ProtocolError as error:
-            self._refuse(error)
+            self.refuse(error)
         except Exception as error:
             dispatcher.failed(self, error)
 
@@ -313,7 +315,9 @@ class ServerConnection:
         return len(self.slots) >= REQUESTS_IN_HAND.value or self.out_bytes > OUTPUT_BYTES.value
 
     def check_crowded(self) -> None:
-        if self.crowded and not self._stopped:
+        """With too much in hand nothing more is read."""
+        if self.crowded and not self._full:
+            self._full = True
             self.dispatcher.metrics.hit(REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES)
             self._stop()
 
@@ -325,9 +329,12 @@ class ServerConnection:
 
     def _resume(self) -> None:
         """Go on with what came meanwhile. At most until the next request that holds."""
-        if self._held or self.crowded or self.transport is None:
+        if self._held or self.transport is None:
             return
-        self._stopped = False
+        self.check_crowded()
+        if self.crowded:
+            return
+        self._full = self._stopped = False
         dispatcher = self.dispatcher
         now = dispatcher.now()
         until = now + TURN_S
@@ -340,7 +347,7 @@ class ServerConnection:
                 dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
                 now = dispatcher.now()
         except ProtocolError as error:
-            self._refuse(error)
+            self.refuse(error)
             return
         except Exception as error:
             dispatcher.failed(self, error)

@@ -1,28 +1,34 @@
 """From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond ApiVersions' special case, and no socket.
 
-A handler is a plain function that answers with a row, or hands back a Pending (parked produce, fetch). Handlers that must ask the
-controller are `async`; the connection holds behind them.
+A handler is a plain function that answers with a row, or hands back a Pending (parked produce, fetch). The handler of a request that can
+have many items is a generator: it yields between items, so that one long request does not keep the loop (long_work.py); a long frame is
+decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_operations
 from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
+from raftka.broker.frame_pool import FramePool
+from raftka.broker.long_work import LongWork, Steps, T, Unfinished, drained
 from raftka.broker.metrics import SAMPLED, Latency, Metrics
-from raftka.wire.errors import Code, KafkaError, ProtocolError
-from raftka.wire.frame import decode_request_header, encode_response
-from raftka.wire.schema import Api, Row
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
+from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
+from raftka.wire.schema import Api, Row, Struct
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
 FETCH_KEY = 1
+LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
 
 
 class Postponed(Exception):
@@ -40,7 +46,8 @@ class Pending:
 
     def __init__(self, request: "Request", hurry: Callable[[], None] | None = None) -> None:
         self.request = request
-        self.slot: Slot | None = request.connection.slot(hurry)
+        self.slot: Slot | None = request.slot or request.connection.slot(hurry)
+        self.slot.hurry = hurry
 
     def complete(self, row: Row) -> None:
         slot, self.slot = self.slot, None
@@ -71,6 +78,28 @@ class Request:
     connection: ServerConnection
     frame: memoryview = field(repr=False)
     body_position: int  # in the frame
+    owns_frame: bool = False  # nobody else uses the frame's memory
+    slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+
+    def keep(self, pool: FramePool) -> None:
+        """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
+        if pool.lends(self.frame):
+            pool.hold(self.frame)
+        elif self.api.key == PRODUCE_KEY and not self.owns_frame:
+            for topic in self.body.topic_data:
+                for partition in topic.partition_data:
+                    if partition.records is not None:
+                        partition.records = memoryview(bytearray(partition.records))
+        self.owns_frame = True
+        self.frame = self.frame[:0]
+
+    def encoded_rows(self, struct: Struct) -> EncodedRows:
+        """For an array of the answer that may be long; `struct` is that of its elements."""
+        return self.api.encoded_rows(self.version, struct)
+
+    async def finish(self, steps: Steps[T]) -> T:
+        """For async handlers: work over many items, in slices."""
+        return await self.connection.dispatcher.long_work.finish(self.api.name, steps)
 
     def answer(self, **fields: Any) -> Row:
         return self.api.response(**fields)
@@ -86,8 +115,8 @@ class Request:
 
 
 Answer = Row | Pending | None
-Handler = Callable[[Request, "Node"], Answer] | Callable[[Request, "Node"], Awaitable[Answer]]
-Refusal = Callable[[Request, Code], Row | None]
+Handler = Callable[[Request, "Node"], Answer | Steps[Answer]] | Callable[[Request, "Node"], Awaitable[Answer]]
+Refusal = Callable[[Request, Code], Row | Steps[Row | None] | None]
 Interceptor = Callable[[Request], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
 
 
@@ -97,6 +126,7 @@ class Registration:
     handler: Handler
     refused: Refusal
     waits: bool  # async: asks the controller
+    in_steps: bool  # a generator
 
 
 HANDLERS: dict[int, Registration] = {}
@@ -107,7 +137,7 @@ def handles(api: Api, refused: Refusal | None = None) -> Callable[[Handler], Han
     failed as a whole; by default the top level `error_code` is set."""
 
     def register(handler: Handler) -> Handler:
-        HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler))
+        HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler), isgeneratorfunction(handler))
         return handler
 
     return register
@@ -120,6 +150,7 @@ def _refused(request: Request, code: Code) -> Row:
 class Dispatcher:
     def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
         self.node = node
+        self.long_work = LongWork(node.runtime.clock, events)
         self.events = events
         self.metrics = metrics
         self.authorizer: Authorizer = AllowAll()
@@ -161,8 +192,10 @@ class Dispatcher:
             self._unsupported(connection, frame, key, version, correlation_id)
             return
         self.kind = self.metrics.kind(registration.api.name)
-        request = self._decode(connection, registration.api, version, frame)
-        self._call(registration, request)
+        if len(frame) > LONG_FRAME_BYTES:
+            self._decode_long(connection, registration, version, frame)
+        else:
+            self._call(registration, self._decode(connection, registration.api, version, frame))
         if self.kind is not None:
             self.kind.add(self.now() - self.began)
 
@@ -177,34 +210,122 @@ class Dispatcher:
         return count
 
     def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:
-        header, position = decode_request_header(frame, flexible=version in api.flexible)
-        session = connection.session
-        session.client_id = header.client_id
+        header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
-        return Request(api, version, header.correlation_id, body, session, connection, frame, position)
+        return Request(api, version, header.correlation_id, body, connection.session, connection, frame, position)
+
+    @staticmethod
+    def _header(connection: ServerConnection, api: Api, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
+        header, position = decode_request_header(frame, flexible=version in api.flexible)
+        connection.session.client_id = header.client_id
+        return header, position
+
+    def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, frame: memoryview) -> None:
+        api, pool = registration.api, self.node.pool
+        lent = pool.lends(frame)
+        if not lent:
+            frame = memoryview(bytearray(frame))  # it may be read in later turns too
+        header, position = self._header(connection, api, version, frame)
+        steps = api.decode_request_in_steps(version, frame, position)
+        try:
+            body, _ = self.long_work.begin(steps)
+        except Unfinished:
+            if lent:
+                pool.hold(frame)
+            connection.hold()
+            request = Request(
+                api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, True, connection.slot()
+            )
+            self.long_work.go_on(api.name, steps, partial(self._decoded, registration, request), lambda: not connection.gone)
+        else:
+            self._call(registration, Request(api, version, header.correlation_id, body, connection.session, connection, frame, position, not lent))
+
+    def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
+        connection = request.connection
+        try:
+            if isinstance(result, Exception):
+                raise result
+            request.body = result[0]
+            self._call(registration, request)
+        except ProtocolError as error:
+            connection.refuse(error)
+        except Exception as error:
+            self.failed(connection, error)
+        self.kind = None  # its slot answers for the time
+        connection.release()
 
     def _call(self, registration: Registration, request: Request) -> None:
         try:
-            row = self._intercepted(request)
-            if row is None:
+            answer: Any = self._intercepted(request)
+            if answer is None:
                 if registration.waits:
                     self._spawn(registration, request)
                     return
-                answer = registration.handler(request, self.node)
-            else:
-                answer = row
+                if registration.in_steps:
+                    steps = self._in_steps(registration, request)
+                    answer = self.long_work.begin(steps)
+                else:
+                    answer = registration.handler(request, self.node)
+        except Unfinished:
+            self._call_later(request, steps)
+            return
         except KafkaError as error:
-            answer = registration.refused(request, error.code)
+            self._count_limit(error)
+            answer = _drained(registration.refused(request, error.code))
         except ProtocolError:
             raise
         except Postponed as later:
+            if request.slot is not None:
+                request.slot.complete(())
             request.connection.postpone(request.frame, self.now() + later.seconds)
             return
         except Exception as error:
-            request.connection.answer(self.broken(request, error))
+            answer = error
+        self._answer(request, answer)
+
+    def _count_limit(self, error: KafkaError) -> None:
+        for limit in limit_of(error):
+            self.metrics.hit(limit)
+
+    def _in_steps(self, registration: Registration, request: Request) -> Steps[Answer]:
+        """The handler, and if it fails the refusal of every item of the request."""
+        try:
+            handler: Any = registration.handler
+            answer: Answer = yield from handler(request, self.node)
+            return answer
+        except KafkaError as error:
+            self._count_limit(error)
+            refusal: Any = registration.refused(request, error.code)
+            if isinstance(refusal, Generator):
+                refusal = yield from refusal
+            return refusal  # type: ignore[no-any-return]
+
+    def _call_later(self, request: Request, steps: Steps[Answer]) -> None:
+        """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
+        connection = request.connection
+        request.keep(self.node.pool)
+        request.slot = request.slot or connection.slot()
+        connection.hold()
+
+        def done(result: Answer | Exception) -> None:
+            self._answer(request, result)
+            connection.release()
+
+        self.long_work.go_on(request.api.name, steps, done, lambda: not connection.gone)
+
+    def _answer(self, request: Request, answer: Answer | Exception) -> None:
+        slot = request.slot
+        if isinstance(answer, Pending) or (answer is None and slot is None):
             return
+        parts: Parts = ()
         if isinstance(answer, Row):
-            request.connection.answer(self.encoded(request, answer))
+            parts = self.encoded(request, answer)
+        elif answer is not None:
+            parts = self.broken(request, answer)
+        if slot is None:
+            request.connection.answer(parts)
+        else:
+            slot.complete(parts)
 
     def _spawn(self, registration: Registration, request: Request) -> None:
         request.connection.hold()
@@ -216,7 +337,9 @@ class Dispatcher:
             handler: Any = registration.handler
             answer = await handler(request, self.node)
         except KafkaError as error:
-            answer = registration.refused(request, error.code)
+            self._count_limit(error)
+            refusal: Any = registration.refused(request, error.code)
+            answer = await request.finish(refusal) if isinstance(refusal, Generator) else refusal
         except Exception as error:
             pending.broken(error)
             answer = None
@@ -241,7 +364,7 @@ class Dispatcher:
             "handler_failed", api=request.api.name, version=request.version, peer=request.session.peer, error=repr(error), where=_where(error)
         )
         try:
-            row = HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR)
+            row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
             return request.encode(row) if row is not None else ()
         except Exception:
             request.connection.end("there are no words for what went wrong")
@@ -275,6 +398,11 @@ class Dispatcher:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.metrics.count("raftka_protocol_errors_total")
         self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+
+
+def _drained(refusal: Any) -> Row | None:
+    """At once: for requests of few items, and after a bug of ours."""
+    return drained(refusal) if isinstance(refusal, Generator) else refusal  # type: ignore[no-any-return]
 
 
 def _where(error: Exception) -> str:

@@ -6,9 +6,11 @@ session of thousands of partitions costs what changes in it. A Fetch without a s
 
 from collections.abc import Sequence
 from math import inf
+from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from raftka.broker.long_work import Steps
 from raftka.broker.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
@@ -21,6 +23,8 @@ BEGIN, END = 0, -1  # epochs of full fetches: one that would like a session, one
 LAST_EPOCH = 0x7FFFFFFF
 SAFE_S = 120.0  # a session that is younger than that, or was used within it, is not taken from its reader; Kafka's constant
 NO_SESSION = 0
+
+TURN = attrgetter("turn")
 
 Name = str | bytes  # of a topic: its id from v13 on
 Key = tuple[Name, int]
@@ -94,7 +98,7 @@ class FetchSession:
         self.parked: Waiting | None = None
         self.turns = 0
 
-    def want(self, topics: Sequence[Row]) -> None:
+    def want(self, topics: Sequence[Row]) -> Steps[None]:
         """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last."""
         partitions, news, by_id = self.partitions, self.news, self.by_id
         for topic in topics:
@@ -109,8 +113,10 @@ class FetchSession:
                         wanted.high_watermark = wanted.log_start = -1  # a reader that began anew may not have heard what was told before
                     wanted.asked = asked
                 news[wanted] = None
+                yield
+            yield
 
-    def forget(self, topics: Sequence[Row]) -> None:
+    def forget(self, topics: Sequence[Row]) -> Steps[None]:
         for topic in topics:
             name = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
@@ -118,11 +124,13 @@ class FetchSession:
                 if wanted is not None:
                     wanted.leave()
                     self.news.pop(wanted, None)
+                yield
+            yield
 
     def take_news(self) -> list[Wanted]:
         """In the order in which they are read."""
         news, self.news = self.news, {}
-        return list(news) if len(news) < 2 else sorted(news, key=_turn)
+        return list(news) if len(news) < 2 else sorted(news, key=TURN)
 
     def to_the_end(self, wanted: Wanted) -> None:
         """It had its turn: when answers are full, the others are read before it."""
@@ -138,10 +146,6 @@ class FetchSession:
             wanted.leave()
 
 
-def _turn(wanted: Wanted) -> int:
-    return wanted.turn
-
-
 class FetchSessions:
     """The sessions of a node, which one a request goes on with, and who must go when there are too many."""
 
@@ -152,7 +156,7 @@ class FetchSessions:
         self.partitions = 0
         self._random = random
 
-    def for_request(self, body: Row, reader: Reader, now: float, *, by_id: bool) -> tuple[FetchSession, bool]:
+    def for_request(self, body: Row, reader: Reader, now: float, *, by_id: bool) -> Steps[tuple[FetchSession, bool]]:
         """The request's session, and whether it goes on with it. Raises KafkaError for the answer's top level."""
         if body.session_epoch in (BEGIN, END):
             known = self.by_id.get(body.session_id)
@@ -160,13 +164,13 @@ class FetchSessions:
                 self.close(known)
         else:
             session = self._known(body, reader, by_id=by_id)
-            self._update(session, body)
+            yield from self._update(session, body)
             if session.partitions:
                 self._go_on(session, reader, now)
                 return session, True
             self.close(session)
         session = FetchSession(reader, now, by_id=by_id)
-        session.want(body.topics)
+        yield from session.want(body.topics)
         return session, False
 
     def _known(self, body: Row, reader: Reader, *, by_id: bool) -> FetchSession:
@@ -179,10 +183,10 @@ class FetchSessions:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
-    def _update(self, session: FetchSession, body: Row) -> None:
+    def _update(self, session: FetchSession, body: Row) -> Steps[None]:
         before = len(session.partitions)
-        session.want(body.topics)
-        session.forget(body.forgotten_topics_data)
+        yield from session.want(body.topics)
+        yield from session.forget(body.forgotten_topics_data)
         self.partitions += len(session.partitions) - before
         if self.partitions > SESSION_PARTITIONS.value and len(session.partitions) > before:
             self.metrics.refused(SESSION_PARTITIONS)

@@ -40,6 +40,14 @@ class FramePool:
                 self._at_turn_end(self._keep)
             self._returned.append(buffer)
 
+    def lends(self, frame: memoryview) -> bool:
+        """Whether the frame lies in one of our buffers, and can be held; else it lies in memory that the next turn uses again."""
+        return any(buffer is frame.obj for buffer in self._returned)
+
+    def hold(self, frame: memoryview) -> None:
+        """The frame is read in later turns too: nobody else gets its buffer."""
+        self._returned = [buffer for buffer in self._returned if buffer is not frame.obj]
+
     def _keep(self) -> None:
         for buffer in self._returned:
             if self._free_bytes + len(buffer) <= KEPT_BYTES:

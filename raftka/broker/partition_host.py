@@ -11,7 +11,7 @@ from raftka.broker.fetch_session import Wanted
 from raftka.log.config import FOREVER
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
-from raftka.log.validation import TakesLong
+from raftka.log.validation import Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
@@ -148,12 +148,10 @@ class PartitionHost:
 
     # writing
 
-    def append(
-        self, batch: memoryview, acks: int, now_ms: int, connection: Any, *, later: bool = False, prepared: bool = False
-    ) -> tuple[int, int, int, bool]:
+    def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: Any, *, later: bool = False) -> tuple[int, int, int, bool]:
         """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
 
-        With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is `prepared`.
+        With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is a Prepared.
         """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
@@ -161,7 +159,10 @@ class PartitionHost:
         log = self.log
         try:
             try:
-                result = (log.append_prepared if prepared else log.append_as_leader)(batch, leader.leader_epoch, now_ms)
+                if isinstance(batch, Prepared):
+                    result = log.append_prepared(batch, leader.leader_epoch, now_ms)
+                else:
+                    result = log.append_as_leader(batch, leader.leader_epoch, now_ms)
             except TakesLong as much:
                 if later:
                     raise

@@ -8,6 +8,7 @@ from operator import mul
 from struct import unpack
 from typing import TYPE_CHECKING, Any
 
+from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.shard import Shard
 from raftka.coordinator.machine import Context, Machine, Ticket, Topics
@@ -71,14 +72,21 @@ class Shards:
         if shard is not None:
             shard.forget(ticket)
 
-    def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> None:
+    def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
         shards = list(self.shards.values())
         if not all(shard.loaded for shard in shards):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         gathered = Gathered(len(shards), lambda answers: done(next((each for each in answers if isinstance(each, KafkaError)), answers)))
         for place, shard in enumerate(shards):
-            shard.submit(command, gathered.place(place))
+            ticket = gathered.place(place)
+            try:
+                if shard.gone:
+                    raise KafkaError(Code.NOT_COORDINATOR)
+                shard.submit(command, ticket)
+            except KafkaError as error:
+                ticket(error)
+            yield
 
     def find(self, key: str) -> Shard:
         """Raises COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""

@@ -18,7 +18,7 @@ from raftka.log.retention import outlived
 from raftka.log.search import Found, first_at_or_after, first_of_largest
 from raftka.log.snapshots import rebuild
 from raftka.log.storage import Storage
-from raftka.log.validation import one_batch, repair, restamp
+from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.runtime.door import File, Files
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME
@@ -55,7 +55,7 @@ class Log(Storage):
         self.cut: Cut | None = found.cut  # what recovery took away
         self._snapshots = found.snapshots
         self._epoch = found.epochs.latest
-        self._prepared: memoryview | None = None
+        self._prepared: Prepared | None = None
 
     @classmethod
     def open(
@@ -158,11 +158,11 @@ class Log(Storage):
             self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
 
-    def append_prepared(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
+    def append_prepared(self, prepared: Prepared, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
         """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at again."""
-        self._prepared = batch
+        self._prepared = prepared
         try:
-            return self.append_as_leader(batch, leader_epoch, now_ms)
+            return self.append_as_leader(prepared.batch, leader_epoch, now_ms)
         finally:
             self._prepared = None
 
@@ -219,7 +219,7 @@ class Log(Storage):
 
     def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None]:
         """As `repair`, with the size."""
-        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], prepared=batch is self._prepared)
+        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared)
         return batch, len(batch), timestamp, again
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:

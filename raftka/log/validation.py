@@ -4,10 +4,12 @@ The log's own append checks all of this at once and comes here only when somethi
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from raftka.limits import DECOMPRESSED_BYTES
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.rows import all_rows, body_of
-from raftka.wire.compression import LZ4, ZSTD, has_independent_blocks
+from raftka.wire.compression import LZ4, ZSTD, decompress, has_independent_blocks
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.records import (
     ATTRIBUTES_POSITION,
@@ -33,7 +35,8 @@ KNOWN_ATTRIBUTES = 0x7F
 SMALLEST_OVERHEAD = 14  # of a record of any version there ever was, behind its offset and size
 SMALLEST_SIZE = LOG_OVERHEAD_BYTES + SMALLEST_OVERHEAD
 SMALLEST_RECORD_BYTES = 7  # of this version
-AT_ONCE_BYTES = 8 * 1024  # compressed anew within a turn; of a batch that is compressed already nobody knows how large it becomes
+AT_ONCE_BYTES, AT_ONCE_OPENED_BYTES, AT_ONCE_RECORDS = 8 * 1024, 64 * 1024, 500  # walked within a turn: some milliseconds
+OPENED_RECORD_BYTES = 150  # of a small record, as Python objects
 MAGIC_POSITION = 16
 MAX_TIMESTAMP_POSITION = 35
 CODEC_OF_TOPIC = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}  # "producer" is not among them: as it comes
@@ -47,21 +50,37 @@ class RefusedRecords(KafkaError):
         self.record_errors = record_errors  # (index in the batch, text)
 
 
+class Prepared(NamedTuple):
+    """A batch whose records were walked, and which lies under the topic's codec."""
+
+    batch: memoryview
+    largest_ms: int  # the largest timestamp of its records
+
+
 class TakesLong(KafkaError):
-    """The batch is to be compressed anew, and that is more than a turn has time for: `prepared` may be called wherever its bytes are still there."""
+    """The records are to be walked, or compressed anew, and that is more than a turn has time for.
+
+    `prepared` may be called wherever the bytes of the batch are still there, also off the loop.
+    """
 
     def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> None:
         super().__init__(Code.UNKNOWN_SERVER_ERROR)
         self.batch = batch
         self._rest = now_ms, config, partition
 
+    @property
+    def opened_bytes(self) -> int:
+        """About how much memory the records take when they are opened: a compressed batch may be a thousand times as large."""
+        count = read_header(self.batch).count
+        return max(len(self.batch), min(count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value))
+
     def keep(self) -> None:
         """They will be gone."""
         self.batch = memoryview(bytearray(self.batch))
 
-    def prepared(self) -> memoryview:
+    def prepared(self) -> Prepared:
         """For the log to append as it is. Raises RefusedRecords."""
-        return recoded(self.batch, *self._rest)
+        return walked(self.batch, *self._rest)
 
 
 def one_batch(records: memoryview) -> memoryview:
@@ -95,26 +114,26 @@ def _size_at(records: memoryview, position: int) -> int | None:
     return int.from_bytes(records[position + 8 : position + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
 
 
-def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, *, prepared: bool = False) -> tuple[memoryview, int, int | None]:
+def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, prepared: Prepared | None = None) -> tuple[memoryview, int, int | None]:
     """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it with when it is appended, None: leave them.
 
-    Raises RefusedRecords and TakesLong. `partition`: as texts name it; `prepared`: by that one. Repaired as in Kafka: the timestamp type, the largest
-    timestamp, the codec. Records are walked only where something needs it.
+    Raises RefusedRecords and TakesLong. `partition`: as texts name it; `prepared`: this batch, by a TakesLong. Repaired as in Kafka: the timestamp
+    type, the largest timestamp, the codec. Records are walked only where something needs it.
     """
     _check_header(batch)
-    _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, _ = BATCH_HEADER.unpack_from(batch)
+    _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, count = BATCH_HEADER.unpack_from(batch)
     stamped = config.message_timestamp_type == "LogAppendTime"
     late = timestamp - now_ms > config.message_timestamp_after_max_ms or now_ms - base_timestamp > config.message_timestamp_before_max_ms
     codec = attributes & COMPRESSION_MASK
     largest = timestamp
-    if codec != CODEC_OF_TOPIC.get(config.compression_type, codec):
-        if codec or len(batch) > AT_ONCE_BYTES:
+    other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec)
+    if prepared is not None and not other_codec:
+        largest = prepared.largest_ms
+    elif other_codec or attributes & LOG_APPEND_TIME or (late and not stamped) or config.compacted or config.validation == "records":
+        if count > AT_ONCE_RECORDS or len(batch) > AT_ONCE_BYTES or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES))):
             raise TakesLong(batch, now_ms, config, partition)
-        batch = recoded(batch, now_ms, config, partition)
+        batch, largest = walked(batch, now_ms, config, partition)
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
-        largest = timestamp
-    elif not prepared and (attributes & LOG_APPEND_TIME or (late and not stamped) or config.compacted or config.validation == "records"):
-        largest = check_records(batch, now_ms, config, partition)
     again = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
     if stamped:
         largest = now_ms
@@ -234,14 +253,29 @@ def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
     seal(batch)
 
 
-def recoded(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> memoryview:
-    """Under the topic's own codec, when each record is as it must be. Takes some 0.3 s for a megabyte of small records."""
-    check_records(batch, now_ms, config, partition)
-    codec = CODEC_OF_TOPIC[config.compression_type]
+def _opens_within(batch: memoryview, most_bytes: int) -> bool:
+    header = read_header(batch)
+    try:
+        decompress(header.compression, batch[BATCH_HEADER_BYTES:], most_bytes)
+    except ProtocolError as error:
+        return error.limit is None  # what cannot be opened at all is soon refused
+    return True
+
+
+def walked(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> Prepared:
+    """Walk the records and compress them by the topic's own codec, if it has one. Takes some 0.3 s for a megabyte of small records.
+
+    Raises RefusedRecords.
+    """
+    largest = check_records(batch, now_ms, config, partition)
+    before = read_header(batch).compression
+    codec = CODEC_OF_TOPIC.get(config.compression_type, before)
+    if codec == before:
+        return Prepared(batch, largest)
     batch = recompress(batch, codec, {1: config.gzip_level, 3: config.lz4_level, 4: config.zstd_level}.get(codec))
     if len(batch) > config.max_message_bytes:
         raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
-    return batch
+    return Prepared(batch, BATCH_HEADER.unpack_from(batch)[8])
 
 
 def recompress(batch: memoryview, codec: int, level: int | None = None) -> memoryview:

@@ -26,6 +26,9 @@ class Clock(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since the epoch."""
 
+    def cpu_s(self) -> float:
+        """Seconds of CPU time that the loop's thread has used: what other processes take of the machine does not count."""
+
     def call_at(self, when: float, action: Callable[[], None]) -> Timer:
         """Run `action` once, at `when` on this clock (seconds) or soon after."""
 

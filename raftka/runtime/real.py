@@ -50,6 +50,7 @@ class RealClock:
 
     def __init__(self, turn: Turn) -> None:
         self.now = time.monotonic
+        self.cpu_s = time.thread_time
         self._heap: list[tuple[float, int, RealTimer]] = []
         self._count = 0
         self._sweep_at = SWEPT

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from raftka.runtime.simulated import Machine, Node, World
 
+READING_S = 100e-6  # CPU time that passes between two readings of a node's CPU clock: so work in slices is cut alike in every run
 EPOCH_MS = 1_700_000_000_000  # wall clock when the world begins: November 2023
 
 
@@ -40,12 +41,17 @@ class SimulatedTimer:
 class NodeClock:
     """A node's view of time: monotonic = offset + rate * world; wall = world + what an administrator or NTP did to it."""
 
-    __slots__ = ("_world", "machine", "node")
+    __slots__ = ("_readings", "_world", "machine", "node")
 
     def __init__(self, node: "Node", machine: "Machine", world: "World") -> None:
         self.node = node
         self.machine = machine
         self._world = world
+        self._readings = 0
+
+    def cpu_s(self) -> float:
+        self._readings += 1
+        return self._readings * READING_S
 
     def now(self) -> float:
         machine = self.machine

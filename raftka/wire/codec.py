@@ -4,7 +4,7 @@ A message is compiled once for each version and direction, at first use (about a
 function. Generated code checks the end of the frame once, at its own end: until then a read beyond it fails in Struct or in indexing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from struct import Struct
 from struct import error as struct_error
@@ -15,6 +15,8 @@ from raftka.runtime.door import Buffer, FileSpan
 from raftka.wire.errors import ProtocolError
 
 REPLACEMENT_BYTES = 3  # of U+FFFD, in place of each byte that is no UTF-8
+OWN_PIECE_BYTES = 8192  # content from this size on is not copied into its neighbours
+NUMBERS_OF_STEP = 4096  # of a packed array, between two yields: some 0.1 ms
 MAX_STRING = 32767  # bytes; the length is an int16 where it is not a varint
 
 
@@ -127,6 +129,18 @@ def skip_tags(view: memoryview, position: int, count: int) -> int:
     return position
 
 
+def unpack_in_steps(many: Repeated, size: int, view: memoryview, position: int, count: int) -> Generator[None, None, tuple[Any, ...]]:
+    """`count` numbers of `size` bytes each, with a yield now and then."""
+    values: list[Any] = []
+    while count > 0:
+        part = min(count, NUMBERS_OF_STEP)
+        values += many[part](view, position)
+        position += part * size
+        count -= part
+        yield
+    return tuple(values)
+
+
 def refuse_null() -> None:
     raise ProtocolError("null where a value must be")
 
@@ -195,11 +209,29 @@ def put_bytes(parts: list[Any], pieces: Buffer | FileSpan | Sequence[Buffer | Fi
         parts.append(pieces)
 
 
+def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
+    """Neighbours that are small become one piece."""
+    merged: list[Buffer | FileSpan] = []
+    small: list[Buffer] = []
+    for part in parts:
+        if isinstance(part, FileSpan) or len(part) >= OWN_PIECE_BYTES:
+            if small:
+                merged.append(b"".join(small))
+                small = []
+            merged.append(part)
+        else:
+            small.append(part)
+    if small:
+        merged.append(b"".join(small))
+    return merged
+
+
 READING: dict[str, Any] = {
     "new": object.__new__,
     "long_varint": long_varint,
     "long_count": long_count,
     "skip_tags": skip_tags,
+    "unpack_in_steps": unpack_in_steps,
     "refuse_null": refuse_null,
     "refuse_string": refuse_string,
     "refuse_replaced": refuse_replaced,

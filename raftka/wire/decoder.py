@@ -4,30 +4,44 @@ What Kafka lets pass, passes: bytes behind the message, negative lengths as null
 and repeated tags in any order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from struct import calcsize
+from typing import Any
 
 from raftka.limits import DECODED_OBJECTS
-from raftka.wire.codec import MAX_STRING, READING, REPLACEMENT_BYTES, Source, layout, repeated
+from raftka.wire.codec import MAX_STRING, NUMBERS_OF_STEP, READING, REPLACEMENT_BYTES, Source, layout, repeated
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
 Decoder = Callable[[memoryview, int], tuple[Row, int]]
+SteppedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[Row, int]]]
+ELEMENTS_OF_STEP = 64  # of an array of structs or strings, between two yields: some 0.1 ms
 
 
 def compile_decoder(struct: Struct, version: int, *, flexible: bool, bounded: bool) -> Decoder:
     """`bounded`: not more objects than DECODED_OBJECTS, for messages of strangers."""
+    return _compile(struct, version, flexible, bounded, stepped=False)  # type: ignore[no-any-return]
+
+
+def compile_stepped_decoder(struct: Struct, version: int, *, flexible: bool) -> SteppedDecoder:
+    """The same as a generator, which yields now and then, for long messages of strangers."""
+    return _compile(struct, version, flexible, bounded=True, stepped=True)  # type: ignore[no-any-return]
+
+
+def _compile(struct: Struct, version: int, flexible: bool, bounded: bool, *, stepped: bool) -> Any:
     source = Source("def decode(view, p):", READING)
     source.put("end = len(view)")
     if bounded:
         source.put(f"left = {DECODED_OBJECTS.value}")
+    if stepped:
+        source.put("elements = 0", "if not end: yield")
     with source.block("try:"):
-        writer = _Writer(source, version, flexible, bounded)
+        writer = _Writer(source, version, flexible, bounded, stepped)
         row = writer.row(struct)
         source.put("if p > end: refuse_end(p, end)", f"return {row}, p")
     source.put("except (struct_error, IndexError) as error: refuse_cut(error)")
-    return source.compile("decode", f"decoder of {struct.name} v{version}")  # type: ignore[no-any-return]
+    return source.compile("decode", f"decoder of {struct.name} v{version}")
 
 
 def smallest(struct: Struct, version: int, flexible: bool) -> int:
@@ -47,14 +61,18 @@ def _smallest_field(field: Field, version: int, flexible: bool) -> int:
 
 
 class _Writer:
-    """In the written code `p` is the position, `end` the frame's end, `left` how many objects may still be made."""
+    """In the written code `p` is the position, `end` the frame's end, `left` how many objects may still be made.
 
-    def __init__(self, source: Source, version: int, flexible: bool, bounded: bool) -> None:
+    `stepped`: the code is a generator, and `elements` counts what it has decoded of arrays.
+    """
+
+    def __init__(self, source: Source, version: int, flexible: bool, bounded: bool, stepped: bool) -> None:
         self.source = source
         self.put = source.put
         self.version = version
         self.flexible = flexible
         self.bounded = bounded
+        self.stepped = stepped
         self.run: list[tuple[str, str]] = []  # letters and targets that one Struct will read
 
     def row(self, struct: Struct) -> str:
@@ -143,7 +161,11 @@ class _Writer:
                 letter, size = FIXED[field.kind][0], calcsize(">" + FIXED[field.kind][0])
                 self.bound(count, size, 1)
                 many = self.source.constant(repeated(letter, packing=False), "many")
-                self.put(f"{target} = {many}[{count}](view, p)", f"p += {count} * {size}")
+                if self.stepped:
+                    self.put(f"if {count} > {NUMBERS_OF_STEP}: {target} = yield from unpack_in_steps({many}, {size}, view, p, {count})")
+                    self.put(f"else: {target} = {many}[{count}](view, p)", f"p += {count} * {size}")
+                else:
+                    self.put(f"{target} = {many}[{count}](view, p)", f"p += {count} * {size}")
                 return
             element = replace(field, array=False, nullable=NO_VERSION)
             objects = 1 if field.struct is None else 1 + len(field.struct.fields)
@@ -154,6 +176,8 @@ class _Writer:
                 self.field(element, item)
                 self.flush()
                 self.put(f"{items}.append({item})")
+                if self.stepped:
+                    self.put("elements += 1", f"if not elements % {ELEMENTS_OF_STEP}: yield")
 
     def bound(self, count: str, size: int, objects: int) -> None:
         """Before anything is made: the elements must fit into what is left of the frame, and of the objects."""

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from raftka.wire.codec import WRITING, Source, layout, repeated
+from raftka.wire.codec import WRITING, Source, layout, merge, repeated
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
 Encoder = Callable[[Row, list[Any]], None]
+PIECES_JOINED = 256  # small pieces of bytes, before they become one
 
 
 def compile_encoder(struct: Struct, version: int, *, flexible: bool) -> Encoder:
-    source = Source("def encode(row, parts):", WRITING)
+    source = Source("def encode(row, parts):", {**WRITING, "EncodedRows": EncodedRows})
     source.put("put = parts.append")
     writer = _Writer(source, version, flexible)
     writer.row(struct, "row")
@@ -25,7 +26,7 @@ def compile_encoder(struct: Struct, version: int, *, flexible: bool) -> Encoder:
 
 def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
     """The tagged section of a row that has something in it."""
-    source = Source("def tags(row):", WRITING)
+    source = Source("def tags(row):", {**WRITING, "EncodedRows": EncodedRows})
     source.put("section = []")
     writer = _Writer(source, version, flexible=True)
     for field in sorted(struct.of_version(version)[1], key=lambda f: f.tag or 0):
@@ -36,6 +37,40 @@ def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
             source.put('data = b"".join(parts)', f"section.append(varint({field.tag}) + varint(len(data)) + data)")
     source.put('return varint(len(section)) + b"".join(section)')
     return source.compile("tags", f"tags of {struct.name} v{version}")  # type: ignore[no-any-return]
+
+
+class EncodedRows:
+    """An array of structs in a message, whose elements are encoded as they are added: a long answer never exists as rows.
+
+    Contents of `records` are kept as they are, like everywhere.
+    """
+
+    __slots__ = ("_count", "_encode", "_fresh", "_joined")
+
+    def __init__(self, encode: Encoder) -> None:
+        self._encode = encode
+        self._count = 0
+        self._fresh: list[Any] = []
+        self._joined: list[Any] = []
+
+    def add(self, row: Row) -> None:
+        self._encode(row, self._fresh)
+        self._count += 1
+        if len(self._fresh) > PIECES_JOINED:
+            self._join()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def pieces(self) -> list[Any]:
+        """The elements one behind the other, without their count."""
+        self._join()
+        return self._joined
+
+    def _join(self) -> None:
+        self._joined += merge(self._fresh)
+        self._fresh.clear()
 
 
 class _Writer:
@@ -155,6 +190,8 @@ class _Writer:
             return
         self.count("n", "i")
         item = self.source.name("item")
+        if field.struct is not None:
+            self.put(f"if {value}.__class__ is EncodedRows: parts.extend({value}.pieces); {value} = ()")
         with self.source.block(f"for {item} in {value}:"):
             self.field(replace(field, array=False, nullable=NO_VERSION), item)
             self.flush()

@@ -220,10 +220,10 @@ def limit_of(error: KafkaError) -> tuple[Limit, ...]:
     return (error.limit,) if isinstance(error, LimitRefused) else ()
 
 
-def check_limit(limit: Limit, asked: int, message: str | None = None) -> None:
+def check_limit(limit: Limit, asked: int, message: str | None = None, code: Code = Code.POLICY_VIOLATION) -> None:
     """Raises LimitRefused; its text is the limit's unless told."""
     if asked > limit.value:
-        raise LimitRefused(limit, asked, message)
+        raise LimitRefused(limit, asked, message, code)
 
 
 class ProtocolError(Exception):

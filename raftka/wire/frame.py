@@ -4,19 +4,17 @@ Headers: a request of a flexible version ends its header with tagged fields; so 
 the version yet.
 """
 
-from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from raftka.limits import REQUEST_BYTES
 from raftka.runtime.door import Buffer, FileSpan
-from raftka.wire.codec import size_of, skip_tags
+from raftka.wire.codec import merge, size_of, skip_tags
 from raftka.wire.errors import ProtocolError
 from raftka.wire.schema import Api, Row
 
 API_VERSIONS_KEY = 18
-OWN_PIECE_BYTES = 8192  # content from this size on is not copied into its neighbours
 ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
 
 _SIZE = Struct(">i")
@@ -102,23 +100,6 @@ def encode_response(api: Api, version: int, correlation_id: int, row: Row) -> li
         merged[0] = head + merged[0]
     else:
         merged.insert(0, head)
-    return merged
-
-
-def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
-    """Neighbours that are small become one piece."""
-    merged: list[Buffer | FileSpan] = []
-    small: list[Buffer] = []
-    for part in parts:
-        if isinstance(part, FileSpan) or len(part) >= OWN_PIECE_BYTES:
-            if small:
-                merged.append(b"".join(small))
-                small = []
-            merged.append(part)
-        else:
-            small.append(part)
-    if small:
-        merged.append(b"".join(small))
     return merged
 
 

@@ -1,10 +1,11 @@
 """An API: its versions, its two messages, and their codecs, compiled at first use. Knows neither frames nor what the messages mean."""
 
+from collections.abc import Generator
 from functools import cached_property
 from typing import Any
 
-from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.decoder import Decoder, SteppedDecoder, compile_decoder, compile_stepped_decoder
+from raftka.wire.encoder import EncodedRows, Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_struct, parse_versions
 from raftka.wire.rows import NO_VERSION, ZERO_UUID, Row, Struct, Versions
@@ -38,6 +39,8 @@ class Api:
         self._texts = request, response
         self._decoders: tuple[dict[int, Decoder], dict[int, Decoder]] = ({}, {})
         self._encoders: tuple[dict[int, Encoder], dict[int, Encoder]] = ({}, {})
+        self._stepped: dict[int, SteppedDecoder] = {}
+        self._row_encoders: dict[tuple[Struct, int], Encoder] = {}
 
     @property
     def min_version(self) -> int:
@@ -64,6 +67,21 @@ class Api:
         """The row, and the position behind it. `records` are slices of `view`. Raises ProtocolError."""
         return (self._decoders[0].get(version) or self._decoder(0, version))(view, position)
 
+    def decode_request_in_steps(self, version: int, view: memoryview, position: int = 0) -> Generator[None, None, tuple[Row, int]]:
+        """The same as a generator, which yields now and then."""
+        decode = self._stepped.get(version)
+        if decode is None:
+            self._check_known(version)
+            decode = self._stepped[version] = compile_stepped_decoder(self.request, version, flexible=version in self.flexible)
+        return decode(view, position)
+
+    def encoded_rows(self, version: int, struct: Struct) -> EncodedRows:
+        """For an array of a response, whose elements are of `struct`."""
+        encode = self._row_encoders.get((struct, version))
+        if encode is None:
+            encode = self._row_encoders[struct, version] = compile_encoder(struct, version, flexible=version in self.flexible)
+        return EncodedRows(encode)
+
     def decode_response(self, version: int, view: memoryview, position: int = 0) -> tuple[Row, int]:
         return (self._decoders[1].get(version) or self._decoder(1, version))(view, position)
 
@@ -86,11 +104,14 @@ class Api:
         (self._encoders[1].get(version) or self._encoder(1, version))(row, parts)
 
     def _decoder(self, side: int, version: int) -> Decoder:
-        if version not in self.versions:
-            raise ProtocolError(f"{self.name} v{version}: versions {self.min_version} to {self.max_version} are known")
+        self._check_known(version)
         struct = self.response if side else self.request
         self._decoders[side][version] = compile_decoder(struct, version, flexible=version in self.flexible, bounded=side == 0)
         return self._decoders[side][version]
+
+    def _check_known(self, version: int) -> None:
+        if version not in self.versions:
+            raise ProtocolError(f"{self.name} v{version}: versions {self.min_version} to {self.max_version} are known")
 
     def _encoder(self, side: int, version: int) -> Encoder:
         if version not in self.versions:

@@ -8,6 +8,7 @@ import pytest
 
 from raftka.broker.fetch_session import SAFE_S, FetchSession, FetchSessions, Reader
 from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.long_work import drained
 from raftka.broker.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
@@ -338,7 +339,7 @@ class Cache:
 
     def begin(self, size: int, reader: Reader = CONSUMER) -> FetchSession:
         session = FetchSession(reader, self.now, by_id=False)
-        session.want(asking(range(size)))
+        drained(session.want(asking(range(size))))
         self.sessions.admit(session, self.now)
         return session
 
@@ -403,8 +404,8 @@ def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
     row = FETCH.request(session_id=session.id, session_epoch=1)
 
     with pytest.raises(KafkaError) as refused:
-        cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False)
+        drained(cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False))
     assert refused.value.code is Code.FETCH_SESSION_ID_NOT_FOUND
     assert len(session.take_news()) == 1
-    again, goes_on = cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False)
+    again, goes_on = drained(cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False))
     assert (again, goes_on, len(again.news)) == (session, True, 1), "another process of the follower: what it has is looked at anew"

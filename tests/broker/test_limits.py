@@ -33,12 +33,13 @@ from raftka.limits import (
     Limit,
 )
 from raftka.metadata.commands import AllocateProducerIds, WriteExtension
+from raftka.metadata.image import BROKER
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.topics import CREATE_TOPICS
 from tests.broker.conftest import Lower
 from tests.broker.requests import fetch
 from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
@@ -250,16 +251,15 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
 
 
 def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
-    request = CREATE_TOPICS.request
-    value = ",".join(["1:1"] * 7500)  # replicas, as long as a string may be
-    config = [request.topics.configs(name="leader.replication.throttled.replicas", value=value)]
-    row = request(topics=[request.topics(name=f"t{i}", num_partitions=1, replication_factor=1, configs=config) for i in range(300)])
+    request = INCREMENTAL_ALTER_CONFIGS.request
+    configs = [request.resources.configs(name=f"of.a.plugin.{i}", value="x" * 30_000) for i in range(300)]
+    row = request(resources=[request.resources(resource_type=BROKER, resource_name="", configs=configs)])
 
-    answer = stage.wire().ask(CREATE_TOPICS, row)
+    (answer,) = stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, row).responses
 
-    assert {topic.error_code for topic in answer.topics} == {Code.POLICY_VIOLATION}
+    assert answer.error_code == Code.POLICY_VIOLATION
     assert stage.counted(RAFT_ENTRY_BYTES.metric) == 1
-    assert not stage.nodes[1].image.topics
+    assert not stage.nodes[1].image.config(BROKER, "")
     stage.create("t")
 
 
@@ -296,6 +296,7 @@ ELSEWHERE = {
     "groups_of_coordinator": "test_group_limits",
     "members_of_group": "test_group_limits",
     "pending_members": "test_group_limits",
+    "subscribed_names": "test_consumer_groups",
     "regex_length": "test_consumer_groups",
     "regexes_of_group": "test_consumer_groups",
     "member_protocol_bytes": "test_group_limits",

@@ -198,13 +198,39 @@ def test_so_much_waits_and_no_more(stage: Stage, held: Held, lowered: Lower) -> 
     wire.request(PRODUCE, produce("t", batch(LARGE)))
     held.wait()
 
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(LARGE[::-1])))).base_offset == 0
+    other = stage.wire()
+    assert produced(other.ask(PRODUCE, produce("t", batch(LARGE[::-1])))).error_code == Code.REQUEST_TIMED_OUT
     assert stage.counted(BESIDE_BYTES.metric) == 1
+    assert len(held.jobs) == 1
     held.let_go()
-    assert produced(wire.answer(PRODUCE)).base_offset == 1
-    wire.request(PRODUCE, produce("t", batch(LARGE)))
+    assert produced(wire.answer(PRODUCE)).base_offset == 0
+    other.request(PRODUCE, produce("t", batch(LARGE)))
     held.let_go()
-    assert produced(wire.answer(PRODUCE)).base_offset == 2
+    assert produced(other.answer(PRODUCE)).base_offset == 1
+
+
+def test_a_batch_waits_by_its_size_when_opened(stage: Stage, held: Held, lowered: Lower) -> None:
+    lowered(BESIDE_BYTES, 100_000)
+    records = [(b"k", b"", (), 1_700_000_000_000) for _ in range(10_000)]
+    bomb = build_batch(records, compression=3)
+    assert len(bomb) < 50_000
+    stage.wire().request(PRODUCE, produce("t", bytes(bomb)))
+    held.wait()
+
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(LARGE)))).error_code == Code.REQUEST_TIMED_OUT
+    held.let_go()
+
+
+def test_records_of_a_compacted_topic_are_walked_beside_the_loop(stage: Stage, held: Held) -> None:
+    stage.create("c", configs={"cleanup_policy": "compact"})
+    wire, large = stage.wire(), build_batch([(b"k", LARGE, (), 1_700_000_000_000)])
+    wire.request(PRODUCE, produce("c", bytes(large)))
+    held.let_go()
+    assert produced(wire.answer(PRODUCE)).error_code == 0
+
+    wire.request(PRODUCE, produce("c", batch(LARGE)))
+    held.let_go()
+    assert produced(wire.answer(PRODUCE)).error_code == Code.INVALID_RECORD  # there is no key
 
 
 def test_a_small_one_takes_no_thread(stage: Stage, held: Held) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from raftka.broker.fetch_session import FetchSession, FetchSessions, Reader
 from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.long_work import drained
 from raftka.broker.metrics import Metrics
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_manager import ReplicaManager
@@ -53,7 +54,7 @@ class Pair:
         row = FETCH.request(**self.mine.fields(self.wanted if whole else new, self.gone, 100))
         self.gone = {}
         try:
-            session, goes_on = self.theirs.for_request(row, FOLLOWER, 0.0, by_id=True)
+            session, goes_on = drained(self.theirs.for_request(row, FOLLOWER, 0.0, by_id=True))
         except KafkaError as error:
             code = int(error.code)
         else:

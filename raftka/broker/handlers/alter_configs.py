@@ -4,16 +4,17 @@ The controller decides; what is set holds on every node as soon as it has applie
 is forgotten with the process, as in Kafka.
 """
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.log_levels import set_levels
+from raftka.broker.long_work import Steps
+from raftka.limits import SETTINGS_OF_RESOURCE
 from raftka.metadata import image
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs import SET
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.schema import Row
 
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 DENIED = {TOPIC: Code.TOPIC_AUTHORIZATION_FAILED, GROUP: Code.GROUP_AUTHORIZATION_FAILED}
 Key = tuple[int, str]  # resource type and name
 Answers = dict[Key, AlteredConfigs]
+CHANGES_OF_COMMAND = 500  # more are several commands: the controller decides on a command in one go
 
 
-def _refused(request: Request, code: Code, message: str | None = None) -> Row:
-    answer = AlteredConfigs(int(code), message)
-    return _row(request, {(resource.resource_type, resource.resource_name): answer for resource in request.body.resources})
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    answer = AlteredConfigs(int(code), None)
+    keys = [(resource.resource_type, resource.resource_name) for resource in request.body.resources]
+    return (yield from _row(request, dict.fromkeys(keys, answer)))
 
 
 @handles(INCREMENTAL_ALTER_CONFIGS, refused=_refused)
@@ -41,39 +44,56 @@ async def alter_configs(request: Request, node: "Node") -> Row:
 
 
 async def _alter(request: Request, node: "Node", *, replace_all: bool) -> Row:
+    """Each resource is altered as a whole; very many of them are several commands."""
     answers: Answers = {}
-    asked = _resources(request, replace_all=replace_all)
-    times = Counter((resource.resource_type, resource.name) for resource in asked)
-    for_controller = []
-    for resource in asked:
-        key = (resource.resource_type, resource.name)
+    for resources in await request.finish(_commands(request, node, answers, replace_all=replace_all)):
+        answers |= await _ask(node, resources, replace_all=replace_all, validate_only=request.body.validate_only)
+    return await request.finish(_row(request, answers))
+
+
+def _commands(request: Request, node: "Node", answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
+    """What the controller is asked for. Resources that are answered without it go to `answers`."""
+    times: dict[Key, int] = {}
+    for resource in request.body.resources:
+        key = (resource.resource_type, resource.resource_name)
+        times[key] = times.get(key, 0) + 1
+        yield
+    commands: list[list[ConfigResource]] = []
+    command: list[ConfigResource] = []
+    room = CHANGES_OF_COMMAND
+    for resource in request.body.resources:
+        yield
+        key = (resource.resource_type, resource.resource_name)
         try:
             if times[key] > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
             check_allowed(request, "ALTER_CONFIGS", *key)
-            if resource.resource_type == image.BROKER_LOGGER and not replace_all:
-                set_levels(node, resource, validate_only=request.body.validate_only)
+            check_limit(SETTINGS_OF_RESOURCE, len(resource.configs))
+            asked = _resource(resource, replace_all=replace_all)
+            if asked.resource_type == image.BROKER_LOGGER and not replace_all:
+                set_levels(node, asked, validate_only=request.body.validate_only)
                 answers[key] = AlteredConfigs(0, None)
-            else:
-                _check_own(node, *key)
-                for_controller.append(resource)
+                continue
+            _check_own(node, *key)
         except KafkaError as error:
+            for limit in limit_of(error):
+                node.metrics.hit(limit)
             answers[key] = AlteredConfigs(int(error.code), error.message)
-    answers |= await _ask(node, for_controller, replace_all=replace_all, validate_only=request.body.validate_only)
-    return _row(request, answers)
+            continue
+        if command and len(asked.changes) >= room:
+            commands.append(command)
+            command, room = [], CHANGES_OF_COMMAND
+        command.append(asked)
+        room -= 1 + len(asked.changes)
+    return [*commands, command] if command else commands
 
 
-def _resources(request: Request, *, replace_all: bool) -> list[ConfigResource]:
-    resources = []
-    for resource in request.body.resources:
-        changes = [ConfigChange(each.name, SET if replace_all else each.config_operation, each.value) for each in resource.configs]
-        resources.append(ConfigResource(resource.resource_type, resource.resource_name, tuple(changes)))
-    return resources
+def _resource(resource: Row, *, replace_all: bool) -> ConfigResource:
+    changes = [ConfigChange(each.name, SET if replace_all else each.config_operation, each.value) for each in resource.configs]
+    return ConfigResource(resource.resource_type, resource.resource_name, tuple(changes))
 
 
 async def _ask(node: "Node", resources: list[ConfigResource], *, replace_all: bool, validate_only: bool) -> Answers:
-    if not resources:
-        return {}
     replies: tuple[AlteredConfigs, ...]
     try:
         replies = await node.link.ask(AlterConfigs(tuple(resources), replace_all, validate_only))
@@ -98,10 +118,11 @@ def _check_own(node: "Node", kind: int, name: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, wrong)
 
 
-def _row(request: Request, answers: Answers) -> Row:
+def _row(request: Request, answers: Answers) -> Steps[Row]:
     row = request.api.response.responses
-    rows = []
+    rows = request.encoded_rows(row)
     for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
-        rows.append(row(error_code=answers[key].error, error_message=answers[key].message, resource_type=key[0], resource_name=key[1]))
+        rows.add(row(error_code=answers[key].error, error_message=answers[key].message, resource_type=key[0], resource_name=key[1]))
+        yield
     return request.answer(responses=rows)

@@ -1,10 +1,11 @@
 """A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Pending. Knows no API."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP
 from raftka.broker.dispatch import Pending, Request
+from raftka.broker.long_work import LongWork, Steps
 from raftka.broker.shards import Gathered
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row
@@ -12,16 +13,18 @@ from raftka.wire.schema import Row
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-Make = Callable[[Request, Any], Row]  # from the coordinator's answer, or a KafkaError
+Make = Callable[[Request, Any], Row | Steps[Row]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
+PARTITIONS_OF_COMMAND = 500  # a request for more is several commands: a coordinator decides on a command in one go
 
 
 class Asking:
     """The ticket of one request."""
 
-    __slots__ = ("error", "make", "pending", "request", "row")
+    __slots__ = ("error", "long_work", "make", "pending", "request", "row")
 
-    def __init__(self, request: Request, make: Make) -> None:
+    def __init__(self, request: Request, long_work: LongWork, make: Make) -> None:
         self.request = request
+        self.long_work = long_work
         self.make = make
         self.row: Row | None = None
         self.error: Exception | None = None
@@ -31,15 +34,24 @@ class Asking:
         try:
             row = self.make(self.request, answer)
         except Exception as error:  # whoever calls has others to answer
-            if self.pending is None:
-                self.error = error
-            else:
-                self.pending.broken(error)
+            self._done(error)
             return
-        if self.pending is None:
-            self.row = row
+        if isinstance(row, Row):
+            self._done(row)
         else:
-            self.pending.complete(row)
+            self.pending = pending = self.pending or Pending(self.request)
+            self.long_work.run(self.request.api.name, row, self._done, lambda: not pending.over)
+
+    def _done(self, result: Row | Exception) -> None:
+        if self.pending is None:
+            if isinstance(result, Row):
+                self.row = result
+            else:
+                self.error = result
+        elif isinstance(result, Row):
+            self.pending.complete(result)
+        else:
+            self.pending.broken(result)
 
     def result(self, gone: Callable[["Asking"], None] | None = None) -> Row | Pending:
         """`gone` is called when nobody waits any more."""
@@ -47,6 +59,8 @@ class Asking:
             raise self.error
         if self.row is not None:
             return self.row
+        if self.pending is not None:  # the answer is there, and is being written
+            return self.pending
 
         def hurry() -> None:
             if gone is not None and self.request.connection.gone:
@@ -58,28 +72,35 @@ class Asking:
 
 def ask(request: Request, node: "Node", group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
-    asking = Asking(request, make)
+    asking = Asking(request, node.dispatcher.long_work, make)
     shards = node.groups.shards
     try:
         shards.submit(group_id, command, asking)
     except KafkaError as error:
-        return make(request, error)
+        asking(error)
     return asking.result((lambda ticket: shards.forget(group_id, ticket)) if may_wait else None)
 
 
 def ask_of_each(
     request: Request, node: "Node", group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
-) -> Row | Pending:
+) -> Steps[Row | Pending]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
-    asking = Asking(request, make)
-    gathered = Gathered(len(group_ids), asking)
-    for place, group_id in enumerate(group_ids):
+    questions = ((group_id, command(group_id), operation) for group_id in group_ids)
+    return (yield from ask_all(request, node, len(group_ids), questions, make))
+
+
+def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tuple[str, Any, str]], make: Make) -> Steps[Row | Pending]:
+    """`count` questions: group, command, and the operation that the client must be allowed. `make` gets the list of all answers, in that order."""
+    asking = Asking(request, node.dispatcher.long_work, make)
+    gathered = Gathered(count, asking)
+    for place, (group_id, command, operation) in enumerate(questions):
         ticket = gathered.place(place)
         try:
             check_group(request, operation, group_id)
-            node.groups.shards.submit(group_id, command(group_id), ticket)
+            node.groups.shards.submit(group_id, command, ticket)
         except KafkaError as error:
             ticket(error)
+        yield
     return asking.result()
 
 

@@ -9,6 +9,7 @@ from raftka.broker.authorizer import GROUP, TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
+from raftka.broker.long_work import Steps
 from raftka.coordinator.consumer_commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
@@ -22,22 +23,30 @@ response = CONSUMER_GROUP_DESCRIBE.response
 CLASSIC, CONSUMER = 0, 1
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return response(groups=[response.groups(group_id=group_id, error_code=int(code)) for group_id in request.body.group_ids])
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    groups = request.encoded_rows(response.groups)
+    for group_id in request.body.group_ids:
+        groups.add(response.groups(group_id=group_id, error_code=int(code)))
+        yield
+    return response(groups=groups)
 
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
-def consumer_group_describe(request: Request, node: "Node") -> Row | Pending:
+def consumer_group_describe(request: Request, node: "Node") -> Steps[Row | Pending]:
     check_served(node)
     asked = dict.fromkeys(request.body.group_ids)
 
-    def answer(request: Request, answers: list[Any]) -> Row:
-        return response(groups=[_group(request, node.image, group_id, found) for group_id, found in zip(asked, answers, strict=True)])
+    def answer(request: Request, answers: list[Any]) -> Steps[Row]:
+        groups = request.encoded_rows(response.groups)
+        for group_id, found in zip(asked, answers, strict=True):
+            groups.add((yield from _group(request, node.image, group_id, found)))
+            yield
+        return response(groups=groups)
 
-    return ask_of_each(request, node, asked, "DESCRIBE", DescribeConsumerGroup, answer)
+    return (yield from ask_of_each(request, node, asked, "DESCRIBE", DescribeConsumerGroup, answer))
 
 
-def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Row:
+def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Steps[Row]:
     if isinstance(answer, KafkaError):
         return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
     if not all(request.may("DESCRIBE", (TOPIC, name)) for name in answer.topics):
@@ -49,8 +58,11 @@ def _group(request: Request, image: MetadataImage, group_id: str, answer: Descri
         group_epoch=answer.epoch,
         assignment_epoch=answer.assignment_epoch,
         assignor_name=answer.assignor,
-        members=[_member(request, image, each) for each in answer.members],
+        members=request.encoded_rows(response.groups.members),
     )
+    for member in answer.members:
+        row.members.add(_member(request, image, member))
+        yield
     if request.body.include_authorized_operations:
         row.authorized_operations = request.authorized_operations((GROUP, group_id))
     return row

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.consumer_commands import ConsumerHeartbeat
+from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.features import GROUP_VERSION
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.schema import Row
 
@@ -18,13 +20,16 @@ response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request, node: "Node") -> Row | Pending:
+def consumer_group_heartbeat(request: Request, node: "Node") -> Steps[Row | Pending]:
     body, version, session = request.body, request.version, request.session
     check_served(node)
     check_group(request, "READ", body.group_id)
-    if not all(request.may("DESCRIBE", (TOPIC, name)) for name in body.subscribed_topic_names or ()):
-        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-    owned = None if body.topic_partitions is None else {each.topic_id: frozenset(each.partitions) for each in body.topic_partitions}
+    check_limit(SUBSCRIBED_NAMES, len(body.subscribed_topic_names or ()), code=Code.INVALID_REQUEST)
+    for name in body.subscribed_topic_names or ():
+        if not request.may("DESCRIBE", (TOPIC, name)):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        yield
+    owned = None if body.topic_partitions is None else (yield from _owned(body.topic_partitions))
     command = ConsumerHeartbeat(
         group_id=body.group_id,
         member_id=body.member_id,
@@ -41,6 +46,14 @@ def consumer_group_heartbeat(request: Request, node: "Node") -> Row | Pending:
         needs_member_id=version >= 1,
     )
     return ask(request, node, body.group_id, command, _answer)
+
+
+def _owned(topics: list[Row]) -> Steps[dict[bytes, frozenset[int]]]:
+    owned = {}
+    for topic in topics:
+        owned[topic.topic_id] = frozenset(topic.partitions)
+        yield
+    return owned
 
 
 def check_served(node: "Node") -> None:

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
+from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.schema import Row
@@ -13,20 +15,48 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = CREATE_PARTITIONS.response
+TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(CREATE_PARTITIONS, refused=lambda request, code: _refused(request, code, None))
 async def create_partitions(request: Request, node: "Node") -> Row:
+    """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
-    allowed = [topic for topic in body.topics if request.may("ALTER", (TOPIC, topic.name))]
-    command = CreatePartitions(tuple([_more(topic) for topic in allowed]), body.validate_only)
-    try:
-        results: tuple[TopicResult, ...] = await node.link.ask(command, body.timeout_ms / 1000)
-    except KafkaError as error:
-        return _refused(request, error.code, error.message)
-    rows = [response.results(name=each.name, error_code=each.error, error_message=each.message) for each in results]
-    denied = dict.fromkeys(topic.name for topic in body.topics if topic not in allowed)
-    return response(results=rows + [response.results(name=name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED)) for name in denied])
+    rows = request.encoded_rows(response.results)
+    for topics in await request.finish(_commands(request, rows)):
+        try:
+            command = CreatePartitions(topics, body.validate_only)
+            results: tuple[TopicResult, ...] = await node.link.ask(command, body.timeout_ms / 1000)
+        except KafkaError as error:
+            results = tuple([TopicResult(topic.name, int(error.code), error.message) for topic in topics])
+        for each in results:
+            rows.add(response.results(name=each.name, error_code=each.error, error_message=each.message))
+    return response(results=rows)
+
+
+def _commands(request: Request, rows: EncodedRows) -> Steps[list[tuple[MorePartitions, ...]]]:
+    """What the controller is asked for. Topics that are refused without it go to `rows`."""
+    times: dict[str, int] = {}
+    for topic in request.body.topics:
+        times[topic.name] = times.get(topic.name, 0) + 1
+        yield
+    commands: list[tuple[MorePartitions, ...]] = []
+    command: list[MorePartitions] = []
+    for topic in request.body.topics:
+        yield
+        count = times.pop(topic.name, 0)
+        if not count:
+            continue  # it was named before
+        if not request.may("ALTER", (TOPIC, topic.name)):
+            rows.add(response.results(name=topic.name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED)))
+        elif count > 1:
+            rows.add(response.results(name=topic.name, error_code=int(Code.INVALID_REQUEST), error_message="Duplicate topic name."))
+        else:
+            command.append(_more(topic))
+        if len(command) == TOPICS_OF_COMMAND:
+            commands.append(tuple(command))
+            command = []
+    return [*commands, tuple(command)] if command else commands
 
 
 def _more(topic: Row) -> MorePartitions:
@@ -34,5 +64,9 @@ def _more(topic: Row) -> MorePartitions:
     return MorePartitions(topic.name, topic.count, None if given is None else tuple([tuple(each.broker_ids) for each in given]))
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Row:
-    return request.answer(results=[response.results(name=t.name, error_code=int(code), error_message=message) for t in request.body.topics])
+def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+    rows = request.encoded_rows(response.results)
+    for topic in request.body.topics:
+        rows.add(response.results(name=topic.name, error_code=int(code), error_message=message))
+        yield
+    return request.answer(results=rows)

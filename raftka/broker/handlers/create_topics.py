@@ -4,8 +4,12 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
+from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic
-from raftka.wire.errors import Code, KafkaError
+from raftka.metadata.topics import check_topic_name
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
 
@@ -13,23 +17,79 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = CREATE_TOPICS.response
+TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500  # more are several commands: the controller decides on a command in one go
 
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
 async def create_topics(request: Request, node: "Node") -> Row:
+    """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
-    everything = request.may("CREATE", THE_CLUSTER)
-    allowed = [topic for topic in body.topics if everything or request.may("CREATE", (TOPIC, topic.name))]
-    command = CreateTopics(tuple([_new_topic(topic) for topic in allowed]), body.validate_only)
-    try:
-        created: tuple[CreatedTopic, ...] = await node.link.ask(command, body.timeout_ms / 1000)
-    except KafkaError as error:
-        return _refused(request, error.code, error.message)
-    configs = {topic.name: {config.name: config.value for config in topic.configs} for topic in body.topics}
-    rows = [_row(request, node, topic, configs.get(topic.name, {})) for topic in created]
-    refused = [topic for topic in body.topics if topic not in allowed]
-    rows += [response.topics(name=topic.name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), configs=None) for topic in refused]
+    rows = request.encoded_rows(response.topics)
+    commands = await request.finish(_commands(request, node, rows))
+    for topics in commands:
+        try:
+            created: tuple[CreatedTopic, ...] = await node.link.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
+        except KafkaError as error:
+            created = tuple([CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message) for topic in topics])
+        await request.finish(_add_created(request, node, rows, topics, created))
     return response(topics=rows)
+
+
+def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[tuple[NewTopic, ...]]]:
+    """What the controller is asked for. Topics that are refused without it go to `rows`."""
+    times: dict[str, int] = {}
+    asked = 0
+    for topic in request.body.topics:
+        times[topic.name] = times.get(topic.name, 0) + 1
+        asked += _partitions_asked(node, topic)
+        yield
+    everything = request.may("CREATE", THE_CLUSTER)
+    commands: list[tuple[NewTopic, ...]] = []
+    command: list[NewTopic] = []
+    partitions = 0
+    for topic in request.body.topics:
+        yield
+        count = times.pop(topic.name, 0)
+        if not count:
+            continue  # it was named before
+        try:
+            if not everything and not request.may("CREATE", (TOPIC, topic.name)):
+                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+            if count > 1:
+                raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
+            check_limit(PARTITIONS_OF_REQUEST, asked, "Excessively large number of partitions per request.")
+            check_topic_name(topic.name)
+        except KafkaError as error:
+            for limit in limit_of(error):
+                node.metrics.hit(limit)
+            rows.add(_not_created(request, topic.name, error))
+            continue
+        more = _partitions_asked(node, topic)
+        if command and (len(command) == TOPICS_OF_COMMAND or partitions + more > PARTITIONS_OF_COMMAND):
+            commands.append(tuple(command))
+            command, partitions = [], 0
+        command.append(_new_topic(topic))
+        partitions += more
+    return [*commands, tuple(command)] if command else commands
+
+
+def _partitions_asked(node: "Node", topic: Row) -> int:
+    """At least one: also a request that asks for none has to be decided."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return max(1, int(node.settings["num.partitions"]) if topic.num_partitions == -1 else topic.num_partitions)
+
+
+def _add_created(request: Request, node: "Node", rows: EncodedRows, topics: tuple[NewTopic, ...], created: tuple[CreatedTopic, ...]) -> Steps[None]:
+    configs = {topic.name: dict(topic.configs) for topic in topics}
+    for topic in created:
+        rows.add(_row(request, node, topic, configs.get(topic.name, {})))
+        yield
+
+
+def _not_created(request: Request, name: str, error: KafkaError) -> Row:
+    hidden = error.code is Code.TOPIC_AUTHORIZATION_FAILED
+    return response.topics(name=name, error_code=int(error.code), error_message=error.message, configs=None if hidden else [])
 
 
 def _new_topic(topic: Row) -> NewTopic:
@@ -65,7 +125,9 @@ def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[st
     )
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Row:
-    return request.answer(
-        topics=[response.topics(name=topic.name, error_code=int(code), error_message=message, configs=[]) for topic in request.body.topics]
-    )
+def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+    rows = request.encoded_rows(response.topics)
+    for topic in request.body.topics:
+        rows.add(response.topics(name=topic.name, error_code=int(code), error_message=message, configs=[]))
+        yield
+    return request.answer(topics=rows)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DELETE_GROUPS
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
 response = DELETE_GROUPS.response
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return response(results=[response.results(group_id=group_id, error_code=int(code)) for group_id in dict.fromkeys(request.body.groups_names)])
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    names = dict.fromkeys(request.body.groups_names)
+    return (yield from _answer(request, [KafkaError(code)] * len(names)))
 
 
 @handles(DELETE_GROUPS, refused=_refused)
-def delete_groups(request: Request, node: "Node") -> Row | Pending:
-    return ask_of_each(request, node, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer)
+def delete_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from ask_of_each(request, node, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
 
 
-def _answer(request: Request, answers: list[Any]) -> Row:
-    codes = [int(answer.code) if isinstance(answer, KafkaError) else 0 for answer in answers]
-    names = dict.fromkeys(request.body.groups_names)
-    return response(results=[response.results(group_id=group_id, error_code=code) for group_id, code in zip(names, codes, strict=True)])
+def _answer(request: Request, answers: list[Any]) -> Steps[Row]:
+    results = request.encoded_rows(response.results)
+    for group_id, answer in zip(dict.fromkeys(request.body.groups_names), answers, strict=True):
+        results.add(response.results(group_id=group_id, error_code=int(answer.code) if isinstance(answer, KafkaError) else 0))
+        yield
+    return response(results=results)

@@ -6,8 +6,10 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
 from raftka.runtime.door import Timer
 from raftka.wire.errors import Code, KafkaError
@@ -22,17 +24,16 @@ partition_row = response.topics.partitions
 UNKNOWN = -1
 
 
-def _refused(request: Request, code: Code) -> Row:
-    topics = []
-    for topic in request.body.topics:
-        rows = [partition_row(partition_index=each.partition_index, low_watermark=UNKNOWN, error_code=int(code)) for each in topic.partitions]
-        topics.append(response.topics(name=topic.name, partitions=rows))
-    return request.answer(topics=topics)
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    def partition(_: Row, asked: Row) -> Row:
+        return partition_row(partition_index=asked.partition_index, low_watermark=UNKNOWN, error_code=int(code))
+
+    return request.answer(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request, node: "Node") -> Row | Pending:
-    return _Deletion(request, node).run()
+def delete_records(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from _Deletion(request, node).run())
 
 
 class _Deletion:
@@ -46,11 +47,13 @@ class _Deletion:
         self.pending: Pending | None = None
         self.timer: Timer | None = None
 
-    def run(self) -> Row | Pending:
+    def run(self) -> Steps[Row | Pending]:
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
                 rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
+                yield
+            yield
         if not self.waiting:
             return self._row()
         self.pending = Pending(self.request)

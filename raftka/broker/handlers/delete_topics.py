@@ -3,11 +3,14 @@
 Answers when the controller has committed, not when the logs are gone: every broker unlinks by itself as it applies the records.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
+from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
@@ -16,26 +19,55 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = DELETE_TOPICS.response
+TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(DELETE_TOPICS, refused=lambda request, code: _refused(request, code, None))
 async def delete_topics(request: Request, node: "Node") -> Row:
-    doomed = _doomed(request)
-    allowed = [topic for topic in doomed if (name := _name(node, topic)) is None or request.may("DELETE", (TOPIC, name))]
-    try:
-        deleted: tuple[DeletedTopic, ...] = await node.link.ask(DeleteTopics(tuple(allowed)), request.body.timeout_ms / 1000)
-    except KafkaError as error:
-        return _refused(request, error.code, error.message)
-    rows = [response.responses(name=t.name, topic_id=t.topic_id, error_code=t.error, error_message=t.message) for t in deleted]
-    denied = [topic for topic in doomed if topic not in allowed]
-    rows += [_denied(topic) for topic in denied]
+    """A request for very many topics is several commands, each of which is committed as a whole."""
+    rows = request.encoded_rows(response.responses)
+    for topics in await request.finish(_commands(request, node, rows)):
+        try:
+            deleted: tuple[DeletedTopic, ...] = await node.link.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
+        except KafkaError as error:
+            deleted = tuple([DeletedTopic(each.name or "", each.topic_id or ZERO_UUID, int(error.code), error.message) for each in topics])
+        for topic in deleted:
+            rows.add(response.responses(name=topic.name, topic_id=topic.topic_id, error_code=topic.error, error_message=topic.message))
     return response(responses=rows)
 
 
-def _doomed(request: Request) -> list[DoomedTopic]:
+def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[tuple[DoomedTopic, ...]]]:
+    """What the controller is asked for. Topics that are refused without it go to `rows`.
+
+    The controller refuses a topic that one command names twice; all namings of a topic are in one command.
+    """
+    times: dict[DoomedTopic, int] = {}
+    for doomed in _doomed(request):
+        times[doomed] = times.get(doomed, 0) + 1
+        yield
+    by_topic: dict[object, list[DoomedTopic]] = {}
+    for doomed, count in times.items():
+        name = _name(node, doomed)
+        if name is not None and not request.may("DELETE", (TOPIC, name)):
+            rows.add(_denied(doomed))
+        else:
+            by_topic.setdefault(name or doomed, []).extend([doomed] * min(count, 2))
+        yield
+    commands: list[tuple[DoomedTopic, ...]] = []
+    command: list[DoomedTopic] = []
+    for namings in by_topic.values():
+        command += namings
+        if len(command) >= TOPICS_OF_COMMAND:
+            commands.append(tuple(command))
+            command = []
+        yield
+    return [*commands, tuple(command)] if command else commands
+
+
+def _doomed(request: Request) -> Iterator[DoomedTopic]:
     if request.version < 6:
-        return [DoomedTopic(name) for name in request.body.topic_names]
-    return [DoomedTopic(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.body.topics]
+        return (DoomedTopic(name) for name in request.body.topic_names)
+    return (DoomedTopic(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.body.topics)
 
 
 def _name(node: "Node", topic: DoomedTopic) -> str | None:
@@ -49,9 +81,9 @@ def _denied(topic: DoomedTopic) -> Row:
     return response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED))
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Row:
-    rows = [
-        response.responses(name=topic.name or "", topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=message)
-        for topic in _doomed(request)
-    ]
+def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+    rows = request.encoded_rows(response.responses)
+    for topic in _doomed(request):
+        rows.add(response.responses(name=topic.name or "", topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=message))
+        yield
     return request.answer(responses=rows)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
+from raftka.broker.long_work import Steps
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.describe import (
     LOGGER_SOURCE,
@@ -15,6 +16,7 @@ from raftka.metadata.describe import (
 )
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.topics import check_topic_name
+from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.schema import Row
@@ -24,21 +26,29 @@ if TYPE_CHECKING:
 
 Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documentation
 response = DESCRIBE_CONFIGS.response
+ENTRIES_OF_STEP = 16
 MALFORMED = (  # Kafka's words, which clients show
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
     "See the broker logs for more details."
 )
 
 
-def _refused(request: Request, code: Code) -> Row:
-    results = [response.results(error_code=int(code), resource_type=r.resource_type, resource_name=r.resource_name) for r in request.body.resources]
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    results = request.encoded_rows(response.results)
+    for resource in request.body.resources:
+        results.add(response.results(error_code=int(code), resource_type=resource.resource_type, resource_name=resource.resource_name))
+        yield
     return request.answer(results=results)
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
-def describe_configs(request: Request, node: "Node") -> Row:
+def describe_configs(request: Request, node: "Node") -> Steps[Row]:
     run = _Description(request, node)
-    return response(results=[run.result(resource) for resource in request.body.resources])
+    results = request.encoded_rows(response.results)
+    for resource in request.body.resources:
+        results.add((yield from run.result(resource)))
+        yield
+    return response(results=results)
 
 
 class _Description:
@@ -50,17 +60,17 @@ class _Description:
         self.described = 0
         self.rows: dict[Shown, tuple[ConfigRow, Row]] = {}
 
-    def result(self, resource: Row) -> Row:
+    def result(self, resource: Row) -> Steps[Row]:
         row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            row.configs = self._configs(resource)
+            row.configs = yield from self._configs(resource)
         except KafkaError as error:
             row.error_code, row.error_message = int(error.code), error.message or ""
             for limit in limit_of(error):
                 self.node.metrics.hit(limit)
         return row
 
-    def _configs(self, resource: Row) -> list[Row]:
+    def _configs(self, resource: Row) -> Steps[EncodedRows]:
         describe = DESCRIBED.get(resource.resource_type)
         if describe is None:
             raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
@@ -70,7 +80,12 @@ class _Description:
         check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
         self.described += len(entries)
         kept = self.node.broker_rows.shown if resource.resource_type == BROKER and resource.resource_name else self.rows
-        return [self._row(entry, kept) for entry in entries]
+        rows = self.request.encoded_rows(response.results.configs)
+        for place, entry in enumerate(entries):
+            rows.add(self._row(entry, kept))
+            if not place % ENTRIES_OF_STEP:
+                yield
+        return rows
 
     def _row(self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, Row]]) -> Row:
         body = self.request.body

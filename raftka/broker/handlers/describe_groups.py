@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.authorizer import GROUP
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import DescribedGroup, DescribeGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
@@ -19,21 +20,28 @@ if TYPE_CHECKING:
 response = DESCRIBE_GROUPS.response
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return response(groups=[response.groups(group_id=group_id, error_code=int(code)) for group_id in request.body.groups])
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    groups = request.encoded_rows(response.groups)
+    for group_id in request.body.groups:
+        groups.add(response.groups(group_id=group_id, error_code=int(code)))
+        yield
+    return response(groups=groups)
 
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
-def describe_groups(request: Request, node: "Node") -> Row | Pending:
-    return ask_of_each(request, node, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer)
+def describe_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from ask_of_each(request, node, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
 
 
-def _answer(request: Request, answers: list[Any]) -> Row:
-    asked = dict.fromkeys(request.body.groups)
-    return response(groups=[_group(request, group_id, answer) for group_id, answer in zip(asked, answers, strict=True)])
+def _answer(request: Request, answers: list[Any]) -> Steps[Row]:
+    groups = request.encoded_rows(response.groups)
+    for group_id, answer in zip(dict.fromkeys(request.body.groups), answers, strict=True):
+        groups.add((yield from _group(request, group_id, answer)))
+        yield
+    return response(groups=groups)
 
 
-def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError) -> Row:
+def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError) -> Steps[Row]:
     if isinstance(answer, KafkaError):
         if answer.code is not Code.GROUP_ID_NOT_FOUND:
             return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
@@ -45,8 +53,11 @@ def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError)
             group_state=answer.state,
             protocol_type=answer.protocol_type,
             protocol_data=answer.protocol_name,
-            members=[_member(each) for each in answer.members],
+            members=request.encoded_rows(response.groups.members),
         )
+        for member in answer.members:
+            row.members.add(_member(member))
+            yield
     if request.body.include_authorized_operations and not row.error_code:
         row.authorized_operations = request.authorized_operations((GROUP, group_id))
     return row

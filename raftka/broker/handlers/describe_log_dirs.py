@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
+from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code
 from raftka.wire.messages.log_dirs import DESCRIBE_LOG_DIRS
 from raftka.wire.schema import Row
@@ -15,16 +17,14 @@ if TYPE_CHECKING:
 response = DESCRIBE_LOG_DIRS.response
 of_directory = response.results
 of_partition = of_directory.topics.partitions
-Topics = dict[str, list[Row]]
+Topics = dict[str, EncodedRows]
 
 
 @handles(DESCRIBE_LOG_DIRS)
-def describe_log_dirs(request: Request, node: "Node") -> Row:
+def describe_log_dirs(request: Request, node: "Node") -> Steps[Row]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    topics = request.body.topics
-    asked = None if topics is None else {(topic.topic, index) for topic in topics for index in topic.partitions}
-    found = _replicas(node, asked)
+    found = yield from _replicas(request, node, (yield from _asked(request, node)))
     return response(error_code=0, results=[_directory(node, path, found[path]) for path in dict.fromkeys(node.settings.log_dirs)])
 
 
@@ -41,16 +41,34 @@ def _directory(node: "Node", path: str, topics: Topics) -> Row:
     return row
 
 
-def _replicas(node: "Node", asked: set[tuple[str, int]] | None) -> dict[str, Topics]:
-    found: dict[str, Topics] = defaultdict(lambda: defaultdict(list))
+def _asked(request: Request, node: "Node") -> Steps[list[tuple[str, int]]]:
+    """The replicas of this broker that the request names; with none named, all."""
+    topics, hosts = request.body.topics, node.replicas.hosts
+    if topics is None:
+        return list(hosts)
+    asked = set()
+    for topic in topics:
+        for index in topic.partitions:
+            if (key := (topic.topic, index)) in hosts:
+                asked.add(key)
+            yield
+        yield
+    return sorted(asked)
+
+
+def _replicas(request: Request, node: "Node", asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
+    found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
     hosts, moves = node.replicas.hosts, node.replicas.mover.moves
-    for key in hosts if asked is None else sorted(asked & hosts.keys()):
-        host = hosts[key]
+    for key in asked:
+        yield
+        host = hosts.get(key)
+        if host is None:
+            continue  # it was removed meanwhile
         lag = max(0, host.high_watermark - host.log.end_offset)
-        found[host.home.path][host.topic].append(_partition(host.index, host.log.size_bytes, lag))
+        found[host.home.path][host.topic].add(_partition(host.index, host.log.size_bytes, lag))
         if host in moves:
             move = moves[host]
-            found[move.target.path][host.topic].append(_partition(host.index, move.future.size_bytes, move.lag, is_future=True))
+            found[move.target.path][host.topic].add(_partition(host.index, move.future.size_bytes, move.lag, is_future=True))
     return found
 
 

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
+from raftka.broker.long_work import Steps
 from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
@@ -18,24 +20,35 @@ partition_row = response.topics.partitions
 ABSENT = "This server does not host this topic-partition."  # Kafka's words
 
 
-def _refused(request: Request, code: Code) -> Row:
-    topics = []
-    for topic in request.body.topics:
-        rows = [partition_row(partition_index=index, error_code=int(code)) for index in topic.partition_indexes]
-        topics.append(response.topics(name=topic.name, partitions=rows))
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    topics = yield from rows_by_topic(
+        request,
+        response.topics,
+        request.body.topics,
+        lambda _, index: partition_row(partition_index=index, error_code=int(code)),
+        asked=lambda topic: topic.partition_indexes,
+    )
     return request.answer(topics=topics)
 
 
 @handles(DESCRIBE_PRODUCERS, refused=_refused)
-def describe_producers(request: Request, node: "Node") -> Row:
-    topics = []
+def describe_producers(request: Request, node: "Node") -> Steps[Row]:
+    """A partition that is named twice is described once: an answer is no larger than what there is."""
+    topics = request.encoded_rows(response.topics)
+    described: set[tuple[str, int]] = set()
     for topic in request.body.topics:
-        rows = [_partition(request, node, topic.name, index) for index in topic.partition_indexes]
-        topics.append(response.topics(name=topic.name, partitions=rows))
+        rows = request.encoded_rows(partition_row)
+        for index in topic.partition_indexes:
+            if (topic.name, index) not in described:
+                described.add((topic.name, index))
+                rows.add((yield from _partition(request, node, topic.name, index)))
+            yield
+        topics.add(response.topics(name=topic.name, partitions=rows))
+        yield
     return response(topics=topics)
 
 
-def _partition(request: Request, node: "Node", topic: str, index: int) -> Row:
+def _partition(request: Request, node: "Node", topic: str, index: int) -> Steps[Row]:
     row = partition_row(partition_index=index, error_code=0)
     try:
         check(request, "READ", topic)
@@ -43,7 +56,10 @@ def _partition(request: Request, node: "Node", topic: str, index: int) -> Row:
         if node.image.topic_named(topic) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
         producers = node.replicas.find(topic, index).log.producers.producers
-        row.active_producers = [_producer(producer_id, producer) for producer_id, producer in producers.items()]
+        row.active_producers = request.encoded_rows(partition_row.active_producers)
+        for producer_id, producer in list(producers.items()):
+            row.active_producers.add(_producer(producer_id, producer))
+            yield
     except KafkaError as error:
         row.error_code, row.error_message = int(error.code), error.message
     return row

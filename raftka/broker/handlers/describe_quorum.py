@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.by_topic import rows_by_topic
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
@@ -21,9 +23,9 @@ partition = response.topics.partitions
 async def describe_quorum(request: Request, node: "Node") -> Row:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
-    if asked != [(CLUSTER_METADATA, [0])]:
-        return _nothing_here(asked)
+    topics = request.body.topics
+    if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA or [each.partition_index for each in topics[0].partitions[:2]] != [0]:
+        return await request.finish(_nothing_here(request))
     try:
         state: QuorumState = await node.link.ask(DescribeQuorum())
     except KafkaError as error:
@@ -58,14 +60,12 @@ def _nodes(node: "Node") -> list[Row]:
     return [row(node_id=each.node_id, listeners=[row.listeners(name=name, host=each.host, port=each.port)]) for each in node.settings.voters]
 
 
-def _nothing_here(asked: list[tuple[str, list[int]]]) -> Row:
+def _nothing_here(request: Request) -> Steps[Row]:
     """Of every partition that was named, the errors are in its own row."""
     error, text = int(Code.UNKNOWN_TOPIC_OR_PARTITION), "This server does not host this topic-partition."
-    topics = [
-        response.topics(
-            topic_name=name,
-            partitions=[partition(partition_index=index, error_code=error, error_message=text) for index in indexes],
-        )
-        for name, indexes in asked
-    ]
+
+    def row(_: Row, asked: Row) -> Row:
+        return partition(partition_index=asked.partition_index, error_code=error, error_message=text)
+
+    topics = yield from rows_by_topic(request, response.topics, request.body.topics, row, name="topic_name")
     return response(error_message="", topics=topics)

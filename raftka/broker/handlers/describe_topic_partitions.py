@@ -1,10 +1,14 @@
 """DescribeTopicPartitions: v0; a page of partitions over all topics by name, and where the next page begins. Answers from the local image."""
 
+from collections.abc import Collection
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.long_work import Steps
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
@@ -15,44 +19,65 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = DESCRIBE_TOPIC_PARTITIONS.response
+SORTED_AT_ONCE = 256  # names
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return request.answer(topics=[response.topics(error_code=int(code), name=topic.name) for topic in request.body.topics])
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    topics = request.encoded_rows(response.topics)
+    for topic in request.body.topics:
+        topics.add(response.topics(error_code=int(code), name=topic.name))
+        yield
+    return request.answer(topics=topics)
 
 
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
-def describe_topic_partitions(request: Request, node: "Node") -> Row:
+def describe_topic_partitions(request: Request, node: "Node") -> Steps[Row]:
     """A cursor that names none of the asked topics, or a partition that can not be, is refused for each of them."""
     image, cursor = node.image, request.body.cursor
     everything = not request.body.topics
-    names = sorted(image.topic_ids if everything else {topic.name for topic in request.body.topics})
+    asked = image.topic_ids.keys() if everything else {topic.name for topic in request.body.topics}
     start = "", 0
     if cursor is not None:
-        if cursor.partition_index < 0 or not (everything or cursor.topic_name in names):
+        if cursor.partition_index < 0 or not (everything or cursor.topic_name in asked):
             raise KafkaError(Code.INVALID_REQUEST)
-        names = [name for name in names if name >= cursor.topic_name]
         start = cursor.topic_name, cursor.partition_index
     most = int(node.settings["max.request.partition.size.limit"])
-    return _page(request, image, names, start, max(1, min(request.body.response_partition_limit, most)), everything=everything)
+    names = yield from _in_order(asked, start[0])
+    return (yield from _page(request, image, names, start, max(1, min(request.body.response_partition_limit, most)), everything=everything))
 
 
-def _page(request: Request, image: MetadataImage, names: list[str], start: tuple[str, int], room: int, *, everything: bool) -> Row:
-    topics: list[Row] = []
+def _in_order(names: Collection[str], first: str) -> Steps[list[str]]:
+    """Those from `first` on, sorted by portions: sorting 100,000 names at once would take some 50 ms."""
+    portions: list[list[str]] = []
+    rest = iter(names)
+    while portion := list(islice(rest, SORTED_AT_ONCE)):
+        portions.append(sorted([name for name in portion if name >= first]))
+        yield
+    merged: list[str] = []
+    for name in merge(*portions):
+        merged.append(name)
+        if not len(merged) % SORTED_AT_ONCE:
+            yield
+    return merged
+
+
+def _page(request: Request, image: MetadataImage, names: list[str], start: tuple[str, int], room: int, *, everything: bool) -> Steps[Row]:
+    topics = request.encoded_rows(response.topics)
     for name in names:
+        yield
         if not request.may("DESCRIBE", (TOPIC, name)):  # whether it is there or not
             if not everything:
-                topics.append(response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=name))
+                topics.add(response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=name))
             continue
         known = image.topic_named(name)
         if known is None:
-            topics.append(response.topics(error_code=int(_missing(name)), name=name))
+            topics.add(response.topics(error_code=int(_missing(name)), name=name))
             continue
         if room == 0:
             return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=0))
         first = start[1] if name == start[0] else 0
         last = min(first + room, len(known.partitions))
-        topics.append(_topic(request, image, known, range(first, last)))
+        topics.add((yield from _topic(request, image, known, range(first, last))))
         if last < len(known.partitions):
             return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=last))
         room -= max(0, last - first)
@@ -67,13 +92,17 @@ def _missing(name: str) -> Code:
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _topic(request: Request, image: MetadataImage, topic: TopicImage, indexes: range) -> Row:
+def _topic(request: Request, image: MetadataImage, topic: TopicImage, indexes: range) -> Steps[Row]:
+    partitions = request.encoded_rows(response.topics.partitions)
+    for index in indexes:
+        partitions.add(_partition(image, index, topic.partitions[index]))
+        yield
     return response.topics(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(image, index, topic.partitions[index]) for index in indexes],
+        partitions=partitions,
         topic_authorized_operations=request.authorized_operations((TOPIC, topic.name)),
     )
 

@@ -1,10 +1,13 @@
 """ElectLeaders: v0-2 (KIP-460); before v1 only the preferred leader can be meant."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
-from raftka.metadata.commands import ElectLeaders, TopicPartitions, TopicResults
+from raftka.broker.handlers.by_topic import partition_commands
+from raftka.broker.long_work import Steps
+from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import ELECT_LEADERS
 from raftka.wire.schema import Row
@@ -17,29 +20,49 @@ response = ELECT_LEADERS.response
 
 @handles(ELECT_LEADERS, refused=lambda request, code: _refused(request, code, None))
 async def elect_leaders(request: Request, node: "Node") -> Row:
+    """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return _refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, None)
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    results: dict[str, list[PartitionResult]] = {}
     asked = body.topic_partitions
-    topics = None if asked is None else tuple([TopicPartitions(each.topic, tuple(each.partitions)) for each in asked])
-    try:
-        results: tuple[TopicResults, ...] = await node.link.ask(ElectLeaders(body.election_type, topics), body.timeout_ms / 1000)
-    except KafkaError as error:
-        return _refused(request, error.code, error.message)
-    return response(replica_election_results=[_topic(each) for each in results])
+    for topics in await request.finish(partition_commands(_every(node) if asked is None else ((t.topic, t.partitions) for t in asked))):
+        try:
+            found: tuple[TopicResults, ...] = await node.link.ask(ElectLeaders(body.election_type, topics), body.timeout_ms / 1000)
+        except KafkaError as error:
+            return await request.finish(_refused(request, error.code, error.message))
+        for topic in found:
+            told = [each for each in topic.partitions if asked is not None or each.error != Code.ELECTION_NOT_NEEDED]
+            results.setdefault(topic.name, []).extend(told)
+    return await request.finish(_answer(request, results))
 
 
-def _topic(found: TopicResults) -> Row:
+def _every(node: "Node") -> Iterator[tuple[str, Sequence[int]]]:
+    return ((topic.name, range(len(topic.partitions))) for topic in node.image.topics.values())
+
+
+def _answer(request: Request, results: dict[str, list[PartitionResult]]) -> Steps[Row]:
     row = response.replica_election_results
-    rows = [row.partition_result(partition_id=index, error_code=error, error_message=message) for index, error, message in found.partitions]
-    return row(topic=found.name, partition_result=rows)
+    topics = request.encoded_rows(row)
+    for name, found in results.items():
+        partitions = request.encoded_rows(row.partition_result)
+        for index, error, message in found:
+            partitions.add(row.partition_result(partition_id=index, error_code=error, error_message=message))
+            yield
+        topics.add(row(topic=name, partition_result=partitions))
+        yield
+    return response(replica_election_results=topics)
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Row:
+def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
     """At the top, and of each partition."""
     row = response.replica_election_results
-    topics = [
-        row(topic=t.topic, partition_result=[row.partition_result(partition_id=p, error_code=int(code), error_message=message) for p in t.partitions])
-        for t in request.body.topic_partitions or ()
-    ]
+    topics = request.encoded_rows(row)
+    for topic in request.body.topic_partitions or ():
+        partitions = request.encoded_rows(row.partition_result)
+        for index in topic.partitions:
+            partitions.add(row.partition_result(partition_id=index, error_code=int(code), error_message=message))
+            yield
+        topics.add(row(topic=topic.topic, partition_result=partitions))
+        yield
     return request.answer(error_code=int(code), replica_election_results=topics)

@@ -2,16 +2,24 @@
 
 A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what it has on its disk. With too little to
 read the request is parked in its session and looks again, at the end of a turn, where something has changed.
+
+A request of very many partitions reads them in slices, over several turns (long_work.py). The files of records that it found in an earlier turn
+may be gone by now: so it stops to look for records when its first slice with records is over, and reads these once more in the turn in which its
+answer is complete.
 """
 
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.fetch_session import BEGIN, END, FetchSession, Reader, Wanted
+from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
 from raftka.broker.handlers.fetch_plan import remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.nearest import nearest
+from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.door import Timer
@@ -26,24 +34,30 @@ READ_COMMITTED = 1
 CONSUMER = -1
 FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
 MAX_WAIT_MS = 3_600_000
+ROWS_OF_TURN = 256  # with records, at the most, in an answer that takes several turns: they are read once more in the last of them
 response = FETCH.response
 of_partition = response.responses.partitions
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 @handles(FETCH, refused=lambda request, code: request.answer(error_code=int(code)))
-def fetch(request: Request, node: "Node") -> Row | Pending:
+def fetch(request: Request, node: "Node") -> Steps[Row | Pending]:
     run = Fetch(request, node)
     if run.replica >= 0:
         request.connection.dispatcher.kind = node.metrics.kind(FOLLOWER)
-    run.look()
-    wait_ms = request.body.max_wait_ms
-    if wait_ms > 0 and not run.settled:
-        if node.parked < PARKED_REQUESTS.value:
-            return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
-        node.metrics.hit(PARKED_REQUESTS)
-    row = run.answer()
-    if run.plain is not None:
+    try:
+        yield from run.begin()
+        yield from run.look()
+        wait_ms = request.body.max_wait_ms
+        if wait_ms > 0 and not run.settled:
+            if node.parked < PARKED_REQUESTS.value:
+                return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
+            node.metrics.hit(PARKED_REQUESTS)
+        row = yield from run.answer()
+    except GeneratorExit:
+        run.abandon()  # the client has gone
+        raise
+    if run.plain is not None and request.slot is None:
         remember(request, node, run.plain, run.isolated, run.max_bytes)
     return row
 
@@ -55,20 +69,27 @@ class Fetch:
         "body",
         "broker_epoch",
         "bytes",
+        "full",
         "goes_on",
         "held",
+        "hurried",
         "isolated",
+        "lost",
         "max_bytes",
         "node",
         "pending",
         "plain",
+        "reading",
         "replica",
         "request",
         "rows",
         "session",
         "settled",
+        "slice",
+        "stale",
         "timer",
         "watching",
+        "woken",
     )
 
     def __init__(self, request: Request, node: "Node") -> None:
@@ -87,16 +108,28 @@ class Fetch:
         self.bytes = 0
         self.rows: dict[Wanted, Row] = {}  # what is to be told
         self.held: dict[Wanted, None] = {}  # those with records
-        self.session, self.goes_on = self._session()
-        self.watching = self.session.lasting
+        self.slice = node.dispatcher.long_work.slices  # in which the records were found
+        self.full = False  # no more records are read for this answer
+        self.stale = False  # the records were found in an earlier turn
+        self.reading = False  # after it was parked
+        self.hurried = False  # it is to be answered with what there is
+        self.woken = False  # something happened while it was reading
+        self.lost = False  # another request of the session came first
+        self.session: FetchSession
+        self.goes_on = False
+        self.watching = False
 
-    def _session(self) -> tuple[FetchSession, bool]:
+    def begin(self) -> Steps[None]:
+        """Find the request's session. Raises KafkaError for the answer's top level."""
         node, now = self.node, self.node.runtime.clock.now()
         reader = Reader(self.replica, self.broker_epoch)
-        session, goes_on = node.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
+        session, goes_on = yield from node.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
         if reader.follows and self._genuine():
             session.heard = now
-        return session, goes_on
+        self.session, self.goes_on = session, goes_on
+        self.watching = session.lasting
+        if session.lasting:
+            session.parked = self
 
     def _genuine(self) -> bool:
         """Anybody can claim to be a replica, and move the high watermark."""
@@ -105,14 +138,24 @@ class Fetch:
 
     # reading
 
-    def look(self) -> None:
+    def look(self) -> Steps[None]:
         """Read where there is news."""
         session = self.session
         self.settled = not session.partitions
+        self._note_slice()
         for wanted in session.take_news():
             self._look_at(wanted)
+            yield
+            self._note_slice()
         if self.bytes >= self.body.min_bytes:
             self.settled = True
+
+    def _note_slice(self) -> None:
+        """Another turn may have begun."""
+        if (now := self.node.dispatcher.long_work.slices) != self.slice:
+            self.slice = now
+            if self.held:
+                self.full = self.stale = True
 
     def _look_at(self, wanted: Wanted) -> None:
         self.bytes -= wanted.size
@@ -141,7 +184,7 @@ class Fetch:
 
     @staticmethod
     def _is_new(wanted: Wanted, row: Row) -> bool:
-        return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or _again(row))
+        return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or told_again(row))
 
     def _host(self, wanted: Wanted) -> PartitionHost:
         request, asked = self.request, wanted.asked
@@ -224,8 +267,9 @@ class Fetch:
         if asked.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
         room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
+        may_read = not self.full and (room > 0 or not self.bytes)
         try:
-            spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if room > 0 or not self.bytes else ((), 0)
+            spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
         except OSError as error:
             host.manager.directories.failed(host.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -263,61 +307,54 @@ class Fetch:
 
     # answering
 
-    def answer(self) -> Row:
+    def answer(self) -> Steps[Row]:
         """With what there is; the session then knows what was told."""
         session, version = self.session, self.request.version
-        rows = self._topics()
-        endpoints = self._endpoints() if version >= 16 else []
-        self._count()
-        if session.lasting:
+        lasted = session.lasting
+        told = lasted or self._admitted()
+        for wanted in list(session.partitions.values()) if told and not lasted else ():
+            if wanted.host is not None:
+                wanted.host.watched_by(wanted)
+            yield
+        answer = FetchAnswer(self, told)
+        if len(self.rows) > ROWS_OF_TURN:
+            for wanted in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
+                self._look_at(wanted)  # its records come with the next answer
+                yield
+            for wanted, row in list(self.rows.items()):
+                if wanted not in self.held:
+                    answer.add(wanted, row)
+                yield
+        self._note_slice()
+        # from here on nothing waits, so that the records are still there when they are sent
+        if self.lost:
+            return self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
+        if self.stale:
+            self.full = False
+            for wanted in list(self.held):
+                self._look_at(wanted)
+        answer.add_rest()
+        if lasted or self.body.session_epoch == END or version < 7:
             self.plain = self._plain()
-            self._told()
-        elif self.body.session_epoch == BEGIN and version >= 7 and not self.goes_on and self.node.fetch_sessions.admit(session, session.created):
-            self._told()
-            for wanted in session.partitions.values():
-                if wanted.host is not None:
-                    wanted.host.watched_by(wanted)
-        elif self.body.session_epoch == END or version < 7:
-            self.plain = self._plain()
-        self._finish()
-        return response(session_id=session.id if session.lasting else 0, responses=rows, node_endpoints=endpoints)
-
-    def _count(self) -> None:
-        for wanted in self.rows:
-            if (host := wanted.host) is not None:
-                host.fetched += 1
-                if self.replica < 0:
-                    host.bytes_out += wanted.size
         if self.replica >= 0:
             self.node.metrics.replication_bytes_out += self.bytes
+        self._finish()
+        return response(session_id=session.id if session.lasting else 0, responses=answer.topics(), node_endpoints=answer.endpoints())
 
-    def _topics(self) -> list[Row]:
-        topics: dict[str | bytes, Row] = {}
-        for wanted, row in self.rows.items():
-            topic = topics.get(wanted.name)
-            if topic is None:
-                topic = topics[wanted.name] = response.responses(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[])
-            topic.partitions.append(row)
-        return list(topics.values())
-
-    def _endpoints(self) -> list[Row]:
-        leaders = {row.current_leader.leader_id for row in self.rows.values() if row.error_code}
-        return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints) if leaders else []
-
-    def _told(self) -> None:
-        """What has records or an error is looked at again even if nothing happens: it is told until the reader asks for something else."""
-        session = self.session
-        for wanted, row in self.rows.items():
-            wanted.high_watermark, wanted.log_start = row.high_watermark, row.log_start_offset
-            if wanted.size:
-                session.to_the_end(wanted)
-            if wanted.size or _again(row):
-                session.news[wanted] = None
+    def _admitted(self) -> bool:
+        """Whether the request begins a session that lasts."""
+        begins = self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on
+        return begins and self.node.fetch_sessions.admit(self.session, self.session.created)
 
     def _plain(self) -> Wanted | None:
         if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:
             return None
-        if self.pending is not None or self.body.forgotten_topics_data or (self.body.rack_id and self.node.replicas.prefers_racks):
+        if (
+            self.pending is not None
+            or len(self.rows) != 1
+            or self.body.forgotten_topics_data
+            or (self.body.rack_id and self.node.replicas.prefers_racks)
+        ):
             return None
         (wanted,) = self.rows
         host, epoch = wanted.host, wanted.asked.last_fetched_epoch
@@ -337,6 +374,8 @@ class Fetch:
             for wanted in session.partitions.values():
                 if wanted.host is not None:
                     wanted.host.watched_by(wanted)
+        if self.request.slot is not None and session.news:
+            self.look_soon()  # something has happened while it was reading
         return self.pending
 
     def look_soon(self) -> None:
@@ -356,35 +395,42 @@ class Fetch:
         if pending is None:
             return
         if pending.over:
-            self._abandon()
-            return
-        try:
-            row = self._look_again(at_once=at_once)
-        except Exception as error:
-            self._abandon()
-            pending.broken(error)
+            self.abandon()
+        elif self.reading:
+            self.hurried, self.woken = self.hurried or at_once, True
         else:
-            if row is not None:
-                pending.complete(row)
+            self.reading, self.hurried, self.woken = True, at_once, False
+            long_work = self.node.dispatcher.long_work
+            long_work.run(self.request.api.name, self._look_again(), partial(self._looked, pending), lambda: self.pending is not None)
 
-    def _look_again(self, *, at_once: bool) -> Row | None:
-        held = list(self.held)
-        self.look()
-        if not self.settled and not at_once:
+    def _look_again(self) -> Steps[Row | None]:
+        held = bool(self.held)
+        yield from self.look()
+        if not self.settled and not self.hurried:
             return None
-        if held:  # found some time ago: their files may be gone
-            self.session.news.update(dict.fromkeys(held))
-            self.look()
-        return self.answer()
+        self.stale = self.stale or held  # found some time ago
+        return (yield from self.answer())
+
+    def _looked(self, pending: Pending, row: Row | Exception | None) -> None:
+        self.reading = False
+        if isinstance(row, Exception):
+            self.abandon()
+            pending.broken(row)
+        elif row is not None:
+            pending.complete(row)
+        elif self.woken:
+            self._go_on(at_once=self.hurried)
 
     def overtaken(self) -> None:
         """Another request of the session came before this one's answer, so it is not known any more what the reader knows."""
         pending = self.pending
-        self._abandon()
-        if pending is not None:
-            pending.complete(self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH)))
+        if pending is None:
+            self.lost = True
+            return
+        self.abandon()
+        pending.complete(self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH)))
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Nothing of it was told."""
         self.session.news.update(dict.fromkeys(self.rows))
         self._finish()
@@ -396,14 +442,10 @@ class Fetch:
         if self.pending is not None:
             self.pending = None
             self.node.parked -= 1
+        if session.parked is self:
             session.parked = None
             if not session.lasting:
                 session.leave()
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-
-
-def _again(row: Row) -> bool:
-    """To be told again and again."""
-    return bool(row.error_code or row.diverging_epoch.epoch >= 0 or row.preferred_read_replica >= 0)

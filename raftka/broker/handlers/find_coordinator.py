@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.schema import Row
@@ -21,16 +22,23 @@ response = FIND_COORDINATOR.response
 NOT_AVAILABLE = "The coordinator is not available."  # what versions 1 to 3 say, and with an answer: NONE
 
 
-def _refused(request: Request, code: Code) -> Row:
-    rows = [response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code)) for key in request.body.coordinator_keys]
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    rows = request.encoded_rows(response.coordinators)
+    for key in request.body.coordinator_keys:
+        rows.add(response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code)))
+        yield
     return response(error_code=int(code), node_id=-1, port=-1, coordinators=rows)
 
 
 @handles(FIND_COORDINATOR, refused=_refused)
-def find_coordinator(request: Request, node: "Node") -> Row:
+def find_coordinator(request: Request, node: "Node") -> Steps[Row]:
     body = request.body
     if request.version >= 4:
-        return response(coordinators=[_found(request, node, key, response.coordinators, key=key, error_message="") for key in body.coordinator_keys])
+        rows = request.encoded_rows(response.coordinators)
+        for key in body.coordinator_keys:
+            rows.add(_found(request, node, key, response.coordinators, key=key, error_message=""))
+            yield
+        return response(coordinators=rows)
     return _found(request, node, body.key, response, error_message="NONE")
 
 

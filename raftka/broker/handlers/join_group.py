@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import Join, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP
@@ -20,9 +21,13 @@ def _refused(request: Request, code: Code, member_id: str = "") -> Row:
 
 
 @handles(JOIN_GROUP, refused=_refused)
-def join_group(request: Request, node: "Node") -> Row | Pending:
+def join_group(request: Request, node: "Node") -> Steps[Row | Pending]:
     body, version, session = request.body, request.version, request.session
     check_group(request, "READ", body.group_id)
+    protocols = []
+    for each in body.protocols:
+        protocols.append(Protocol(each.name, bytes(each.metadata)))
+        yield
     command = Join(
         group_id=body.group_id,
         member_id=body.member_id,
@@ -32,18 +37,22 @@ def join_group(request: Request, node: "Node") -> Row | Pending:
         session_timeout_ms=body.session_timeout_ms,
         rebalance_timeout_ms=body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms,
         protocol_type=body.protocol_type,
-        protocols=tuple([Protocol(each.name, bytes(each.metadata)) for each in body.protocols]),
+        protocols=tuple(protocols),
         needs_member_id=version >= 4,
         may_skip=version >= 9,
     )
     return ask(request, node, body.group_id, command, _answer, may_wait=True)
 
 
-def _answer(request: Request, answer: Any) -> Row:
+def _answer(request: Request, answer: Any) -> Steps[Row]:
     if isinstance(answer, KafkaError):
         return _refused(request, answer.code, request.body.member_id if answer.code is not Code.GROUP_MAX_SIZE_REACHED else "")
     if isinstance(answer, MemberIdRequired):
         return _refused(request, Code.MEMBER_ID_REQUIRED, answer.member_id)
+    members = request.encoded_rows(response.members)
+    for member in answer.members:
+        members.add(response.members(member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata))
+        yield
     return response(
         generation_id=answer.generation_id,
         protocol_type=answer.protocol_type,
@@ -51,5 +60,5 @@ def _answer(request: Request, answer: Any) -> Row:
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
-        members=[response.members(member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata) for each in answer.members],
+        members=members,
     )

@@ -1,9 +1,11 @@
 """LeaveGroup: v0-5; one member, from version 3 on several, each with its own error."""
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.asking import ask, ask_all, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import Leave, LeavingMember
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP
@@ -13,27 +15,34 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = LEAVE_GROUP.response
+MEMBERS_OF_COMMAND = 100
 
 
 @handles(LEAVE_GROUP)
-def leave_group(request: Request, node: "Node") -> Row | Pending:
+def leave_group(request: Request, node: "Node") -> Steps[Row | Pending]:
+    """Very many members leave by several commands."""
     body = request.body
     check_group(request, "READ", body.group_id)
     if request.version < 3:
-        members: tuple[LeavingMember, ...] = (LeavingMember(body.member_id, None),)
-    else:
-        members = tuple([LeavingMember(each.member_id, each.group_instance_id) for each in body.members])
-    return ask(request, node, body.group_id, Leave(body.group_id, members), _answer)
+        return ask(request, node, body.group_id, Leave(body.group_id, (LeavingMember(body.member_id, None),)), _one)
+    questions = []
+    for first in range(0, len(body.members), MEMBERS_OF_COMMAND) or (0,):
+        part = body.members[first : first + MEMBERS_OF_COMMAND]
+        members = tuple([LeavingMember(each.member_id, each.group_instance_id) for each in part])
+        questions.append((body.group_id, Leave(body.group_id, members), "READ"))
+        yield
+    return (yield from ask_all(request, node, len(questions), questions, _all))
 
 
-def _answer(request: Request, answer: Any) -> Row:
-    if isinstance(answer, KafkaError):
-        return response(error_code=int(answer.code))
-    if request.version < 3:
-        return response(error_code=int(answer.errors[0]))
-    return response(
-        members=[
-            response.members(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=int(code))
-            for each, code in zip(request.body.members, answer.errors, strict=True)
-        ]
-    )
+def _one(request: Request, answer: Any) -> Row:
+    return response(error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0]))
+
+
+def _all(request: Request, answers: list[Any]) -> Steps[Row]:
+    if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
+        return response(error_code=int(error.code))
+    rows = request.encoded_rows(response.members)
+    for member, code in zip(request.body.members, chain.from_iterable(answer.errors for answer in answers), strict=True):
+        rows.add(response.members(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=int(code)))
+        yield
+    return response(members=rows)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES
@@ -34,13 +35,18 @@ LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
 
 
 @handles(LIST_CONFIG_RESOURCES)
-def list_config_resources(request: Request, node: "Node") -> Row:
+def list_config_resources(request: Request, node: "Node") -> Steps[Row]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    asked = [CLIENT_METRICS] if request.version == 0 else request.body.resource_types or LISTED
-    if any(kind not in LISTED for kind in asked):
-        raise KafkaError(Code.UNSUPPORTED_VERSION)
-    rows = [
-        response.config_resources(resource_type=kind, resource_name=name) for kind in LISTED if kind in asked for name in LISTED[kind](node.image)
-    ]
+    asked = set()
+    for kind in [CLIENT_METRICS] if request.version == 0 else request.body.resource_types or LISTED:
+        if kind not in LISTED:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        asked.add(kind)
+        yield
+    rows = request.encoded_rows(response.config_resources)
+    for kind, listed in LISTED.items():
+        for name in listed(node.image) if kind in asked else ():
+            rows.add(response.config_resources(resource_type=kind, resource_name=name))
+            yield
     return response(config_resources=rows)

@@ -1,11 +1,15 @@
 """ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type from version 5 on."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import Asking
+from raftka.broker.long_work import Steps
+from raftka.coordinator import classic_group, consumer_group
 from raftka.coordinator.commands import ListGroups
+from raftka.coordinator.groups import CLASSIC, CONSUMER
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LIST_GROUPS
 from raftka.wire.schema import Row
@@ -14,25 +18,40 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = LIST_GROUPS.response
+STATES = frozenset(str(state).lower() for state in (*classic_group.State, *consumer_group.State))
+TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request, node: "Node") -> Row | Pending:
-    body = request.body
-    asking = Asking(request, _answer)
-    node.groups.shards.submit_to_all(ListGroups(tuple(body.states_filter), tuple(body.types_filter)), asking)
+def list_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
+    states = yield from _filter(request.body.states_filter, STATES)
+    types = yield from _filter(request.body.types_filter, TYPES)
+    asking = Asking(request, node.dispatcher.long_work, _answer)
+    yield from node.groups.shards.submit_to_all(ListGroups(states, types), asking)
     return asking.result()
 
 
-def _answer(request: Request, answers: Any) -> Row:
+def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...]]:
+    """Filters ignore case. A filter of names that nobody knows keeps one of them, so that nothing is listed."""
+    wanted: set[str] = set()
+    unknown: tuple[str, ...] = ()
+    for name in names:
+        if (lower := name.lower()) in known:
+            wanted.add(lower)
+        else:
+            unknown = (lower,)
+        yield
+    return tuple(sorted(wanted)) or unknown
+
+
+def _answer(request: Request, answers: Any) -> Steps[Row]:
     if isinstance(answers, KafkaError):
         return response(error_code=int(answers.code))
     everything = request.may("DESCRIBE", THE_CLUSTER)
-    return response(
-        groups=[
-            response.groups(group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=each.type)
-            for answer in answers
-            for each in answer.groups
-            if everything or request.may("DESCRIBE", (GROUP, each.group_id))
-        ]
-    )
+    groups = request.encoded_rows(response.groups)
+    for answer in answers:
+        for each in answer.groups:
+            if everything or request.may("DESCRIBE", (GROUP, each.group_id)):
+                groups.add(response.groups(group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=each.type))
+            yield
+    return response(groups=groups)

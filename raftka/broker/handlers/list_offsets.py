@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.list_offsets_plan import remember
+from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import (
@@ -28,35 +30,43 @@ Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)
 
 
-def _refused(request: Request, code: Code) -> Row:
-    rows = []
-    for topic in request.body.topics:
-        partitions = [response.topics.partitions(partition_index=p.partition_index, error_code=int(code)) for p in topic.partitions]
-        rows.append(response.topics(name=topic.name, partitions=partitions))
-    return request.answer(topics=rows)
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    def partition(_: Row, asked: Row) -> Row:
+        return response.topics.partitions(partition_index=asked.partition_index, error_code=int(code))
+
+    return request.answer(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
 
 
 @handles(LIST_OFFSETS, refused=_refused)
-def list_offsets(request: Request, node: "Node") -> Row:
-    return response(topics=[response.topics(name=topic.name, partitions=_partitions(request, node, topic)) for topic in request.body.topics])
+def list_offsets(request: Request, node: "Node") -> Steps[Row]:
+    """A partition that a topic names twice is refused, once."""
+    topics = request.encoded_rows(response.topics)
+    for topic in request.body.topics:
+        times: dict[int, int] = {}
+        for partition in topic.partitions:
+            times[partition.partition_index] = times.get(partition.partition_index, 0) + 1
+            yield
+        rows = request.encoded_rows(response.topics.partitions)
+        for partition in topic.partitions:
+            if (count := times.pop(partition.partition_index, 0)) > 0:
+                rows.add(_partition(request, node, topic.name, partition, repeated=count > 1))
+            yield
+        topics.add(response.topics(name=topic.name, partitions=rows))
+        yield
+    return response(topics=topics)
 
 
-def _partitions(request: Request, node: "Node", topic: Row) -> list[Row]:
-    asked = [partition.partition_index for partition in topic.partitions]
-    rows: dict[int, Row] = {}
-    for partition in topic.partitions:
-        index = partition.partition_index
-        row = response.topics.partitions(partition_index=index, error_code=0)
-        try:
-            if asked.count(index) > 1 if len(asked) < 100 else index in rows:
-                raise KafkaError(Code.INVALID_REQUEST)
-            row.timestamp, row.offset, row.leader_epoch = _find(request, node, topic.name, partition)
-        except KafkaError as error:
-            row.error_code = int(error.code)
-            if request.version < 5 and error.code is Code.OFFSET_NOT_AVAILABLE:
-                row.error_code = int(Code.LEADER_NOT_AVAILABLE)
-        rows[index] = row
-    return list(rows.values())
+def _partition(request: Request, node: "Node", topic: str, partition: Row, *, repeated: bool) -> Row:
+    row = response.topics.partitions(partition_index=partition.partition_index, error_code=0)
+    try:
+        if repeated:
+            raise KafkaError(Code.INVALID_REQUEST)
+        row.timestamp, row.offset, row.leader_epoch = _find(request, node, topic, partition)
+    except KafkaError as error:
+        row.error_code = int(error.code)
+        if request.version < 5 and error.code is Code.OFFSET_NOT_AVAILABLE:
+            row.error_code = int(Code.LEADER_NOT_AVAILABLE)
+    return row
 
 
 def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:

@@ -1,9 +1,11 @@
 """Metadata: v0-13; topics by name or id (KIP-516), auto-creation. Answers from the local image and never waits."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.topics import check_topic_name
@@ -18,23 +20,25 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 response = METADATA.response
 
 
-def _nothing(request: Request, code: Code) -> Row:
-    topics = [response.topics(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id) for topic in request.body.topics or ()]
+def _nothing(request: Request, code: Code) -> Steps[Row]:
+    topics = request.encoded_rows(response.topics)
+    for topic in request.body.topics or ():
+        topics.add(response.topics(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id))
+        yield
     return response(cluster_id=None, controller_id=-1, topics=topics, error_code=int(code) if request.version >= 13 else 0)
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request, node: "Node") -> Row:
+def metadata(request: Request, node: "Node") -> Steps[Row]:
     image, listener = node.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
-    if not everything and (row := _null_names(request)) is not None:
-        return row
-    topics = _all(request, node) if everything else [_asked(request, node, topic) for topic in asked]
-    if request.body.include_topic_authorized_operations:
-        for topic in topics:
-            if not topic.error_code:
-                topic.topic_authorized_operations = request.authorized_operations((TOPIC, topic.name))
+    if not everything and (code := (yield from _null_names(request))) is not Code.NONE:
+        return (yield from _nothing(request, code))
+    topics = request.encoded_rows(response.topics)
+    for row in _all(request, node) if everything else _each_asked(request, node):
+        topics.add((yield from row))
+        yield
     endpoints = [(broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced]
     return response(
         brokers=[
@@ -53,22 +57,33 @@ def metadata(request: Request, node: "Node") -> Row:
     )
 
 
-def _all(request: Request, node: "Node") -> list[Row]:
-    return [_topic(node.image, topic) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name))]
+def _all(request: Request, node: "Node") -> Iterator[Steps[Row]]:
+    return (_topic(request, node.image, topic) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name)))
 
 
-def _asked(request: Request, node: "Node", topic: Row) -> Row:
+def _each_asked(request: Request, node: "Node") -> Iterator[Steps[Row]]:
+    """One answer for a topic that is named more than once."""
+    seen: set[tuple[str | None, bytes]] = set()
+    for topic in request.body.topics:
+        if (key := (topic.name, topic.topic_id)) not in seen:
+            seen.add(key)
+            yield _asked(request, node, topic)
+
+
+def _asked(request: Request, node: "Node", topic: Row) -> Steps[Row]:
     image = node.image
     if topic.name is None:
         known = image.topics.get(topic.topic_id)
         code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
         if known is None or not request.may("DESCRIBE", (TOPIC, known.name)):
             return response.topics(error_code=int(code), name=None, topic_id=topic.topic_id)
-        return _topic(image, known)
+        return (yield from _topic(request, image, known))
     if not request.may("DESCRIBE", (TOPIC, topic.name)):  # whether it is there or not
         return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
     known = image.topic_named(topic.name)
-    return response.topics(error_code=int(_missing(request, node, topic.name)), name=topic.name) if known is None else _topic(image, known)
+    if known is None:
+        return response.topics(error_code=int(_missing(request, node, topic.name)), name=topic.name)
+    return (yield from _topic(request, image, known))
 
 
 def _missing(request: Request, node: "Node", name: str) -> Code:
@@ -90,14 +105,15 @@ def _valid(name: str) -> bool:
     return True
 
 
-def _topic(image: MetadataImage, topic: TopicImage) -> Row:
-    return response.topics(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(image, index, partition) for index, partition in enumerate(topic.partitions)],
-    )
+def _topic(request: Request, image: MetadataImage, topic: TopicImage) -> Steps[Row]:
+    partitions = request.encoded_rows(response.topics.partitions)
+    for index, partition in enumerate(topic.partitions):
+        partitions.add(_partition(image, index, partition))
+        yield
+    row = response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
+    if request.body.include_topic_authorized_operations:
+        row.topic_authorized_operations = request.authorized_operations((TOPIC, topic.name))
+    return row
 
 
 def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Row:
@@ -114,9 +130,10 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> R
     )
 
 
-def _null_names(request: Request) -> Row | None:
-    """A null name is for asking by id, from version 12 on."""
+def _null_names(request: Request) -> Steps[Code]:
+    """NONE if there is none that is refused: a null name is for asking by id, from version 12 on."""
     for topic in request.body.topics:
         if topic.name is None and (request.version < 12 or topic.topic_id == ZERO_UUID):
-            return _nothing(request, Code.INVALID_REQUEST if request.version < 12 else Code.UNKNOWN_SERVER_ERROR)
-    return None
+            return Code.INVALID_REQUEST if request.version < 12 else Code.UNKNOWN_SERVER_ERROR
+        yield
+    return Code.NONE

@@ -1,11 +1,14 @@
 """OffsetCommit: v2-10; topics by id from version 10 on. What is wrong with the whole group is said of each partition."""
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_COMMIT
@@ -18,60 +21,84 @@ response = OFFSET_COMMIT.response
 topic_row, partition_row = response.topics, response.topics.partitions
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return response(topics=[_all(topic, code) for topic in request.body.topics])
-
-
-def _all(topic: Row, code: Code) -> Row:
-    rows = [partition_row(partition_index=each.partition_index, error_code=int(code)) for each in topic.partitions]
-    return topic_row(name=topic.name, topic_id=topic.topic_id, partitions=rows)
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    return (yield from _rows(request, repeat(code), {}))
 
 
 @handles(OFFSET_COMMIT, refused=_refused)
-def offset_commit(request: Request, node: "Node") -> Row | Pending:
-    body, version = request.body, request.version
-    check_group(request, "READ", body.group_id)
-    topics = []
-    denied: set[int] = set()
-    for place, topic in enumerate(body.topics):
-        name = topic.name
-        if version >= 10:
-            known = node.image.topics.get(topic.topic_id)
-            name = known.name if known is not None else None
+def offset_commit(request: Request, node: "Node") -> Steps[Row | Pending]:
+    """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
+    check_group(request, "READ", request.body.group_id)
+    commands: list[CommitOffsets] = []
+    refused: dict[int, Code] = {}
+    topics: list[CommitTopic] = []
+    room = PARTITIONS_OF_COMMAND
+    for place, topic in enumerate(request.body.topics):
+        name = _name(request, node, topic)
         if name is not None and not request.may("READ", (TOPIC, name)):
-            denied.add(place)
+            refused[place] = Code.TOPIC_AUTHORIZATION_FAILED
             continue
-        partitions = [
-            CommitPartition(each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
-            for each in topic.partitions
-        ]
-        topics.append(CommitTopic(name, tuple(partitions)))
-    command = CommitOffsets(
+        for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND):
+            part = [
+                CommitPartition(each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
+                for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]
+            ]
+            if topics and len(part) > room:
+                commands.append(_command(request, topics))
+                topics, room = [], PARTITIONS_OF_COMMAND
+            topics.append(CommitTopic(name, tuple(part)))
+            room -= 1 + len(part)
+            yield
+    commands.append(_command(request, topics))
+    if len(commands) == 1:
+        return ask(request, node, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
+    questions = [(request.body.group_id, command, "READ") for command in commands]
+    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, refused, commands)))
+
+
+def _name(request: Request, node: "Node", topic: Row) -> str | None:
+    """None: nobody's id."""
+    if request.version < 10:
+        return str(topic.name)
+    known = node.image.topics.get(topic.topic_id)
+    return known.name if known is not None else None
+
+
+def _command(request: Request, topics: list[CommitTopic]) -> CommitOffsets:
+    body = request.body
+    return CommitOffsets(
         body.group_id,
         body.generation_id_or_member_epoch,
         body.member_id,
         body.group_instance_id,
         tuple(topics),
         body.retention_time_ms,
-        version >= 9,
+        request.version >= 9,
     )
-    return ask(request, node, body.group_id, command, partial(_answer, denied=denied) if denied else _answer)
 
 
-def _answer(request: Request, answer: Any, denied: set[int] | None = None) -> Row:
-    if isinstance(answer, KafkaError) and not denied:
-        return _refused(request, answer.code)
-    errors = None if isinstance(answer, KafkaError) else iter(answer.errors)
-    rows = []
-    for place, topic in enumerate(request.body.topics):
-        if denied and place in denied:
-            rows.append(_all(topic, Code.TOPIC_AUTHORIZATION_FAILED))
-        elif errors is None:
-            rows.append(_all(topic, answer.code))
+def _answer(refused: dict[int, Code], commands: list[CommitOffsets], request: Request, answers: list[Any]) -> Steps[Row]:
+    return (yield from _rows(request, _codes(commands, answers), refused))
+
+
+def _codes(commands: list[CommitOffsets], answers: list[Any]) -> Iterator[Code]:
+    """One for each partition, in the order of the request."""
+    for command, answer in zip(commands, answers, strict=True):
+        if isinstance(answer, KafkaError):
+            yield from repeat(answer.code, sum(len(topic.partitions) for topic in command.topics))
         else:
-            partitions = [
-                partition_row(partition_index=each.partition_index, error_code=int(code))
-                for each, code in zip(topic.partitions, next(errors), strict=True)
-            ]
-            rows.append(topic_row(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    return response(topics=rows)
+            yield from chain.from_iterable(answer.errors)
+
+
+def _rows(request: Request, codes: Iterator[Code], refused: dict[int, Code]) -> Steps[Row]:
+    """`refused`: by the topic's place in the request, those that no coordinator was asked for."""
+    topics = request.encoded_rows(topic_row)
+    for place, topic in enumerate(request.body.topics):
+        partitions = request.encoded_rows(partition_row)
+        for each in topic.partitions:
+            code = refused[place] if place in refused else next(codes)
+            partitions.add(partition_row(partition_index=each.partition_index, error_code=int(code)))
+            yield
+        topics.add(topic_row(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        yield
+    return response(topics=topics)

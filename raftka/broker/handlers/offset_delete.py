@@ -1,12 +1,13 @@
 """OffsetDelete: v0; offsets of topics that no member of the group is subscribed to."""
 
 from functools import partial
-from itertools import compress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import DeleteOffsets
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_DELETE
@@ -19,24 +20,42 @@ response = OFFSET_DELETE.response
 
 
 @handles(OFFSET_DELETE)
-def offset_delete(request: Request, node: "Node") -> Row | Pending:
+def offset_delete(request: Request, node: "Node") -> Steps[Row | Pending]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
-    allowed = [request.may("READ", (TOPIC, topic.name)) for topic in body.topics]
-    topics = [(topic.name, tuple([each.partition_index for each in topic.partitions])) for topic in compress(body.topics, allowed)]
-    return ask(request, node, body.group_id, DeleteOffsets(body.group_id, tuple(topics)), partial(_answer, allowed))
+    allowed: list[bool] = []
+    commands: list[DeleteOffsets] = []
+    topics: list[tuple[str, tuple[int, ...]]] = []
+    room = PARTITIONS_OF_COMMAND
+    for topic in body.topics:
+        allowed.append(request.may("READ", (TOPIC, topic.name)))
+        for first in range(0, len(topic.partitions) if allowed[-1] else 0, PARTITIONS_OF_COMMAND):
+            part = tuple([each.partition_index for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]])
+            if topics and len(part) > room:
+                commands.append(DeleteOffsets(body.group_id, tuple(topics)))
+                topics, room = [], PARTITIONS_OF_COMMAND
+            topics.append((topic.name, part))
+            room -= 1 + len(part)
+            yield
+        yield
+    commands.append(DeleteOffsets(body.group_id, tuple(topics)))
+    questions = [(body.group_id, command, "DELETE") for command in commands]
+    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, allowed)))
 
 
-def _answer(allowed: list[bool], request: Request, answer: Any) -> Row:
-    if isinstance(answer, KafkaError):
-        return response(error_code=int(answer.code))
-    errors = iter(answer.errors)
-    rows = []
-    for topic, may in zip(request.body.topics, allowed, strict=True):
-        codes = next(errors) if may else [Code.TOPIC_AUTHORIZATION_FAILED] * len(topic.partitions)
-        partitions = [
-            response.topics.partitions(partition_index=each.partition_index, error_code=int(code))
-            for each, code in zip(topic.partitions, codes, strict=True)
-        ]
-        rows.append(response.topics(name=topic.name, partitions=partitions))
-    return response(topics=rows)
+def _answer(allowed: list[bool], request: Request, answers: list[Any]) -> Steps[Row]:
+    if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
+        return response(error_code=int(error.code))
+    codes = chain.from_iterable(codes for answer in answers for codes in answer.errors)
+    may = iter(allowed)
+    topics = request.encoded_rows(response.topics)
+    for topic in request.body.topics:
+        known = next(may)
+        partitions = request.encoded_rows(response.topics.partitions)
+        for each in topic.partitions:
+            code = next(codes) if known else Code.TOPIC_AUTHORIZATION_FAILED
+            partitions.add(response.topics.partitions(partition_index=each.partition_index, error_code=int(code)))
+            yield
+        topics.add(response.topics(name=topic.name, partitions=partitions))
+        yield
+    return response(topics=topics)

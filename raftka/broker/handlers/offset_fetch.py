@@ -1,14 +1,17 @@
 """OffsetFetch: v1-10; one group, from version 8 on several (KIP-709), topics by id from version 10 on. A group that is not there has no offsets."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking, check_group
-from raftka.broker.shards import Gathered
-from raftka.coordinator.commands import FetchedPartition, FetchedTopic, FetchOffsets, FetchTopic, OffsetsFetched
+from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all
+from raftka.broker.long_work import Steps
+from raftka.coordinator.commands import FetchedPartition, FetchOffsets, FetchTopic, OffsetsFetched
 from raftka.metadata.image import MetadataImage
+from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.schema import ZERO_UUID, Row
@@ -19,27 +22,37 @@ if TYPE_CHECKING:
 response = OFFSET_FETCH.response
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return _answer(request, [KafkaError(code)] * len(_groups(request)))
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    """Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none for nothing committed."""
+    if request.version >= 8:
+        groups = request.encoded_rows(response.groups)
+        for group in request.body.groups:
+            groups.add(response.groups(group_id=group.group_id, error_code=int(code)))
+            yield
+        return response(groups=groups)
+    topics = request.encoded_rows(response.topics)
+    for topic in request.body.topics or ():
+        partitions = request.encoded_rows(response.topics.partitions)
+        for index in topic.partition_indexes:
+            partitions.add(_partition(response.topics.partitions, FetchedPartition(index, error=code)))
+            yield
+        topics.add(response.topics(name=topic.name, partitions=partitions))
+        yield
+    return response(error_code=int(code), topics=topics)
 
 
 @handles(OFFSET_FETCH, refused=_refused)
-def offset_fetch(request: Request, node: "Node") -> Row | Pending:
-    groups = _groups(request)
-    asking = Asking(request, _answer)
-    gathered = Gathered(len(groups), asking)
-    for place, group in enumerate(groups):
-        ticket = gathered.place(place)
-        try:
-            check_group(request, "DESCRIBE", group.group_id)
-            one = _OneGroup(request, node.image, group)
-            node.groups.shards.submit(group.group_id, one.command(), lambda answer, one=one, ticket=ticket: ticket(one.merged(answer)))
-        except KafkaError as error:
-            ticket(error)
-    return asking.result()
+def offset_fetch(request: Request, node: "Node") -> Steps[Row | Pending]:
+    groups: list[_OneGroup] = []
+    questions: list[tuple[str, FetchOffsets, str]] = []
+    for group in (yield from _groups(request)):
+        groups.append(one := _OneGroup(request, node.image, group))
+        questions += [(group.group_id, command, "DESCRIBE") for command in (yield from one.commands())]
+        yield
+    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, groups)))
 
 
-def _groups(request: Request) -> Sequence[Row]:
+def _groups(request: Request) -> Steps[Sequence[Row]]:
     """Until version 7 the request itself is the only one. All that a group has is told once, however often it is asked for in one request."""
     if request.version < 8:
         return (request.body,)
@@ -50,80 +63,122 @@ def _groups(request: Request) -> Sequence[Row]:
             groups.append(group)
         if group.topics is None:
             whole.add(group.group_id)
+        yield
     return groups
 
 
 class _OneGroup:
-    """What is asked of one group: the coordinator's part, and what the asker may not know."""
+    """What is asked of one group: the commands to its coordinator, and the topics that the client may not know."""
 
     def __init__(self, request: Request, image: MetadataImage, group: Row) -> None:
         self.request = request
         self.image = image
         self.group = group
         self.names: list[str | None] = []  # by place, as the request has them; None: nobody's id
-        for topic in group.topics or ():
-            known = image.topics.get(topic.topic_id) if request.version >= 10 else None
-            self.names.append(topic.name if request.version < 10 else known.name if known is not None else None)
-        self.allowed = [name is None or request.may("DESCRIBE", (TOPIC, name)) for name in self.names]
+        self.allowed: list[bool] = []
+        self.questions = 0
 
-    def command(self) -> FetchOffsets:
-        group = self.group
-        member = (group.member_id, group.member_epoch) if self.request.version >= 9 else (None, -1)
+    def commands(self) -> Steps[list[FetchOffsets]]:
+        """One, or several for very many partitions."""
+        request, group = self.request, self.group
+        member = (group.member_id, group.member_epoch) if request.version >= 9 else (None, -1)
+        stable = request.body.require_stable
         if group.topics is None:
-            return FetchOffsets(group.group_id, None, self.request.body.require_stable, *member)
-        asked = zip(self.names, self.allowed, group.topics, strict=True)
-        topics = [FetchTopic(name, tuple(topic.partition_indexes)) for name, allowed, topic in asked if allowed]
-        return FetchOffsets(group.group_id, tuple(topics), self.request.body.require_stable, *member)
+            self.questions = 1
+            return [FetchOffsets(group.group_id, None, stable, *member)]
+        commands: list[FetchOffsets] = []
+        topics: list[FetchTopic] = []
+        room = PARTITIONS_OF_COMMAND
+        for topic in group.topics:
+            name = self._name(topic)
+            allowed = name is None or request.may("DESCRIBE", (TOPIC, name))
+            self.names.append(name)
+            self.allowed.append(allowed)
+            indexes = topic.partition_indexes if allowed else ()
+            for first in range(0, len(indexes), PARTITIONS_OF_COMMAND) or (0,):
+                part = tuple(indexes[first : first + PARTITIONS_OF_COMMAND])
+                if topics and len(part) > room:
+                    commands.append(FetchOffsets(group.group_id, tuple(topics), stable, *member))
+                    topics, room = [], PARTITIONS_OF_COMMAND
+                if allowed:
+                    topics.append(FetchTopic(name, part))
+                    room -= 1 + len(part)
+                yield
+        commands.append(FetchOffsets(group.group_id, tuple(topics), stable, *member))
+        self.questions = len(commands)
+        return commands
 
-    def merged(self, answer: OffsetsFetched | KafkaError) -> "list[tuple[FetchedTopic, bytes]] | KafkaError":
+    def _name(self, topic: Row) -> str | None:
+        if self.request.version < 10:
+            return str(topic.name)
+        known = self.image.topics.get(topic.topic_id)
+        return known.name if known is not None else None
+
+    def topics(self, struct: Any, answers: Sequence[OffsetsFetched]) -> Steps[EncodedRows]:
         """In the order of the request, each with its id."""
-        if isinstance(answer, KafkaError):  # of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)
-            return KafkaError(Code.NOT_COORDINATOR) if answer.code is Code.COORDINATOR_NOT_AVAILABLE else answer
-        if self.group.topics is None:
-            return self._everything(answer)
-        found = iter(answer.topics)
-        rows = []
+        rows = self.request.encoded_rows(struct)
+        found = chain.from_iterable(topic.partitions for answer in answers for topic in answer.topics)
         for name, allowed, topic in zip(self.names, self.allowed, self.group.topics, strict=True):
-            denied = [FetchedPartition(index, error=Code.TOPIC_AUTHORIZATION_FAILED) for index in topic.partition_indexes]
-            rows.append((next(found) if allowed else FetchedTopic(name, tuple(denied)), topic.topic_id if self.request.version >= 10 else ZERO_UUID))
+            partitions = self.request.encoded_rows(struct.partitions)
+            for index in topic.partition_indexes:
+                each = next(found) if allowed else FetchedPartition(index, error=Code.TOPIC_AUTHORIZATION_FAILED)
+                partitions.add(_partition(struct.partitions, each))
+                yield
+            rows.add(_topic(struct, name, topic.topic_id if self.request.version >= 10 else ZERO_UUID, partitions))
+            yield
         return rows
 
-    def _everything(self, answer: OffsetsFetched) -> list[tuple[FetchedTopic, bytes]]:
-        """What may be known; by id only what there still is."""
-        seen = [topic for topic in answer.topics if topic.name is not None and self.request.may("DESCRIBE", (TOPIC, topic.name))]
-        ids = self.image.topic_ids
-        return [(topic, ids.get(topic.name or "", ZERO_UUID)) for topic in seen if self.request.version < 10 or topic.name in ids]
+    def everything(self, struct: Any, answer: OffsetsFetched) -> Steps[EncodedRows]:
+        """What the client may know; by id only what there still is."""
+        request, ids = self.request, self.image.topic_ids
+        rows = request.encoded_rows(struct)
+        for topic in answer.topics:
+            name = topic.name or ""
+            if request.may("DESCRIBE", (TOPIC, name)) and (request.version < 10 or name in ids):
+                partitions = request.encoded_rows(struct.partitions)
+                for each in topic.partitions:
+                    partitions.add(_partition(struct.partitions, each))
+                    yield
+                rows.add(_topic(struct, name, ids.get(name, ZERO_UUID), partitions))
+            yield
+        return rows
 
 
-def _answer(request: Request, answers: list[Any]) -> Row:
-    if request.version >= 8:
-        return response(groups=[_group(group, answer) for group, answer in zip(_groups(request), answers, strict=True)])
-    (answer,) = answers
-    if not isinstance(answer, KafkaError):
-        return response(topics=_topics(response.topics, answer))
-    failed = [  # Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none for nothing committed
-        (FetchedTopic(topic.name, tuple([FetchedPartition(index, error=answer.code) for index in topic.partition_indexes])), ZERO_UUID)
-        for topic in request.body.topics or ()
-    ]
-    return response(error_code=int(answer.code), topics=_topics(response.topics, failed))
+def _answer(asked: list[_OneGroup], request: Request, answers: list[Any]) -> Steps[Row]:
+    rest = iter(answers)
+    if request.version < 8:
+        (group,) = asked
+        found = list(rest)
+        if (error := _error(found)) is not None:
+            return (yield from _refused(request, error.code))
+        whole = group.everything(response.topics, found[0]) if group.group.topics is None else group.topics(response.topics, found)
+        return response(topics=(yield from whole))
+    groups = request.encoded_rows(response.groups)
+    for group in asked:
+        found = list(islice(rest, group.questions))
+        row = response.groups(group_id=group.group.group_id)
+        if (error := _error(found)) is not None:
+            row.error_code = int(error.code)
+        elif group.group.topics is None:
+            row.topics = yield from group.everything(response.groups.topics, found[0])
+        else:
+            row.topics = yield from group.topics(response.groups.topics, found)
+        groups.add(row)
+        yield
+    return response(groups=groups)
 
 
-def _group(group: Row, answer: Any) -> Row:
-    if isinstance(answer, KafkaError):
-        return response.groups(group_id=group.group_id, error_code=int(answer.code))
-    return response.groups(group_id=group.group_id, topics=_topics(response.groups.topics, answer))
+def _error(answers: list[Any]) -> KafkaError | None:
+    """The first. Of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)."""
+    error = next((each for each in answers if isinstance(each, KafkaError)), None)
+    return KafkaError(Code.NOT_COORDINATOR) if error is not None and error.code is Code.COORDINATOR_NOT_AVAILABLE else error
 
 
-def _topics(row: Any, topics: list[tuple[FetchedTopic, bytes]]) -> list[Row]:
-    by_id = row is response.groups.topics
-    return [
-        row(
-            name=topic.name or "",
-            partitions=[_partition(row.partitions, each) for each in topic.partitions],
-            **({"topic_id": topic_id} if by_id else {}),
-        )
-        for topic, topic_id in topics
-    ]
+def _topic(struct: Any, name: str | None, topic_id: bytes, partitions: EncodedRows) -> Row:
+    row: Row = struct(name=name or "", partitions=partitions)
+    if struct is response.groups.topics:
+        row.topic_id = topic_id
+    return row
 
 
 def _partition(row: Any, found: FetchedPartition) -> Row:

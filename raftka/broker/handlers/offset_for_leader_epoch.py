@@ -1,10 +1,13 @@
 """OffsetForLeaderEpoch: v2-4; where an epoch ended (KIP-320). A consumer asks after each change of leader, before it reads on."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import find
+from raftka.broker.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.schema import Row
@@ -15,22 +18,18 @@ if TYPE_CHECKING:
 response = OFFSET_FOR_LEADER_EPOCH.response
 
 
-def _refused(request: Request, code: Code) -> Row:
-    topics = []
-    for topic in request.body.topics:
-        partitions = [response.topics.partitions(partition=p.partition, error_code=int(code)) for p in topic.partitions]
-        topics.append(response.topics(topic=topic.topic, partitions=partitions))
-    return request.answer(topics=topics)
+def _refused(request: Request, code: Code) -> Steps[Row]:
+    row = response.topics.partitions
+    return (yield from _answer(request, lambda _, asked: row(partition=asked.partition, error_code=int(code))))
 
 
 @handles(OFFSET_FOR_LEADER_EPOCH, refused=_refused)
-def offset_for_leader_epoch(request: Request, node: "Node") -> Row:
-    return response(
-        topics=[
-            response.topics(topic=topic.topic, partitions=[_partition(request, node, topic.topic, asked) for asked in topic.partitions])
-            for topic in request.body.topics
-        ]
-    )
+def offset_for_leader_epoch(request: Request, node: "Node") -> Steps[Row]:
+    return (yield from _answer(request, lambda topic, asked: _partition(request, node, topic.topic, asked)))
+
+
+def _answer(request: Request, partition: Callable[[Row, Row], Row]) -> Steps[Row]:
+    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition, name="topic")))
 
 
 def _partition(request: Request, node: "Node", topic: str, asked: Row) -> Row:

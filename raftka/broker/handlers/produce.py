@@ -12,8 +12,9 @@ from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
+from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.validation import MAGIC_POSITION, RefusedRecords, TakesLong, one_batch
+from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
@@ -28,27 +29,35 @@ BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_P
 NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
-def _refused(request: Request, code: Code) -> Row | None:
+def _refused(request: Request, code: Code) -> Steps[Row | None]:
     """The same error for every partition."""
     if request.body.acks == 0:
         request.connection.end("a produce without acknowledgement failed")
         return None
-    rows = []
+    row = response.responses.partition_responses
+    topics = request.encoded_rows(response.responses)
     for topic in request.body.topic_data:
-        partitions = [response.responses.partition_responses(index=p.index, error_code=int(code), base_offset=-1) for p in topic.partition_data]
-        rows.append(response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, partition_responses=partitions))
-    return request.answer(responses=rows)
+        partitions = request.encoded_rows(row)
+        for asked in topic.partition_data:
+            partitions.add(row(index=asked.index, error_code=int(code), base_offset=-1))
+            yield
+        topics.add(response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, partition_responses=partitions))
+        yield
+    return request.answer(responses=topics)
 
 
 @handles(PRODUCE, refused=_refused)
-def produce(request: Request, node: "Node") -> Row | Pending | None:
+def produce(request: Request, node: "Node") -> Steps[Row | Pending | None]:
     body = request.body
     run = _Produce(request, node)
     if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
-        return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if body.transactional_id is None and any(_transactional(p.records) for t in body.topic_data for p in t.partition_data):
-        return _refused(request, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return run.go_on()
+        raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for topic in body.topic_data if body.transactional_id is None else ():
+        for partition in topic.partition_data:
+            if _transactional(partition.records):
+                raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            yield
+    return (yield from run.append_all())
 
 
 def _transactional(records: memoryview | None) -> bool:
@@ -57,10 +66,10 @@ def _transactional(records: memoryview | None) -> bool:
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
 
 
-Prepared = memoryview | BaseException
+Outcome = Prepared | BaseException
 
 
-def _outcome(much: TakesLong) -> Prepared:
+def _outcome(much: TakesLong) -> Outcome:
     try:
         return much.prepared()
     except Exception as error:
@@ -77,67 +86,64 @@ class _Produce:
         self.failed = False
         self.pending: Pending | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
-        self.holding = False
+        self.kept = False  # its bytes are our own, no longer those of this turn
         self.now_ms = node.runtime.clock.wall_ms()
         self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
         self.left = deque((topic, partition) for topic in request.body.topic_data for partition in topic.partition_data)
 
     # appending
 
-    def go_on(self, prepared: Prepared | None = None) -> Row | Pending | None:
-        """Append one after the other, until one takes long; with `prepared` that has come back, and is the first of those that are left."""
+    def append_all(self, outcome: Outcome | None = None) -> Steps[Row | Pending | None]:
+        """Append one batch after the other, until one takes long; `outcome` is what came of the first of those that are left."""
         while self.left:
             topic, partition = self.left[0]
             try:
-                self._partition(topic, partition, prepared)
+                self._partition(topic, partition, outcome)
             except TakesLong as much:
-                if self.node.beside.has_room(self._size()):
-                    return self._later(partition, much)
-                self._partition(topic, partition, _outcome(much))
-            prepared = None
+                self._run_beside(partition, much)
+                return self.pending
+            outcome = partition.records = None
             self.left.popleft()
-        return self._answer()
+            yield
+        return (yield from self._answer())
 
-    def _later(self, partition: Row, much: TakesLong) -> Pending | None:
+    def _run_beside(self, partition: Row, much: TakesLong) -> None:
         """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
         request = self.request
-        if not self.holding:
-            self.holding = True
-            request.connection.hold()
-            if request.body.acks != 0:
-                self.pending = Pending(request)
-            for _, other in self.left:  # the frame goes with the turn
-                other.records = memoryview(bytearray(other.records)) if other.records is not None and other is not partition else None
-            request.frame = request.frame[:0]
+        request.connection.hold()
+        if self.pending is None and request.body.acks != 0:
+            self.pending = Pending(request)
+        if not self.kept:
+            self.kept = True
+            request.keep(self.node.pool)
         much.keep()
         partition.records = much.batch
-        self.node.beside.run(self._size(), partial(_outcome, much), self._come_back)
-        return self.pending
+        self.node.beside.run(much.opened_bytes, partial(_outcome, much), self._came_back)
 
-    def _come_back(self, prepared: Prepared) -> None:
-        request = self.request
+    def _came_back(self, outcome: Outcome) -> None:
         self.now_ms = self.node.runtime.clock.wall_ms()
-        try:
-            answer = self.go_on(prepared)
-        except Exception as error:
+        self.node.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
+
+    def _appended(self, answer: Row | Pending | Exception | None) -> None:
+        request = self.request
+        if isinstance(answer, Exception):
             self.left.clear()
-            answer = None
             if self.pending is not None:
-                self.pending.broken(error)
+                self.pending.broken(answer)
             else:
-                request.connection.dispatcher.broken(request, error)
-        if isinstance(answer, Row) and self.pending is not None:
+                request.connection.dispatcher.broken(request, answer)
+        elif isinstance(answer, Row) and self.pending is not None:
             self.pending.complete(answer)
-        if not self.left:
-            request.connection.release()
+        request.connection.release()
 
-    def _size(self) -> int:
-        return sum(len(partition.records) for _, partition in self.left if partition.records is not None)
-
-    def _partition(self, topic: Row, partition: Row, prepared: Prepared | None) -> None:
+    def _partition(self, topic: Row, partition: Row, outcome: Outcome | None) -> None:
         place = self.topics[id(topic)]
         try:
-            row, host, offset = self._append(topic, partition, prepared)
+            try:
+                row, host, offset = self._append(topic, partition, outcome)
+            except TakesLong as much:
+                self.node.beside.check_room(much.opened_bytes)
+                raise
         except TakesLong:
             raise
         except KafkaError as error:
@@ -149,17 +155,17 @@ class _Produce:
                 host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
-    def _append(self, topic: Row, partition: Row, prepared: Prepared | None) -> tuple[Row, PartitionHost, int]:
+    def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, PartitionHost, int]:
         request, records = self.request, partition.records
         host = find(request, self.node, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
         if records is None:
             raise KafkaError(Code.INVALID_RECORD)
         try:
             self._check(host, records)
-            if isinstance(prepared, BaseException):
-                raise prepared
-            batch, is_prepared = (records, False) if prepared is None else (prepared, True)
-            base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection, later=True, prepared=is_prepared)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            batch = records if outcome is None else outcome
+            base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection, later=True)
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
@@ -200,9 +206,9 @@ class _Produce:
     def partition_done(self) -> None:
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.pending.complete(self._row())
+            self.node.dispatcher.long_work.run("Produce", self._row(), self._answered)
 
-    def _answer(self) -> Row | Pending | None:
+    def _answer(self) -> Steps[Row | Pending | None]:
         self.waiting -= 1
         if self.request.body.acks == 0:
             if self.failed:  # there is no answer to put an error in
@@ -211,20 +217,31 @@ class _Produce:
         if self.waiting:
             self.pending = self.pending or Pending(self.request)
             return self.pending
-        return self._row()
+        return (yield from self._row())
 
-    def _row(self) -> Row:
-        topics = self.request.body.topic_data
-        rows = [
-            response.responses(name=topic.name, topic_id=topic.topic_id, partition_responses=self.rows.get(place, []))
-            for place, topic in enumerate(topics)
-        ]
-        return response(responses=rows, node_endpoints=self._endpoints(rows) if self.request.version >= 10 else [])
+    def _answered(self, row: Row | Exception) -> None:
+        if self.pending is not None:
+            if isinstance(row, Row):
+                self.pending.complete(row)
+            else:
+                self.pending.broken(row)
 
-    def _endpoints(self, rows: list[Row]) -> list[Row]:
-        """Where the leaders are that the errors name (KIP-951)."""
-        leaders = {p.current_leader.leader_id for topic in rows for p in topic.partition_responses if p.error_code and p.current_leader is not None}
-        return self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+    def _row(self) -> Steps[Row]:
+        """The answer, and where the leaders are that its errors name (KIP-951)."""
+        topics = self.request.encoded_rows(response.responses)
+        leaders: set[int] = set()
+        for place, topic in enumerate(self.request.body.topic_data):
+            partitions = self.request.encoded_rows(response.responses.partition_responses)
+            for row in self.rows.get(place, ()):
+                partitions.add(row)
+                if row.error_code and row.current_leader is not None:
+                    leaders.add(row.current_leader.leader_id)
+                yield
+            topics.add(response.responses(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+        endpoints = []
+        if self.request.version >= 10:
+            endpoints = self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+        return response(responses=topics, node_endpoints=endpoints)
 
 
 class _Wait:

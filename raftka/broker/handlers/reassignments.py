@@ -1,15 +1,20 @@
 """AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). Answered when it has begun, not when the replicas have caught up."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.handlers.by_topic import PARTITIONS_OF_COMMAND, partition_commands
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import (
     AlterReassignments,
     ListReassignments,
     Move,
     MovedTopic,
+    OngoingPartition,
     OngoingTopic,
+    PartitionResult,
     TopicPartitions,
     TopicResults,
 )
@@ -25,26 +30,51 @@ altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIG
 
 @handles(ALTER_PARTITION_REASSIGNMENTS)
 async def alter_partition_reassignments(request: Request, node: "Node") -> Row:
+    """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    command = AlterReassignments(tuple([_moved(topic) for topic in body.topics]), body.allow_replication_factor_change)
-    try:
-        results: tuple[TopicResults, ...] = await node.link.ask(command, body.timeout_ms / 1000)
-    except KafkaError as error:
-        return request.answer(error_code=int(error.code), error_message=error.message)
-    return altered(allow_replication_factor_change=body.allow_replication_factor_change, responses=[_answer(topic) for topic in results])
+    results: dict[str, list[PartitionResult]] = {}
+    for topics in await request.finish(_commands(request)):
+        try:
+            command = AlterReassignments(topics, body.allow_replication_factor_change)
+            found: tuple[TopicResults, ...] = await node.link.ask(command, body.timeout_ms / 1000)
+        except KafkaError as error:
+            return request.answer(error_code=int(error.code), error_message=error.message)
+        for topic in found:
+            results.setdefault(topic.name, []).extend(topic.partitions)
+    return await request.finish(_altered(request, results))
 
 
-def _answer(topic: TopicResults) -> Row:
+def _commands(request: Request) -> Steps[list[tuple[MovedTopic, ...]]]:
+    commands: list[tuple[MovedTopic, ...]] = []
+    command: list[MovedTopic] = []
+    room = PARTITIONS_OF_COMMAND
+    for topic in request.body.topics:
+        for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND) or (0,):
+            moves = []
+            for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]:
+                moves.append(Move(each.partition_index, None if each.replicas is None else tuple(each.replicas)))
+                yield
+            if command and len(moves) > room:
+                commands.append(tuple(command))
+                command, room = [], PARTITIONS_OF_COMMAND
+            command.append(MovedTopic(topic.name, tuple(moves)))
+            room -= 1 + len(moves)
+    return [*commands, tuple(command)]
+
+
+def _altered(request: Request, results: dict[str, list[PartitionResult]]) -> Steps[Row]:
     row = altered.responses
-    rows = [row.partitions(partition_index=index, error_code=error, error_message=message) for index, error, message in topic.partitions]
-    return row(name=topic.name, partitions=rows)
-
-
-def _moved(topic: Row) -> MovedTopic:
-    moves = [Move(each.partition_index, None if each.replicas is None else tuple(each.replicas)) for each in topic.partitions]
-    return MovedTopic(topic.name, tuple(moves))
+    topics = request.encoded_rows(row)
+    for name, found in results.items():
+        partitions = request.encoded_rows(row.partitions)
+        for index, error, message in found:
+            partitions.add(row.partitions(partition_index=index, error_code=error, error_message=message))
+            yield
+        topics.add(row(name=name, partitions=partitions))
+        yield
+    return altered(allow_replication_factor_change=request.body.allow_replication_factor_change, responses=topics)
 
 
 @handles(LIST_PARTITION_REASSIGNMENTS)
@@ -53,21 +83,28 @@ async def list_partition_reassignments(request: Request, node: "Node") -> Row:
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    topics = None if body.topics is None else tuple([TopicPartitions(each.name, tuple(each.partition_indexes)) for each in body.topics])
-    try:
-        found: tuple[OngoingTopic, ...] = await node.link.ask(ListReassignments(topics), body.timeout_ms / 1000)
-    except KafkaError as error:
-        return request.answer(error_code=int(error.code), error_message=error.message)
+    ongoing: dict[str, list[OngoingPartition]] = {}
+    commands: Sequence[tuple[TopicPartitions, ...] | None] = (None,)
+    if body.topics is not None:
+        commands = await request.finish(partition_commands((each.name, each.partition_indexes) for each in body.topics))
+    for topics in commands:
+        try:
+            found: tuple[OngoingTopic, ...] = await node.link.ask(ListReassignments(topics), body.timeout_ms / 1000)
+        except KafkaError as error:
+            return request.answer(error_code=int(error.code), error_message=error.message)
+        for topic in found:
+            ongoing.setdefault(topic.name, []).extend(topic.partitions)
+    return await request.finish(_listed(request, ongoing))
+
+
+def _listed(request: Request, ongoing: dict[str, list[OngoingPartition]]) -> Steps[Row]:
     row = listed.topics
-    return listed(
-        topics=[
-            row(
-                name=topic.name,
-                partitions=[
-                    row.partitions(partition_index=index, replicas=replicas, adding_replicas=adding, removing_replicas=removing)
-                    for index, replicas, adding, removing in topic.partitions
-                ],
-            )
-            for topic in found
-        ]
-    )
+    topics = request.encoded_rows(row)
+    for name, found in ongoing.items():
+        partitions = request.encoded_rows(row.partitions)
+        for index, replicas, adding, removing in found:
+            partitions.add(row.partitions(partition_index=index, replicas=replicas, adding_replicas=adding, removing_replicas=removing))
+            yield
+        topics.add(row(name=name, partitions=partitions))
+        yield
+    return listed(topics=topics)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.long_work import Steps
 from raftka.coordinator.commands import Sync
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import SYNC_GROUP
@@ -16,9 +17,13 @@ response = SYNC_GROUP.response
 
 
 @handles(SYNC_GROUP)
-def sync_group(request: Request, node: "Node") -> Row | Pending:
+def sync_group(request: Request, node: "Node") -> Steps[Row | Pending]:
     body = request.body
     check_group(request, "READ", body.group_id)
+    assignments = []
+    for each in body.assignments:
+        assignments.append((each.member_id, bytes(each.assignment)))
+        yield
     command = Sync(
         group_id=body.group_id,
         generation_id=body.generation_id,
@@ -26,7 +31,7 @@ def sync_group(request: Request, node: "Node") -> Row | Pending:
         instance_id=body.group_instance_id,
         protocol_type=body.protocol_type,
         protocol_name=body.protocol_name,
-        assignments=tuple([(each.member_id, bytes(each.assignment)) for each in body.assignments]),
+        assignments=tuple(assignments),
         needs_protocol=request.version >= 5,
     )
     return ask(request, node, body.group_id, command, _answer, may_wait=True)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER
 from raftka.broker.dispatch import Request, handles
+from raftka.broker.long_work import Steps
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.features import SAFE_DOWNGRADE, UPGRADE
 from raftka.wire.errors import Code, KafkaError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = UPDATE_FEATURES.response
+MOST_UPDATES = 100  # there are far fewer features
 
 
 @handles(UPDATE_FEATURES)
@@ -21,13 +23,23 @@ async def update_features(request: Request, node: "Node") -> Row:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    updates = tuple([FeatureUpdate(each.feature, each.max_version_level, _upgrade_type(request, each)) for each in body.feature_updates])
+    updates = await request.finish(_updates(request))
     try:
         await node.link.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
     except KafkaError as error:
         return request.answer(error_code=int(error.code), error_message=error.message)
     rows = [response.results(feature=each.name) for each in updates] if request.version < 2 else []
     return request.answer(results=rows)
+
+
+def _updates(request: Request) -> Steps[tuple[FeatureUpdate, ...]]:
+    """One for each feature that is named; of names that nobody knows the first is refused, so many are not needed."""
+    updates: dict[str, FeatureUpdate] = {}
+    for each in request.body.feature_updates:
+        if len(updates) < MOST_UPDATES:
+            updates.setdefault(each.feature, FeatureUpdate(each.feature, each.max_version_level, _upgrade_type(request, each)))
+        yield
+    return tuple(updates.values())
 
 
 def _upgrade_type(request: Request, update: Row) -> int:
