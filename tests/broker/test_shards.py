@@ -215,8 +215,8 @@ def test_what_need_not_be_one_batch_is_split(stage: ToyStage) -> None:
 # who coordinates
 
 
-def test_nobody_does_without_the_topic(stage: ToyStage) -> None:
-    assert stage.ask(Read("a")) is Code.COORDINATOR_NOT_AVAILABLE
+def test_before_the_topic_exists_no_broker_is_the_coordinator(stage: ToyStage) -> None:
+    assert stage.ask(Read("a")) is Code.NOT_COORDINATOR
 
 
 def test_only_the_leader_does(three: ToyStage) -> None:
