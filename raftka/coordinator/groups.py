@@ -25,6 +25,7 @@ from raftka.coordinator.commands import (
     GroupsListed,
     Heartbeat,
     Join,
+    JoinRefused,
     Leave,
     ListedGroup,
     ListGroups,
@@ -198,7 +199,11 @@ class GroupCoordinator:
     def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
         """One without members becomes a classic group."""
         if group.members:
-            self.consumers.join(group, command, ticket, turn)
+            try:
+                self.consumers.join(group, command, ticket, turn)
+            except KafkaError as error:
+                turn.records.clear()
+                turn.reply(ticket, JoinRefused(error.code))
             return
         if command.member_id:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -263,7 +268,7 @@ class GroupCoordinator:
     # groups
 
     def _describe(self, command: DescribeGroup, ticket: Ticket, context: Context) -> Outcome:
-        """What members say and get belongs to a generation that all have: it is shown in Stable alone."""
+        """Show metadata and protocol in Stable alone; members keep their assignments until the next ones come, or are cancelled."""
         group = self._existing(command.group_id)
         if isinstance(group, ConsumerGroup):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group.")
@@ -276,7 +281,7 @@ class GroupCoordinator:
                 each.client_id,
                 each.client_host,
                 each.metadata(name) if stable else b"",
-                each.assignment if stable else b"",
+                each.assignment,
             )
             for each in group.members.values()
         ]

@@ -139,7 +139,7 @@ class World:
             consumer.member_id, consumer.epoch = answer.member_id, answer.generation_id
             said = self.ask(Sync("g", consumer.epoch, consumer.member_id, consumer.instance_id, "consumer", "range", ()))
             if isinstance(said, Synced):
-                named = read_assignment(said.assignment)
+                named = read_assignment(said.assignment).partitions
                 ids = {name: self.topics.topic_id(name) or b"" for name in named}
                 consumer.has = {(ids[name], each) for name, partitions in named.items() for each in partitions}
         elif isinstance(answer, KafkaError):

@@ -34,7 +34,14 @@ def consumer_group_describe(request: Request, node: "Node") -> Row | Pending:
     def answer(request: Request, answers: list[Any]) -> Row:
         return response(groups=[_group(request, node.image, group_id, found) for group_id, found in zip(asked, answers, strict=True)])
 
-    return ask_of_each(request, node, asked, "DESCRIBE", DescribeConsumerGroup, answer)
+    return ask_of_each(request, node, asked, "DESCRIBE", _command, answer)
+
+
+def _command(group_id: str) -> DescribeConsumerGroup:
+    """Raises INVALID_GROUP_ID."""
+    if not group_id:
+        raise KafkaError(Code.INVALID_GROUP_ID)
+    return DescribeConsumerGroup(group_id)
 
 
 def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Row:
