@@ -323,7 +323,8 @@ def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> None:
 def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool:
     """Whether a member changed from other topics to this expression, of which the group's epoch does not know yet."""
     members = [member for member in group.members.values() if member.said.regex == regex]
-    return any(topics.topic_name(topic_id) not in group.topics_of(each.said) for each in members for topic_id in group.target.get(each.member_id, ()))
+    names = [(member.said, topics.topic_name(topic_id)) for member in members for topic_id in group.target.get(member.member_id, ())]
+    return any(name is None or not group.reads(said, name) for said, name in names)
 
 
 def _described(group: ConsumerGroup, member: Member) -> DescribedConsumer:

@@ -26,7 +26,7 @@ from raftka.coordinator.machine import Record
 
 
 class Draft:
-    """Copies the group when it is changed first: most heartbeats change nothing."""
+    """Keeps its changes beside the group: most heartbeats change nothing, others one member of many."""
 
     __slots__ = ("_own", "group", "records")
 

@@ -121,11 +121,16 @@ class GroupCoordinator:
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
         self.consumers.on_topics(context)
+        if not deleted:
+            return Outcome()
+        ids: dict[str, list[bytes]] = {}
+        for topic_id, name in deleted:
+            ids.setdefault(name, []).append(topic_id)
         records = [
             record
-            for topic_id, name in deleted
             for group in self.groups.values()
-            if name in group.offsets
+            for name in sorted(group.offsets.keys() & ids.keys())
+            for topic_id in ids[name]
             for record in of_deleted_topic(group, topic_id, name)
         ]
         return Outcome(records, atomic=False)

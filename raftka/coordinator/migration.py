@@ -96,8 +96,9 @@ def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Targe
 
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_classic: str | None = None) -> bool:
     """One that has no members stays what it is."""
-    all_classic = all(member.said.classic is not None or member.member_id == about_to_be_classic for member in group.members.values())
-    return bool(group.members) and all_classic and settings.consumer.downgrades and len(group.members) <= settings.max_size
+    consumer = group.members.get(about_to_be_classic or "")
+    classic = group.classic_count + (consumer is not None and consumer.said.classic is None)
+    return bool(group.members) and classic == len(group.members) and settings.consumer.downgrades and len(group.members) <= settings.max_size
 
 
 def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:

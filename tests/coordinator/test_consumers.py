@@ -1,5 +1,6 @@
 """Consumer groups of the new protocol under random histories: one owner at a time, everything converges, and the log says it all."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -241,6 +242,10 @@ class World:
         assert all(group.subscribes(name) == (name in group.subscribed) for name in self.topics.names())
         for member in group.members.values():
             assert member.current.epoch <= group.targets.epoch <= group.epoch.epoch
+            assert {name for name in self.topics.names() if group.reads(member.said, name)} == group.topics_of(member.said) & {*self.topics.names()}
+        classic = [member.said.classic for member in group.members.values() if member.said.classic is not None]
+        assert group.classic_count == len(classic)
+        assert group.protocols == Counter(protocol.name for each in classic for protocol in each.protocols)
 
     def check_log(self) -> None:
         if self.group is not None:

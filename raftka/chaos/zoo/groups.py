@@ -187,8 +187,9 @@ def loaded_classic_members_never_expire(loaded: Any) -> Any:
 
     def bug(self: ConsumerGroups, group: ConsumerGroup, turn: Any) -> None:
         loaded(self, group, turn)
-        for member in group.classic_members:
-            self.soft[group.group_id].off(SESSION, member.member_id, turn.alarms)
+        for member in group.members.values():
+            if member.said.classic is not None:
+                self.soft[group.group_id].off(SESSION, member.member_id, turn.alarms)
 
     return bug
 
