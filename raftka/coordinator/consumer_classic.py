@@ -21,7 +21,7 @@ CONSUMER = "consumer"
 def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Joined | MemberIdRequired:
     """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
     group, instance_id = turn.group, command.instance_id
-    check_room(turn, member_id in group.members or group.static_member(instance_id) is not None)
+    check_room(group, turn.settings, member_id, instance_id)
     if command.protocol_type != CONSUMER or not command.protocols or not group.supports([each.name for each in command.protocols]):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and instance_id is None and command.needs_member_id:

@@ -22,7 +22,7 @@ from raftka.coordinator.consumer_commands import (
     Target,
 )
 from raftka.coordinator.consumer_group import AWAY, LEFT, ConsumerGroup, Member, without_epochs
-from raftka.coordinator.consumer_heartbeat import beat, check, leave, new_member_id
+from raftka.coordinator.consumer_heartbeat import beat, check, check_room, leave, new_member_id
 from raftka.coordinator.consumer_records import GROUP, MEMBER, MemberState, Resolved, read_key, read_value
 from raftka.coordinator.consumer_soft import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.consumer_turn import ConsumerTurn, assignor_of, of_group
@@ -89,7 +89,9 @@ class ConsumerGroups:
             turn.records.append(group_tombstone(group_id))
             return Draft(ConsumerGroup(group_id), turn.records)
         if command.epoch == 0:
-            check_upgrade(group, of_group(self.settings, group_id))
+            settings = of_group(self.settings, group_id)
+            check_upgrade(group, settings)
+            check_room(group, settings, command.member_id, command.instance_id)
             draft = upgrade(group, turn)
             consumer_turn = self._turn(turn, draft)
             for member in draft.group.members.values():

@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 
+from raftka.coordinator.classic_group import ClassicGroup
 from raftka.coordinator.consumer_commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer_group import AWAY, LEFT, NOBODY, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer_records import Current
@@ -42,7 +43,7 @@ def _refuse(wrong: bool, message: str) -> None:
 def beat(turn: ConsumerTurn, command: ConsumerHeartbeat) -> ConsumerBeat:
     """Raises KafkaError."""
     member_id = command.member_id or new_member_id(turn)
-    _check_room(turn, command, member_id)
+    check_room(turn.group, turn.settings, member_id, command.instance_id)
     before = _place(turn, command, member_id)
     resubscribed = _say(turn, command, member_id, before)
     turn.aim()
@@ -67,13 +68,10 @@ def _is_full(command: ConsumerHeartbeat) -> bool:
     return command.epoch == 0 or (command.rebalance_timeout_ms != -1 and subscribes and command.owned is not None)
 
 
-def _check_room(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> None:
-    check_room(turn, member_id in turn.group.members or turn.group.static_member(command.instance_id) is not None)
-
-
-def check_room(turn: ConsumerTurn, is_known: bool) -> None:
-    most = min(turn.settings.max_size, MEMBERS_OF_GROUP.value)
-    if not is_known and len(turn.group.members) >= most:
+def check_room(group: ConsumerGroup | ClassicGroup, settings: ConsumerSettings, member_id: str, instance_id: str | None) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED for a member that is new."""
+    most = min(settings.max_size, MEMBERS_OF_GROUP.value)
+    if len(group.members) >= most and member_id not in group.members and instance_id not in group.static:
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members.")
 
 
