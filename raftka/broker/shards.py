@@ -89,10 +89,8 @@ class Shards:
             yield
 
     def find(self, key: str) -> Shard:
-        """Raises COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
-        if not self._known():
-            raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
-        shard = self.shards.get(self.partition_for(key))
+        """Raises NOT_COORDINATOR, also before the topic exists."""
+        shard = self.shards.get(self.partition_for(key)) if self._known() else None
         if shard is None or shard.host.leader is None:
             raise KafkaError(Code.NOT_COORDINATOR)
         return shard

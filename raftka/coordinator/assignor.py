@@ -4,12 +4,13 @@ A way is a function of what members subscribe to, how many partitions there are,
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappush, heapreplace
 from typing import NamedTuple
 
 from raftka.coordinator.consumer_commands import Target
 
 Partition = tuple[bytes, int]
+PASSES = 16  # over members that have too much, as in Kafka: where few may have what others have, sharing out need not end soon
 
 
 class Wish(NamedTuple):
@@ -45,12 +46,17 @@ def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Ite
     for member_id in ordered:
         alike.setdefault(wishes[member_id].topics, []).append(member_id)
     place = {member_id: number for number, member_id in enumerate(ordered)}
+    wanted_by: dict[bytes, list[int]] = {topic_id: [] for topic_id in topics}
+    for number, wanted in enumerate(alike):
+        for topic_id in wanted & wanted_by.keys():
+            wanted_by[topic_id].append(number)
+    groups = list(alike.values())
     lists: dict[tuple[int, ...], list[str]] = {}
     found = {}
-    for topic_id in topics:
-        which = tuple([number for number, wanted in enumerate(alike) if topic_id in wanted])
+    for topic_id, numbers in wanted_by.items():
+        which = tuple(numbers)
         if which not in lists:
-            lists[which] = sorted([each for wanted, members in alike.items() if topic_id in wanted for each in members], key=place.__getitem__)
+            lists[which] = sorted([each for number in which for each in groups[number]], key=place.__getitem__)
         found[topic_id] = lists[which]
     return found
 
@@ -87,7 +93,7 @@ def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before:
 
 def _free(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping[str, list[Partition]]) -> list[Partition]:
     taken = {each for mine in held.values() for each in mine}
-    wanted = set().union(*[wish.topics for wish in wishes.values()])
+    wanted = _all_topics(wishes)
     return [
         (topic_id, partition)
         for topic_id, count in sorted(counts.items())
@@ -95,6 +101,10 @@ def _free(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping
         for partition in range(count)
         if (topic_id, partition) not in taken
     ]
+
+
+def _all_topics(wishes: Mapping[str, Wish]) -> set[bytes]:
+    return set().union(*{wish.topics for wish in wishes.values()})
 
 
 def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> None:
@@ -115,74 +125,76 @@ def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], 
     """First what is free, to who has least of those who may have it, the partitions that fewest may have before the others; then from who has
     two more than another to that one, until there is none.
     """
-    subscribers = _subscribers(wishes, sorted(wishes), set().union(*[wish.topics for wish in wishes.values()]))
-    heaps: dict[int, list[tuple[int, str]]] = {}
-    for partition in sorted(free, key=lambda each: (len(subscribers[each[0]]), each)):
-        members = subscribers[partition[0]]
-        held[_least(held, members, heaps.setdefault(id(members), []))].append(partition)
-    _level(held, subscribers)
-
-
-def _least(held: Mapping[str, list[Partition]], members: list[str], heap: list[tuple[int, str]]) -> str:
-    """The heap is of one list of members, and behind where they got partitions of others: what is not so any more goes back as it is now."""
-    if not heap:
-        heap += [(len(held[each]), each) for each in members]
-        heapify(heap)
-    while True:
-        count, member_id = heappop(heap)
-        now = len(held[member_id])
-        heappush(heap, (now + (count == now), member_id))
-        if count == now:
-            return member_id
-
-
-def _level(held: dict[str, list[Partition]], subscribers: Mapping[bytes, list[str]]) -> None:
-    """Each move brings two numbers nearer to each other, so it ends; who has most is relieved first."""
+    subscribers = _subscribers(wishes, sorted(wishes), _all_topics(wishes))
     least = _Least(held, subscribers)
-    moved = True
-    while moved:
-        moved, fewest = False, min(map(len, held.values()))
-        for member_id in sorted(held, key=lambda each: (-len(held[each]), each)):
-            mine = held[member_id]
-            if len(mine) < fewest + 2:
-                break
-            for partition in sorted(mine):
-                other = least.of(partition[0])
-                if len(held[other]) + 1 < len(mine):
-                    mine.remove(partition)
-                    held[other].append(partition)
-                    least.moved(member_id, other)
-                    moved = True
+    for partition in sorted(free, key=lambda each: (len(subscribers[each[0]]), each)):
+        member_id = least.of(partition[0])
+        held[member_id].append(partition)
+        least.gained(member_id)
+    for _ in range(PASSES):
+        if not _level(held, least):
+            return
+
+
+def _level(held: dict[str, list[Partition]], least: "_Least") -> bool:
+    """Whether something moved. Each move brings two numbers nearer to each other; who has most is relieved first."""
+    counts = least.counts
+    moved, fewest = False, min(counts.values())
+    for member_id in sorted(held, key=lambda each: (-counts[each], each)):
+        mine, gone = held[member_id], set()
+        if counts[member_id] < fewest + 2:
+            break
+        for partition in sorted(mine):
+            other = least.of(partition[0])
+            if counts[other] + 1 < counts[member_id]:
+                held[other].append(partition)
+                gone.add(partition)
+                least.lost(member_id)
+                least.gained(other)
+        if gone:
+            mine[:] = [each for each in mine if each not in gone]
+            moved = True
+    return moved
 
 
 class _Least:
-    """Of each topic's subscribers who has least: looked for again only where it got something."""
+    """The member that has least, of those who may have a topic's partitions. Topics with the same list of members share one heap.
+
+    A heap has for each member a number that is not above what the member has: it is corrected when it comes to the top.
+    """
 
     def __init__(self, held: Mapping[str, list[Partition]], subscribers: Mapping[bytes, list[str]]) -> None:
-        self._held = held
+        self.counts = {member_id: len(mine) for member_id, mine in held.items()}
         self._subscribers = subscribers
-        self._sets: dict[int, frozenset[str]] = {}
-        for members in subscribers.values():
-            if id(members) not in self._sets:
-                self._sets[id(members)] = frozenset(members)
-        self._known: dict[int, str] = {}  # by the list of subscribers
+        self._heaps: dict[int, list[tuple[int, str]]] = {}  # by the list of members
+        self._heaps_of: dict[str, list[list[tuple[int, str]]]] = {}
 
     def of(self, topic_id: bytes) -> str:
         members = self._subscribers[topic_id]
-        known = self._known.get(id(members))
-        if known is None:
-            known = self._known[id(members)] = min(members, key=self._order)
-        return known
+        heap = self._heaps.get(id(members))
+        if heap is None:
+            heap = self._heap(members)
+        while True:
+            count, member_id = heap[0]
+            now = self.counts[member_id]
+            if count == now:
+                return member_id
+            heapreplace(heap, (now, member_id))
 
-    def moved(self, giver: str, taker: str) -> None:
-        for which, known in list(self._known.items()):
-            if known == taker:
-                del self._known[which]
-            elif giver in self._sets[which] and self._order(giver) < self._order(known):
-                self._known[which] = giver
+    def gained(self, member_id: str) -> None:
+        self.counts[member_id] += 1
 
-    def _order(self, member_id: str) -> tuple[int, str]:
-        return len(self._held[member_id]), member_id
+    def lost(self, member_id: str) -> None:
+        self.counts[member_id] -= 1
+        for heap in self._heaps_of.get(member_id, ()):
+            heappush(heap, (self.counts[member_id], member_id))
+
+    def _heap(self, members: list[str]) -> list[tuple[int, str]]:
+        heap = self._heaps[id(members)] = [(self.counts[each], each) for each in members]
+        heapify(heap)
+        for each in members:
+            self._heaps_of.setdefault(each, []).append(heap)
+        return heap
 
 
 def _as_target(partitions: Iterable[Partition]) -> Target:

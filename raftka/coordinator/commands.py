@@ -42,7 +42,9 @@ class Protocol(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Answered with Joined when the rebalance is complete, or at once with MemberIdRequired. Refused: the answer echoes the request's member id."""
+    """Answered with Joined when the rebalance is complete, or at once with MemberIdRequired. Refused: the answer echoes the request's member id,
+    but for a consumer group's: that answer is JoinRefused.
+    """
 
     group_id: str
     member_id: str  # "": a new one
@@ -77,6 +79,12 @@ class MemberIdRequired(NamedTuple):
     """MEMBER_ID_REQUIRED, with the id to join with."""
 
     member_id: str
+
+
+class JoinRefused(NamedTuple):
+    """A consumer group refuses a classic member; the answer has no member id."""
+
+    code: Code
 
 
 class Sync(NamedTuple):

@@ -19,9 +19,9 @@ CONSUMER = "consumer"
 
 
 def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Joined | MemberIdRequired:
-    """`alone`: the group is about to be a classic one, so nothing is worked out for others. Raises KafkaError."""
+    """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
     group, instance_id = turn.group, command.instance_id
-    check_room(turn, member_id in group.members or group.static_member(instance_id) is not None)
+    check_room(group, turn.settings, member_id, instance_id)
     if command.protocol_type != CONSUMER or not command.protocols or not group.supports([each.name for each in command.protocols]):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and instance_id is None and command.needs_member_id:
@@ -30,6 +30,7 @@ def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alo
         _place(turn, member_id, instance_id, is_new=is_new)
     owned, resubscribed = _say(turn, command, member_id)
     if not alone:
+        turn.move_epoch(needed=resubscribed)
         turn.aim()
     after = turn.reconcile(member_id, owned, resubscribed=resubscribed)
     turn.soft.off(JOIN, member_id, turn.turn.alarms)
@@ -48,7 +49,7 @@ def _place(turn: ConsumerTurn, member_id: str, instance_id: str, *, is_new: bool
 
 
 def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool]:
-    """All protocols bring the same subscription."""
+    """Record what the member says; return the partitions that it owns, and whether its subscription has changed. All protocols bring the same."""
     try:
         subscription = read_subscription(command.protocols[0].metadata)
     except ValueError as error:
@@ -65,9 +66,7 @@ def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         classic=Classic(command.session_timeout_ms, command.protocols),
     )
-    changed = turn.subscribe(member_id, said)
-    turn.move_epoch(needed=changed)
-    return ids_of(subscription.owned, turn.topics), changed
+    return ids_of(subscription.owned, turn.topics), turn.subscribe(member_id, said)
 
 
 def sync(turn: ConsumerTurn, command: Sync) -> Synced:
@@ -109,16 +108,13 @@ def _expect_join(turn: ConsumerTurn, member: Member) -> None:
 
 
 def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:
-    """Who is to be removed. Without member id it is an administrator who removes an instance."""
+    """Return the members to remove, of either protocol, and the answer. An administrator removes an instance without naming its member."""
     gone: dict[str, Member] = {}
     errors = []
     for member_id, instance_id in command.members:
         try:
             known = group.static_member(instance_id)
             member = _check(group, known.member_id if known is not None and not member_id else member_id, instance_id)
-            _classic(member)
-            if member.member_id in gone:
-                raise unknown(group, member.member_id)
             gone[member.member_id] = member
             errors.append(Code.NONE)
         except KafkaError as error:

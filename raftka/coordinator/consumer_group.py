@@ -5,7 +5,8 @@ under that epoch. Each member goes from what it has to its target by itself: it 
 epoch is that of the targets which it follows; a partition has one owner at any time, who has it assigned or is still revoking it.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
@@ -29,6 +30,7 @@ from raftka.coordinator.consumer_records import (
     tombstone,
 )
 from raftka.coordinator.machine import Record, Topics
+from raftka.coordinator.overlay import Overlay
 from raftka.coordinator.records import CommittedOffset, offset_prefix
 from raftka.coordinator.room import MEMBER_BYTES, STRING_BYTES
 
@@ -69,15 +71,18 @@ class ConsumerGroup:
         self.group_id = group_id
         self.offset_prefix = offset_prefix(group_id)
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}
-        self.members: dict[str, Member] = {}
-        self.static: dict[str, str] = {}  # member id by instance id
+        self.members: MutableMapping[str, Member] = {}
+        self.static: MutableMapping[str, str] = {}  # member id by instance id
         self.epoch = Epoch(FIRST_EPOCH)
         self.targets = NO_TARGETS
-        self.target: dict[str, Target] = {}  # by member
-        self.owners: dict[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
-        self.names: dict[str, int] = {}  # of topics that members subscribe to by name: how many do
-        self.regexes: dict[str, Resolved] = {}
-        self.regex_members: dict[str, int] = {}  # how many subscribe to each
+        self.target: MutableMapping[str, Target] = {}  # by member
+        self.owners: MutableMapping[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
+        self.names: MutableMapping[str, int] = {}  # of topics that members subscribe to by name: how many do
+        self.regexes: MutableMapping[str, Resolved] = {}
+        self.regex_members: MutableMapping[str, int] = {}  # how many subscribe to each
+        self.protocols: MutableMapping[str, int] = {}  # of classic members: how many have each
+        self.classic_count = 0  # classic members
+        self.subscription = object()  # another one whenever the topics that are subscribed to may be others
         self.in_log = False
         self.pending = ()  # ids given out here are not waited for
 
@@ -85,8 +90,8 @@ class ConsumerGroup:
         """To decide on: what is decided is not so before it is replayed."""
         other = ConsumerGroup.__new__(ConsumerGroup)
         other.__dict__.update(self.__dict__)
-        for name in ("members", "static", "target", "owners", "names", "regexes", "regex_members"):
-            setattr(other, name, dict(getattr(self, name)))
+        for name in ("members", "static", "target", "owners", "names", "regexes", "regex_members", "protocols"):
+            setattr(other, name, Overlay(getattr(self, name)))
         return other
 
     # what it is
@@ -115,26 +120,26 @@ class ConsumerGroup:
         resolved = self.regexes.get(said.regex) if said.regex else None
         return {*said.topics, *resolved.topics} if resolved is not None else set(said.topics)
 
+    def reads(self, said: Said, topic: str) -> bool:
+        """Whether a member that says this subscribes to the topic: it may subscribe to thousands."""
+        resolved = self.regexes.get(said.regex) if said.regex else None
+        return _is_among(topic, said.topics) or (resolved is not None and _is_among(topic, resolved.topics))
+
     @property
     def subscribed(self) -> set[str]:
         return {*self.names, *chain.from_iterable(resolved.topics for resolved in self._resolved())}
 
     def subscribes(self, topic: str) -> bool:
-        return topic in self.names or any(topic in resolved.topics for resolved in self._resolved())
+        return topic in self.names or any(_is_among(topic, resolved.topics) for resolved in self._resolved())
 
     def _resolved(self) -> list[Resolved]:
         return [self.regexes[regex] for regex in self.regex_members if regex in self.regexes]
 
     # classic members
 
-    @property
-    def classic_members(self) -> list[Member]:
-        return [member for member in self.members.values() if member.said.classic is not None]
-
     def supports(self, protocols: Iterable[str]) -> bool:
         """Whether a classic member with these can understand all classic members."""
-        classic = [{each.name for each in member.said.classic.protocols} for member in self.classic_members if member.said.classic is not None]
-        return any(all(name in names for names in classic) for name in protocols)
+        return any(self.protocols.get(name, 0) == self.classic_count for name in protocols)
 
     # records
 
@@ -154,6 +159,7 @@ class ConsumerGroup:
             _put(self.target, name, value)
         elif what == REGEX:
             _put(self.regexes, name, value)
+            self.subscription = object()
 
     def _say(self, member_id: str, said: Said) -> None:
         before = self.members.get(member_id)
@@ -182,10 +188,17 @@ class ConsumerGroup:
 
     def _count(self, said: Said, by: int) -> None:
         """What is subscribed to: a group of a thousand members is not looked through whenever one says something."""
+        before = len(self.names) + len(self.regex_members)
         for name in said.topics:
             _put(self.names, name, self.names.get(name, 0) + by or None)
         if said.regex:
             _put(self.regex_members, said.regex, self.regex_members.get(said.regex, 0) + by or None)
+        if len(self.names) + len(self.regex_members) != before:
+            self.subscription = object()
+        if said.classic is not None:
+            self.classic_count += by
+            for name in {protocol.name for protocol in said.classic.protocols}:
+                _put(self.protocols, name, self.protocols.get(name, 0) + by or None)
 
     def _disown(self, member: Member) -> None:
         for topic_id, partition in _all(member.current):
@@ -222,11 +235,17 @@ def _all(current: Current) -> Iterator[tuple[bytes, int]]:
                 yield topic_id, partition
 
 
-def _put(values: dict[str, Any], name: str, value: Any) -> None:
+def _put(values: MutableMapping[str, Any], name: str, value: Any) -> None:
     if value is None:
         values.pop(name, None)
     else:
         values[name] = value
+
+
+def _is_among(name: str, names: Sequence[str]) -> bool:
+    """`names` are sorted."""
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
 
 
 def without_epochs(epochs: Epochs) -> Target:

@@ -19,15 +19,16 @@ from raftka.coordinator.consumer_commands import (
     ConsumerHeartbeat,
     DescribedConsumer,
     DescribedConsumerGroup,
+    Target,
 )
 from raftka.coordinator.consumer_group import AWAY, LEFT, ConsumerGroup, Member, without_epochs
-from raftka.coordinator.consumer_heartbeat import beat, check, leave, new_member_id
+from raftka.coordinator.consumer_heartbeat import beat, check, check_room, leave, new_member_id
 from raftka.coordinator.consumer_records import GROUP, MEMBER, MemberState, Resolved, read_key, read_value
 from raftka.coordinator.consumer_soft import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.consumer_turn import ConsumerTurn, assignor_of, of_group
 from raftka.coordinator.draft import Draft
-from raftka.coordinator.machine import Context, Outcome, Record, Ticket
-from raftka.coordinator.migration import downgrade, may_downgrade, may_upgrade, upgrade
+from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
+from raftka.coordinator.migration import check_upgrade, downgrade, may_downgrade, upgrade
 from raftka.coordinator.records import group_tombstone
 from raftka.coordinator.regex import compiled
 from raftka.coordinator.turn import Turn
@@ -87,11 +88,16 @@ class ConsumerGroups:
         if command.epoch == 0 and not group.members:
             turn.records.append(group_tombstone(group_id))
             return Draft(ConsumerGroup(group_id), turn.records)
-        if command.epoch == 0 and may_upgrade(group, of_group(self.settings, group_id)):
+        if command.epoch == 0:
+            settings = of_group(self.settings, group_id)
+            check_upgrade(group, settings)
+            check_room(group, settings, command.member_id, command.instance_id)
             draft = upgrade(group, turn)
             consumer_turn = self._turn(turn, draft)
             for member in draft.group.members.values():
                 consumer_turn.begin_session(member)
+            if command.member_id in draft.group.members:
+                consumer_turn.move_epoch(needed=True)  # it subscribes to the same topics, and has no target of an assignor yet
             return draft
         raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
@@ -117,11 +123,10 @@ class ConsumerGroups:
         alone = held is not None and held.said.classic is None and may_downgrade(group, self.settings, held.member_id)
         is_new = not command.member_id
         member_id = command.member_id or new_member_id(consumer_turn)
-        epoch = group.epoch.epoch
         answer = classic_join(consumer_turn, command, member_id, is_new=is_new, alone=alone)
-        if alone:
-            moved = consumer_turn.group.epoch.epoch != epoch
-            generation = downgrade(consumer_turn.draft, turn, None if moved else member_id)
+        if alone and held is not None:
+            same = held.said.topics == consumer_turn.group.members[member_id].said.topics and not held.said.regex
+            generation = downgrade(consumer_turn.draft, turn, member_id if same else None)
             self._watch_downgraded(consumer_turn)
             answer = answer._replace(generation_id=generation)  # type: ignore[call-arg]
         turn.reply(ticket, answer)
@@ -141,11 +146,10 @@ class ConsumerGroups:
     # who goes
 
     def _remove(self, turn: ConsumerTurn, members: Sequence[Member]) -> None:
-        """When classic members alone are left, they have a classic group again."""
+        """When classic members alone are left, they have a classic group again, whose next generation is the first one after the epoch."""
         for member in members:
             turn.draft.remove(member.member_id)
         if any(member.said.classic is None for member in members) and may_downgrade(turn.group, self.settings):
-            turn.move_epoch(needed=True)
             downgrade(turn.draft, turn.turn, None)
             self._watch_downgraded(turn)
             return
@@ -222,12 +226,14 @@ class ConsumerGroups:
         turn = Turn(context, self.settings, self._alarms)
         consumer_turn = self._turn(turn, Draft(group, turn.records))
         consumer_turn.soft.resolved_at = context.now
-        for regex, names in resolution.found.items():
-            known = group.regexes.get(regex)
-            if regex in group.regex_members and (known is None or known.topics != tuple(sorted(names))):
-                consumer_turn.draft.resolve(regex, Resolved(tuple(sorted(names)), resolution.version, context.wall_ms))
+        needed = False
+        for regex, found in resolution.found.items():
+            known, names = group.regexes.get(regex), tuple(sorted(found))
+            if regex in group.regex_members and (known is None or known.topics != names):
+                consumer_turn.draft.resolve(regex, Resolved(names, resolution.version, context.wall_ms))
+                needed = needed or known is not None or bool(names) or _has_stale_targets(consumer_turn.group, regex, context.topics)
         if turn.records:
-            consumer_turn.move_epoch(needed=True)
+            consumer_turn.move_epoch(needed=needed)
             consumer_turn.soft.moved_at = context.now
         else:
             consumer_turn.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
@@ -316,8 +322,21 @@ def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> None:
         prepare_rebalance(group, turn)
 
 
+def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool:
+    """Whether a member changed from other topics to this expression, of which the group's epoch does not know yet."""
+    members = [member for member in group.members.values() if member.said.regex == regex]
+    names = [(member.said, topics.topic_name(topic_id)) for member in members for topic_id in group.target.get(member.member_id, ())]
+    return any(name is None or not group.reads(said, name) for said, name in names)
+
+
 def _described(group: ConsumerGroup, member: Member) -> DescribedConsumer:
     said = member.said
     who = member.member_id, said.instance_id, said.rack_id, member.current.epoch, said.client_id, said.client_host
     target: Any = group.target.get(member.member_id, {})
-    return DescribedConsumer(*who, said.topics, said.regex or "", without_epochs(member.current.assigned), target, said.classic is not None)
+    return DescribedConsumer(*who, said.topics, said.regex or "", _owned(member), target, said.classic is not None)
+
+
+def _owned(member: Member) -> Target:
+    """Return all partitions that nobody else may have yet: those that the member has, and those that it has not given up."""
+    assigned, revoking = member.current.assigned, member.current.revoking
+    return without_epochs({topic_id: {**assigned.get(topic_id, {}), **revoking.get(topic_id, {})} for topic_id in {**assigned, **revoking}})

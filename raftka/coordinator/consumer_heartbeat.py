@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 
+from raftka.coordinator.classic_group import ClassicGroup
 from raftka.coordinator.consumer_commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer_group import AWAY, LEFT, NOBODY, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer_records import Current
@@ -42,7 +43,7 @@ def _refuse(wrong: bool, message: str) -> None:
 def beat(turn: ConsumerTurn, command: ConsumerHeartbeat) -> ConsumerBeat:
     """Raises KafkaError."""
     member_id = command.member_id or new_member_id(turn)
-    _check_room(turn, command, member_id)
+    check_room(turn.group, turn.settings, member_id, command.instance_id)
     before = _place(turn, command, member_id)
     resubscribed = _say(turn, command, member_id, before)
     turn.aim()
@@ -67,13 +68,10 @@ def _is_full(command: ConsumerHeartbeat) -> bool:
     return command.epoch == 0 or (command.rebalance_timeout_ms != -1 and subscribes and command.owned is not None)
 
 
-def _check_room(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> None:
-    check_room(turn, member_id in turn.group.members or turn.group.static_member(command.instance_id) is not None)
-
-
-def check_room(turn: ConsumerTurn, is_known: bool) -> None:
-    most = min(turn.settings.max_size, MEMBERS_OF_GROUP.value)
-    if not is_known and len(turn.group.members) >= most:
+def check_room(group: ConsumerGroup | ClassicGroup, settings: ConsumerSettings, member_id: str, instance_id: str | None) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED for a member that is new."""
+    most = min(settings.max_size, MEMBERS_OF_GROUP.value)
+    if len(group.members) >= most and member_id not in group.members and instance_id not in group.static:
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members.")
 
 
@@ -81,20 +79,26 @@ def check_room(turn: ConsumerTurn, is_known: bool) -> None:
 
 
 def _place(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> Member:
-    """The member as it was, or a new one; a static one that has come back under another id has its place now."""
+    """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises KafkaError."""
     group, instance_id = turn.group, command.instance_id
-    if instance_id is None:
-        known = group.members.get(member_id)
-        if known is None and command.epoch != 0:
-            raise unknown(group, member_id)
-        return _at_its_epoch(known, command) if known is not None else Member(member_id, NOBODY, Current())
-    held = group.static_member(instance_id)
-    if command.epoch != 0:
-        return _at_its_epoch(check_instance(held, member_id, instance_id), command)
+    if command.epoch == 0:
+        return _joining(turn, member_id, instance_id)
+    if instance_id is not None:
+        return _at_its_epoch(check_instance(group.static_member(instance_id), member_id, instance_id), command)
+    known = group.members.get(member_id)
+    if known is None:
+        raise unknown(group, member_id)
+    return _at_its_epoch(known, command)
+
+
+def _joining(turn: ConsumerTurn, member_id: str, instance_id: str | None) -> Member:
+    """Return the member as it was, or a new one. A fenced member joins again under its own id: it keeps its epoch and its assignment.
+
+    A static member takes the place of its instance, once the member that had it has gone away. Raises UNRELEASED_INSTANCE_ID.
+    """
+    held = turn.group.static_member(instance_id)
     if held is None:
-        return Member(member_id, NOBODY, Current())
-    if held.member_id == member_id:
-        return _at_its_epoch(held, command)
+        return turn.group.members.get(member_id) or Member(member_id, NOBODY, Current())
     if held.said.classic is None and held.current.epoch != AWAY:
         owner = f"cannot join the group because the instance id is owned by {held.member_id} member."
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, f"Static member {member_id} with instance id {instance_id} {owner}")

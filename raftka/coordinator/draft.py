@@ -26,7 +26,7 @@ from raftka.coordinator.machine import Record
 
 
 class Draft:
-    """Copies the group when it is changed first: most heartbeats change nothing."""
+    """Keeps its changes beside the group: most heartbeats change nothing, others one member of many."""
 
     __slots__ = ("_own", "group", "records")
 
@@ -78,9 +78,10 @@ class Draft:
             self._apply(what, member_id, None, tombstone(what, self.group_id, member_id))
 
     def replace(self, old: Member, member_id: str) -> None:
-        """A static member has come back under another id: it gets what it had, and begins with epoch 0."""
+        """A static member has come back, mostly under another id: it keeps its target and its partitions, and begins with epoch 0."""
         target = self.group.target.get(old.member_id, {})
-        self.remove(old.member_id)
+        if member_id != old.member_id:
+            self.remove(old.member_id)
         self.say(member_id, old.said)
         self.aim(member_id, target)
         self.have(member_id, old.current._replace(epoch=0, previous_epoch=0))

@@ -32,15 +32,21 @@ def read_subscription(data: bytes) -> Subscription:
     return Subscription(tuple(sorted(set(row.topics))), owned, row.rack_id or None)
 
 
-def read_assignment(data: bytes) -> Named:
-    """Nothing at all is no partition. Raises ValueError."""
+class Assignment(NamedTuple):
+    partitions: Named
+    user_data: bytes  # of a custom assignor, for its members alone
+
+
+def read_assignment(data: bytes) -> Assignment:
+    """No bytes are no partitions. Raises ValueError."""
     if not data:
-        return {}
+        return Assignment({}, b"")
     try:
         row, _ = _ASSIGNMENTS[_version(data)](memoryview(data), 2)
     except ProtocolError as error:
         raise ValueError(f"an assignment that cannot be read: {error}") from error
-    return {topic.topic: tuple(sorted(topic.partitions)) for topic in row.assigned}
+    partitions = {topic.topic: tuple(sorted(topic.partitions)) for topic in row.assigned}
+    return Assignment(partitions, bytes(row.user_data or b""))
 
 
 def write_assignment(assigned: Named, version: int) -> bytes:

@@ -25,6 +25,7 @@ from raftka.coordinator.commands import (
     GroupsListed,
     Heartbeat,
     Join,
+    JoinRefused,
     Leave,
     ListedGroup,
     ListGroups,
@@ -120,11 +121,16 @@ class GroupCoordinator:
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
         self.consumers.on_topics(context)
+        if not deleted:
+            return Outcome()
+        ids: dict[str, list[bytes]] = {}
+        for topic_id, name in deleted:
+            ids.setdefault(name, []).append(topic_id)
         records = [
             record
-            for topic_id, name in deleted
             for group in self.groups.values()
-            if name in group.offsets
+            for name in sorted(group.offsets.keys() & ids.keys())
+            for topic_id in ids[name]
             for record in of_deleted_topic(group, topic_id, name)
         ]
         return Outcome(records, atomic=False)
@@ -198,7 +204,11 @@ class GroupCoordinator:
     def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
         """One without members becomes a classic group."""
         if group.members:
-            self.consumers.join(group, command, ticket, turn)
+            try:
+                self.consumers.join(group, command, ticket, turn)
+            except KafkaError as error:
+                turn.records.clear()
+                turn.reply(ticket, JoinRefused(error.code))
             return
         if command.member_id:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -263,7 +273,7 @@ class GroupCoordinator:
     # groups
 
     def _describe(self, command: DescribeGroup, ticket: Ticket, context: Context) -> Outcome:
-        """What members say and get belongs to a generation that all have: it is shown in Stable alone."""
+        """Show metadata and protocol in Stable alone; members keep their assignments until the next ones come, or are cancelled."""
         group = self._existing(command.group_id)
         if isinstance(group, ConsumerGroup):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group.")
@@ -276,7 +286,7 @@ class GroupCoordinator:
                 each.client_id,
                 each.client_host,
                 each.metadata(name) if stable else b"",
-                each.assignment if stable else b"",
+                each.assignment,
             )
             for each in group.members.values()
         ]

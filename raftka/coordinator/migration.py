@@ -20,20 +20,29 @@ from raftka.coordinator.records import group_record as classic_record
 from raftka.coordinator.turn import Turn
 from raftka.wire.errors import Code, KafkaError
 
+CUSTOM_ASSIGNOR = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
+)
+
 # a classic group becomes a consumer group
 
 
-def may_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> bool:
-    return settings.upgrades and group.protocol_type == CONSUMER and len(group.members) <= settings.max_size
+def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
+    """Raises GROUP_ID_NOT_FOUND, in Kafka's order and words."""
+    if not settings.upgrades:
+        raise _not_upgraded(group, "online upgrade is disabled.")
+    if group.protocol_type != CONSUMER:
+        raise _not_upgraded(group, "the group does not use the consumer embedded protocol.")
+    if len(group.members) > settings.max_size:
+        raise _not_upgraded(group, "the group size exceeds the consumer group maximum size.")
 
 
 def upgrade(group: ClassicGroup, turn: Turn) -> Draft:
-    """Who waits is to join again. Raises GROUP_ID_NOT_FOUND when what its members say cannot be read."""
+    """Tell the members that wait to join again. Raises GROUP_ID_NOT_FOUND for assignments that only the members' own assignor understands."""
     try:
         members = _members(group, turn.context.topics)
     except ValueError as error:
-        text = f"Cannot upgrade the classic group {group.group_id} to consumer group because the embedded consumer protocol is malformed."
-        raise KafkaError(Code.GROUP_ID_NOT_FOUND, text) from error
+        raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
     for waiting in group.members.values():
         refuse_waiting(waiting, Code.REBALANCE_IN_PROGRESS, turn)
         group.joining.discard(waiting.member_id)
@@ -50,14 +59,21 @@ def upgrade(group: ClassicGroup, turn: Turn) -> Draft:
     return draft
 
 
+def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
+    return KafkaError(Code.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}")
+
+
 def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Target]]:
-    """A partition that two of them were given is the first one's."""
+    """Read what the members say; a partition that two of them were given stays with the first. Raises ValueError, GROUP_ID_NOT_FOUND."""
     found = []
     taken: set[tuple[bytes, int]] = set()
     for member in group.members.values():
         subscription = read_subscription(member.metadata(group.protocol_name) or member.protocols[0].metadata)
+        assignment = read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _not_upgraded(group, CUSTOM_ASSIGNOR)
         target: Target = {}
-        for topic_id, partitions in ids_of(read_assignment(member.assignment), topics).items():
+        for topic_id, partitions in ids_of(assignment.partitions, topics).items():
             mine = tuple(sorted([each for each in partitions if (topic_id, each) not in taken]))
             taken.update([(topic_id, each) for each in mine])
             if mine:
@@ -80,8 +96,9 @@ def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Targe
 
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_classic: str | None = None) -> bool:
     """One that has no members stays what it is."""
-    all_classic = all(member.said.classic is not None or member.member_id == about_to_be_classic for member in group.members.values())
-    return bool(group.members) and all_classic and settings.consumer.downgrades and len(group.members) <= settings.max_size
+    consumer = group.members.get(about_to_be_classic or "")
+    classic = group.classic_count + (consumer is not None and consumer.said.classic is None)
+    return bool(group.members) and classic == len(group.members) and settings.consumer.downgrades and len(group.members) <= settings.max_size
 
 
 def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:

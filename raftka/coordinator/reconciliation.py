@@ -44,14 +44,12 @@ def _next(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics) ->
 
 def _only_subscribed(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics) -> Current:
     current = member.current
-    names = group.topics_of(member.said)
-    ids = {topics.topic_id(name) for name in names}
-    kept = {topic_id: partitions for topic_id, partitions in current.assigned.items() if topic_id in ids}
+    kept = {topic_id: partitions for topic_id, partitions in current.assigned.items() if _reads(group, member.said, topic_id, topics)}
     if len(kept) == len(current.assigned):
         return current
     revoking = {topic_id: dict(partitions) for topic_id, partitions in current.revoking.items()}
     for topic_id, partitions in current.assigned.items():
-        if topic_id not in ids:
+        if topic_id not in kept:
             revoking.setdefault(topic_id, {}).update(partitions)
     if _has_any(owned, revoking):
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, revoking)
@@ -65,8 +63,12 @@ def _moved(current: Current, epoch: int, state: MemberState, assigned: Epochs, r
 
 
 def _subscribed(group: ConsumerGroup, said: Said, target: Target, topics: Topics) -> Target:
-    names = group.topics_of(said)
-    return {topic_id: partitions for topic_id, partitions in target.items() if topics.topic_name(topic_id) in names}
+    return {topic_id: partitions for topic_id, partitions in target.items() if _reads(group, said, topic_id, topics)}
+
+
+def _reads(group: ConsumerGroup, said: Said, topic_id: bytes, topics: Topics) -> bool:
+    name = topics.topic_name(topic_id)
+    return name is not None and group.reads(said, name)
 
 
 def _has_any(owned: Owned, revoking: Epochs) -> bool:

@@ -1,23 +1,32 @@
 """Consumer groups of the new protocol through a node: whether they are served, their settings, and what strangers ask too much of them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from raftka.coordinator.embedded import write_assignment
 from raftka.limits import REGEX_LENGTH, REGEXES_OF_GROUP
 from raftka.metadata.image import BROKER, GROUP
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP
 from raftka.wire.messages.quorum import UPDATE_FEATURES
 from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
+from tests.coordinator.world import subscription
 
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Stage(offsets_topic_num_partitions="1", offsets_topic_replication_factor="1", raftka_group_consumer_busy_interval_ms="0") as stage:
+    with Stage(
+        offsets_topic_num_partitions="1",
+        offsets_topic_replication_factor="1",
+        raftka_group_consumer_busy_interval_ms="0",
+        group_initial_rebalance_delay_ms="0",
+    ) as stage:
         stage.create("t", partitions=2)
         wire = stage.wire()
         stage.wait(lambda: wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"])).coordinators[0].error_code == Code.NONE)
@@ -27,9 +36,28 @@ def stage() -> Iterator[Stage]:
 
 def beat(wire: Wire, member_id: str, epoch: int = 0, regex: str | None = None, group_id: str = "g") -> Row:
     request = CONSUMER_GROUP_HEARTBEAT.request
-    joins = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": [] if regex else ["t"], "topic_partitions": []} if epoch == 0 else {}
+    said: dict[str, Any] = {"subscribed_topic_names": None, "topic_partitions": None}
+    if epoch == 0:
+        said = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": [] if regex else ["t"], "topic_partitions": []}
     return wire.ask(
-        CONSUMER_GROUP_HEARTBEAT, request(group_id=group_id, member_id=member_id, member_epoch=epoch, subscribed_topic_regex=regex, **joins)
+        CONSUMER_GROUP_HEARTBEAT, request(group_id=group_id, member_id=member_id, member_epoch=epoch, subscribed_topic_regex=regex, **said)
+    )
+
+
+def classic_join(wire: Wire, group_id: str, member_id: str = "", protocol_type: str = "consumer") -> Row:
+    request = JOIN_GROUP.request
+    protocols = [request.protocols(name="range", metadata=subscription(["t"]))]
+    return wire.ask(
+        JOIN_GROUP,
+        request(
+            group_id=group_id,
+            member_id=member_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type=protocol_type,
+            protocols=protocols,
+        ),
+        3,
     )
 
 
@@ -108,3 +136,62 @@ def test_expressions_that_would_cost_others_dearly_cost_nothing(stage: Stage, re
 
     assert answer.error_code in (Code.NONE, Code.INVALID_REGULAR_EXPRESSION)
     assert beat(wire, "b").error_code == Code.NONE
+
+
+def test_an_empty_group_id_is_not_described(stage: Stage) -> None:
+    found = describe(stage.wire(), "")
+
+    assert (found.error_code, found.error_message) == (Code.INVALID_GROUP_ID, None)
+
+
+def test_partitions_that_a_member_has_not_given_up_yet_are_described_as_its_own(stage: Stage) -> None:
+    stage.set(BROKER, "", group_consumer_assignment_interval_ms="0")
+    wire = stage.wire()
+    beat(wire, "a")
+    beat(wire, "b")
+    assert [list(topic.partitions) for topic in beat(wire, "a", 2).assignment.topic_partitions] == [[0]]
+
+    described = {member.member_id: member for member in describe(wire, "g").members}
+
+    assert [list(topic.partitions) for topic in described["a"].assignment.topic_partitions] == [[0, 1]]
+    assert [list(topic.partitions) for topic in described["a"].target_assignment.topic_partitions] == [[0]]
+    assert list(described["b"].assignment.topic_partitions) == []
+
+
+@pytest.mark.parametrize("member_id", ["", "a", "stranger"])
+def test_a_classic_member_that_a_consumer_group_refuses_gets_no_member_id(stage: Stage, member_id: str) -> None:
+    wire = stage.wire()
+    beat(wire, "a")
+
+    refused = classic_join(wire, "g", member_id, protocol_type="connect")
+
+    assert (refused.error_code, refused.member_id) == (Code.INCONSISTENT_GROUP_PROTOCOL, "")
+
+
+@pytest.mark.parametrize(
+    ("user_data", "reason"),
+    [
+        (b"", None),
+        (
+            b"mine",
+            "an unsupported custom assignor is in use. "
+            "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.",
+        ),
+        (None, "the embedded consumer protocol is malformed."),
+    ],
+)
+def test_a_classic_group_with_user_data_of_an_assignor_is_not_converted(stage: Stage, user_data: bytes | None, reason: str | None) -> None:
+    wire = stage.wire()
+    joined = classic_join(wire, "c")
+    assignment = b"x" if user_data is None else write_assignment({"t": (0, 1)}, 0)[:-4] + len(user_data).to_bytes(4, "big") + user_data
+    sync = SYNC_GROUP.request
+    given = [sync.assignments(member_id=joined.member_id, assignment=assignment)]
+    assert wire.ask(SYNC_GROUP, sync(group_id="c", generation_id=1, member_id=joined.member_id, assignments=given), 3).error_code == Code.NONE
+
+    answer = beat(wire, "a", group_id="c")
+
+    if reason is None:
+        assert answer.member_epoch == 2
+    else:
+        text = f"Cannot upgrade classic group c to consumer group because {reason}"
+        assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, text)

@@ -139,6 +139,15 @@ def test_who_does_not_coordinate_says_so_in_every_request() -> None:
         assert errors(stage.wire(other), "g") == {name: {Code.NOT_COORDINATOR} for name in [*(api.name for api, *_ in ASKED), "OffsetFetch"]}
 
 
+def test_before_the_topic_of_groups_exists_every_request_gets_not_coordinator() -> None:
+    with Stage() as stage:
+        stage.create("t")
+        wire = stage.wire()
+
+        assert errors(wire, "g") == {name: {Code.NOT_COORDINATOR} for name in [*(api.name for api, *_ in ASKED), "OffsetFetch"]}
+        assert wire.ask(LIST_GROUPS, LIST_GROUPS.request()).error_code == Code.NONE
+
+
 def test_while_a_coordinator_loads_only_heartbeats_are_well(stage: Stage) -> None:
     stage.nodes[1].groups.shards.shards[partition_for("g", 50)].loaded = False
 

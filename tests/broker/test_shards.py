@@ -98,6 +98,23 @@ def test_a_read_waits_for_what_it_has_seen(three: ToyStage) -> None:
     assert (add.answer, read.answer) == (["1"], ["1"])
 
 
+def test_a_read_waits_for_batches_of_earlier_turns(three: ToyStage) -> None:
+    three.topic()
+    leader = three.leader(TOPIC)
+    for node_id in {1, 2, 3} - {leader}:
+        three.world.network.cut(f"n{leader}", f"n{node_id}")
+    (add,) = three.ask_all(Add("a", ("1",)), node_id=leader)
+    three.wait(lambda: batches(three, leader) == [[b"1"]])  # the turn has ended
+
+    (read,) = three.ask_all(Read("a"), node_id=leader)
+    three.world.run(three.world.now + 0.5)
+
+    assert (add.answer, read.answer) == (None, None)
+    three.world.network.heal()
+    three.wait(lambda: bool(read.answers))
+    assert (add.answer, read.answer) == (["1"], ["1"])
+
+
 def test_a_read_of_what_is_committed_waits_for_nothing(stage: ToyStage) -> None:
     stage.topic()
     stage.ask(Add("a", ("1",)))
@@ -215,8 +232,8 @@ def test_what_need_not_be_one_batch_is_split(stage: ToyStage) -> None:
 # who coordinates
 
 
-def test_nobody_does_without_the_topic(stage: ToyStage) -> None:
-    assert stage.ask(Read("a")) is Code.COORDINATOR_NOT_AVAILABLE
+def test_before_the_topic_exists_no_broker_is_the_coordinator(stage: ToyStage) -> None:
+    assert stage.ask(Read("a")) is Code.NOT_COORDINATOR
 
 
 def test_only_the_leader_does(three: ToyStage) -> None:

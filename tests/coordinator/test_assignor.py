@@ -1,12 +1,14 @@
 """Sharing out partitions: everything wanted is somebody's, nobody has more than is fair, and nothing moves without need."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from raftka.coordinator.assignor import ASSIGNORS, Wish, _Least, assign_range, assign_uniform
+from raftka.coordinator.assignor import ASSIGNORS, Wish, assign_range, assign_uniform
 from raftka.coordinator.consumer_commands import Target
+from tests.coordinator.world import LINEAR, counted
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]
 
@@ -86,20 +88,59 @@ def test_range_is_co_partitioned_and_static_members_come_first() -> None:
     assert assign_range(again, {a: 5, b: 5, c: 1}, found)["m7"] == found["m9"]
 
 
-def test_one_who_subscribes_to_something_else_costs_a_large_group_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can be given its partitions nor it theirs: who has least is looked for once, not for every topic of every member."""
+def test_a_member_that_subscribes_to_something_else_moves_no_partition_of_the_others() -> None:
     counts = {bytes([number]) * 16: 20 for number in range(50)}
     wishes = {f"m{number}": Wish(None, frozenset(counts)) for number in range(200)}
     before = assign_uniform(wishes, counts, {})
-    looked: list[str] = []
-
-    def order(self: _Least, member_id: str) -> tuple[int, str]:
-        looked.append(member_id)
-        return len(self._held[member_id]), member_id
-
-    monkeypatch.setattr(_Least, "_order", order)
 
     found = assign_uniform({**wishes, "odd": Wish(None, frozenset({b"x" * 16}))}, counts, before)
 
     assert {member: target for member, target in found.items() if member != "odd"} == before
-    assert 0 < len(looked) <= 2 * len(wishes)
+
+
+# what it costs
+
+
+def _alike(members: int, topics: list[bytes]) -> dict[str, Wish]:
+    return {f"m{number:05}": Wish(None, frozenset(topics)) for number in range(members)}
+
+
+def _two_kinds(members: int, topics: list[bytes]) -> dict[str, Wish]:
+    """Half of the members subscribe to a part of what the others do."""
+    kinds = [Wish(None, frozenset(topics)), Wish(None, frozenset(topics[: len(topics) // 2]))]
+    return {f"m{number:05}": kinds[number % 2] for number in range(members)}
+
+
+def _one_odd(members: int, topics: list[bytes]) -> dict[str, Wish]:
+    """One that nobody can give anything."""
+    return {**_alike(members, topics), "odd": Wish(None, frozenset({b"x" * 16}))}
+
+
+def _each_its_own(members: int, topics: list[bytes]) -> dict[str, Wish]:
+    """No two members subscribe to the same topics."""
+    return {f"m{number:05}": Wish(None, frozenset(topics[(number + step) % len(topics)] for step in range(4))) for number in range(members)}
+
+
+KINDS = [_alike, _two_kinds, _one_odd, _each_its_own]
+
+
+def _steps(name: str, kind: Callable[[int, list[bytes]], dict[str, Wish]], members: int, topics: int) -> int:
+    """Of a first assignment, of one in which half of the members are new, and of one in which half of them have gone."""
+    counts = {number.to_bytes(16, "big"): 10 for number in range(1, topics + 1)}
+    wishes = kind(members, list(counts))
+    half = dict(list(wishes.items())[: members // 2])
+    with counted() as steps:
+        before = ASSIGNORS[name](half, counts, {})
+        after = ASSIGNORS[name](wishes, counts, before)
+        ASSIGNORS[name](half, counts, after)
+    return steps.count
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__name__).strip("_"))
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_an_assignment_costs_in_proportion_to_members_and_partitions(name: str, kind: Callable[[int, list[bytes]], dict[str, Wish]]) -> None:
+    once = _steps(name, kind, 100, 60)
+
+    assert _steps(name, kind, 200, 120) / once < LINEAR
+    assert _steps(name, kind, 200, 60) / once < LINEAR
+    assert _steps(name, kind, 100, 120) / once < LINEAR

@@ -1,5 +1,6 @@
 """Consumer groups of the new protocol under random histories: one owner at a time, everything converges, and the log says it all."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -139,7 +140,7 @@ class World:
             consumer.member_id, consumer.epoch = answer.member_id, answer.generation_id
             said = self.ask(Sync("g", consumer.epoch, consumer.member_id, consumer.instance_id, "consumer", "range", ()))
             if isinstance(said, Synced):
-                named = read_assignment(said.assignment)
+                named = read_assignment(said.assignment).partitions
                 ids = {name: self.topics.topic_id(name) or b"" for name in named}
                 consumer.has = {(ids[name], each) for name, partitions in named.items() for each in partitions}
         elif isinstance(answer, KafkaError):
@@ -241,6 +242,10 @@ class World:
         assert all(group.subscribes(name) == (name in group.subscribed) for name in self.topics.names())
         for member in group.members.values():
             assert member.current.epoch <= group.targets.epoch <= group.epoch.epoch
+            assert {name for name in self.topics.names() if group.reads(member.said, name)} == group.topics_of(member.said) & {*self.topics.names()}
+        classic = [member.said.classic for member in group.members.values() if member.said.classic is not None]
+        assert group.classic_count == len(classic)
+        assert group.protocols == Counter(protocol.name for each in classic for protocol in each.protocols)
 
     def check_log(self) -> None:
         if self.group is not None:

@@ -1,11 +1,16 @@
 """What tests of coordinators have around them: topics, what consumers say, and what can be seen of a group."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from raftka.coordinator.classic_group import ClassicGroup, State
 from raftka.coordinator.consumer_group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
+
+LINEAR = 2.3  # times as many steps for twice as much, at most
 
 
 class FakeTopics:
@@ -99,3 +104,29 @@ def consumer_view(group: ConsumerGroup) -> dict[str, Any]:
 
 def classic(machine: GroupCoordinator) -> dict[str, ClassicGroup]:
     return {name: group for name, group in machine.groups.items() if isinstance(group, ClassicGroup)}
+
+
+class Steps:
+    count = 0
+
+
+@contextmanager
+def counted() -> Iterator[Steps]:
+    """Count the calls of functions, in Python and in C, and the lines that are run: a loop need not call anything."""
+    steps = Steps()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        steps.count += event in ("call", "c_call")
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        steps.count += event == "line"
+        return trace
+
+    traced = sys.gettrace()
+    sys.setprofile(profile)
+    sys.settrace(trace)
+    try:
+        yield steps
+    finally:
+        sys.settrace(traced)
+        sys.setprofile(None)

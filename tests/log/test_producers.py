@@ -243,6 +243,18 @@ def test_the_snapshot_is_kafkas() -> None:
     )
 
 
+def test_a_snapshot_keeps_the_coordinator_epoch_of_each_producer() -> None:
+    state = ProducerState()
+    for producer_id, coordinator_epoch in ((1, 4), (2, 7), (3, -1)):
+        state.record(producer_id, 0, 0, 1, producer_id, NOW, NOW)
+        state.producers[producer_id].coordinator_epoch = coordinator_epoch
+
+    read = ProducerState.from_snapshot(state.snapshot(), NOW)
+
+    assert read is not None
+    assert [producer.coordinator_epoch for producer in read.producers.values()] == [4, 7, -1]
+
+
 def test_a_cut_or_changed_snapshot_is_none() -> None:
     state = ProducerState()
     state.record(5, 1, 0, 3, 0, NOW, NOW)

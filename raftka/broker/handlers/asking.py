@@ -85,18 +85,30 @@ def ask_of_each(
     request: Request, node: "Node", group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
 ) -> Steps[Row | Pending]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
-    questions = ((group_id, command(group_id), operation) for group_id in group_ids)
+
+    def question(group_id: str) -> tuple[str, Any, str]:
+        try:
+            return group_id, command(group_id), operation
+        except KafkaError as error:
+            return group_id, error, operation
+
+    questions = (question(group_id) for group_id in group_ids)
     return (yield from ask_all(request, node, len(group_ids), questions, make))
 
 
 def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tuple[str, Any, str]], make: Make) -> Steps[Row | Pending]:
-    """`count` questions: group, command, and the operation that the client must be allowed. `make` gets the list of all answers, in that order."""
+    """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
+
+    `make` gets the list of all answers, in that order.
+    """
     asking = Asking(request, node.dispatcher.long_work, make)
     gathered = Gathered(count, asking)
     for place, (group_id, command, operation) in enumerate(questions):
         ticket = gathered.place(place)
         try:
             check_group(request, operation, group_id)
+            if isinstance(command, KafkaError):
+                raise command
             node.groups.shards.submit(group_id, command, ticket)
         except KafkaError as error:
             ticket(error)

@@ -43,7 +43,14 @@ def consumer_group_describe(request: Request, node: "Node") -> Steps[Row | Pendi
             yield
         return response(groups=groups)
 
-    return (yield from ask_of_each(request, node, asked, "DESCRIBE", DescribeConsumerGroup, answer))
+    return (yield from ask_of_each(request, node, asked, "DESCRIBE", _command, answer))
+
+
+def _command(group_id: str) -> DescribeConsumerGroup:
+    """Raises INVALID_GROUP_ID."""
+    if not group_id:
+        raise KafkaError(Code.INVALID_GROUP_ID)
+    return DescribeConsumerGroup(group_id)
 
 
 def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Steps[Row]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.long_work import Steps
-from raftka.coordinator.commands import Join, MemberIdRequired, Protocol
+from raftka.coordinator.commands import Join, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.schema import Row
@@ -47,6 +47,8 @@ def join_group(request: Request, node: "Node") -> Steps[Row | Pending]:
 def _answer(request: Request, answer: Any) -> Steps[Row]:
     if isinstance(answer, KafkaError):
         return _refused(request, answer.code, request.body.member_id if answer.code is not Code.GROUP_MAX_SIZE_REACHED else "")
+    if isinstance(answer, JoinRefused):
+        return _refused(request, answer.code)
     if isinstance(answer, MemberIdRequired):
         return _refused(request, Code.MEMBER_ID_REQUIRED, answer.member_id)
     members = request.encoded_rows(response.members)

@@ -9,6 +9,8 @@ from raftka.chaos.zoo.planting import part_of, plant
 from raftka.coordinator import classic_rebalance, classic_sync, groups, offsets
 from raftka.coordinator.classic_group import ClassicGroup
 from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.consumer_groups import ConsumerGroups
+from raftka.coordinator.consumer_soft import SESSION
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
@@ -21,6 +23,20 @@ def coordinator_answers_before_commit(_: Any) -> Any:
     def bug(self: Shard) -> None:
         replies, self._replies = self._replies, []
         for ticket, answer in replies:
+            ticket(answer)
+
+    return bug
+
+
+@plant(Shard, "_reply")
+def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
+    """A reply waits for the records of its own turn alone: a read shows an offset of an earlier turn that the next coordinator has never seen."""
+
+    def bug(self: Shard, ticket: Any, answer: Any) -> None:
+        self.waiting.pop(ticket, None)
+        if self._records:
+            self._replies.append((ticket, answer))
+        else:
             ticket(answer)
 
     return bug
@@ -152,6 +168,28 @@ def generation_begins_anew(loaded: Any) -> Any:
             if isinstance(group, ClassicGroup):
                 group.generation_id = min(group.generation_id, 1)
         return loaded(self, context)
+
+    return bug
+
+
+@plant(groups, "begin_session")
+def loaded_members_never_expire(_: Any) -> Any:
+    """A new coordinator begins no sessions: a member that has died with the old coordinator keeps its partitions, which nobody reads."""
+
+    def bug(group: ClassicGroup, member: Any, turn: Any) -> None: ...
+
+    return bug
+
+
+@plant(ConsumerGroups, "loaded", "consumer-groups")
+def loaded_classic_members_never_expire(loaded: Any) -> Any:
+    """A new coordinator begins no sessions of the classic members of a consumer group: one that has died keeps its partitions for ever."""
+
+    def bug(self: ConsumerGroups, group: ConsumerGroup, turn: Any) -> None:
+        loaded(self, group, turn)
+        for member in group.members.values():
+            if member.said.classic is not None:
+                self.soft[group.group_id].off(SESSION, member.member_id, turn.alarms)
 
     return bug
 

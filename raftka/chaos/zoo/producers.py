@@ -53,6 +53,17 @@ def restart_forgets_producers(_: Any) -> Any:
     return bug
 
 
+@plant(ProducerState, "_restore")
+def snapshot_has_one_coordinator_epoch(restore: Any) -> Any:
+    """All producers of a snapshot come back with the coordinator epoch of its first one: a marker of a deposed transaction coordinator is current."""
+
+    def bug(self: ProducerState, fields: tuple[int, ...], now_ms: int) -> None:
+        restore(self, fields, now_ms)
+        self.producers[fields[0]].coordinator_epoch = next(iter(self.producers.values())).coordinator_epoch
+
+    return bug
+
+
 @plant(MetadataImage, "apply")
 def producer_ids_are_given_twice(apply: Any) -> Any:
     """Which blocks of producer ids were given out is not kept: two producers are one to every log."""

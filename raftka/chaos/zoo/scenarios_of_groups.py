@@ -8,8 +8,15 @@ from raftka.chaos.simulated.group_workload import OFFSETS, TOPIC, GroupClient, S
 from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import ElectLeaders
 from raftka.runtime.simulated import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "1000"}
+SESSION_MS = 6_000
+SUBSCRIPTION = b"\0\0\0\0\0\1" + len(TOPIC).to_bytes(2, "big") + TOPIC.encode() + b"\xff" * 4  # version 0, one topic, no user data
 
 
 @finds
@@ -44,8 +51,69 @@ def coordinator_tells_what_it_remembers() -> None:
         _assert_nothing_lost(cluster.do(group.client, lambda: _fetched(group)))
 
 
-def _taken_over(cluster: Cluster) -> tuple[GroupClient, int]:
-    """A group that has committed 1 to its first coordinator, which is cut off now, and 2 to its second."""
+@finds
+def coordinator_answers_before_earlier_turns_are_committed() -> None:
+    """A commit of an earlier turn has reached no follower: a fetch may not show it, for the next coordinator has never seen it."""
+    with World(32) as world:
+        cluster = Cluster(world, settings=SETTINGS)
+        group, first = _committed_once(cluster)
+        asked: list[int] = []
+
+        reader = GroupClient(cluster.client("reader"), group.story, "group")  # answers of one connection keep the order of its requests
+
+        async def fetch() -> None:
+            with suppress(NoAnswer):
+                asked.extend((await reader.fetch((f"n{first}", CLIENT_PORT), [0])).values())
+
+        async def commit() -> None:
+            with suppress(NoAnswer):
+                await group.commit((f"n{first}", CLIENT_PORT), {0: 2})
+
+        _cut_off(cluster, first)
+        group.client.runtime.spawn(commit, "commit")
+        world.run(world.now + 0.05)
+        reader.client.runtime.spawn(fetch, "fetch")
+        assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
+        found = cluster.do(group.client, lambda: _fetched(group))
+        assert asked in ([], [found]), f"commit-lost: {asked} was read of a coordinator alone, and then {found} of the next"
+
+
+@finds
+def loaded_members_never_expire() -> None:
+    """A member dies together with its coordinator: the next coordinator removes it when its session is over."""
+    with World(33) as world:
+        cluster = Cluster(world, settings=SETTINGS)
+        group, first = _committed_once(cluster)
+        cluster.do(group.client, lambda: _join(group, "members"))
+        cluster.kill(first, power_loss=False)
+        assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
+        world.run(world.now + 2 * SESSION_MS / 1000)
+        found = cluster.do(group.client, lambda: _ask(group, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=["members"])))
+        assert found.groups[0].group_state == "Empty", f"a member that died long ago is there still: {found}"
+
+
+@finds
+def loaded_classic_members_never_expire() -> None:
+    """So it is with a classic member of a consumer group."""
+    with World(34) as world:
+        cluster = Cluster(world, settings=SETTINGS)
+        group, first = _committed_once(cluster)
+        consumer = CONSUMER_GROUP_HEARTBEAT.request(
+            group_id="mixed", member_id="new", rebalance_timeout_ms=60_000, subscribed_topic_names=[TOPIC], topic_partitions=[]
+        )
+        cluster.do(group.client, lambda: _ask(group, CONSUMER_GROUP_HEARTBEAT, consumer))
+        cluster.do(group.client, lambda: _join(group, "mixed"))
+        cluster.kill(first, power_loss=False)
+        assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
+        world.run(world.now + 2 * SESSION_MS / 1000)
+        described = CONSUMER_GROUP_DESCRIBE.request(group_ids=["mixed"])
+        found = cluster.do(group.client, lambda: _ask(group, CONSUMER_GROUP_DESCRIBE, described))
+        members = [each.member_id for each in found.groups[0].members]
+        assert members == ["new"], f"a member that died long ago is there still: {members}"
+
+
+def _committed_once(cluster: Cluster) -> tuple[GroupClient, int]:
+    """A group that has committed 1, and its coordinator."""
     cluster.wait_ready()
     client = cluster.client()
     cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
@@ -53,11 +121,21 @@ def _taken_over(cluster: Cluster) -> tuple[GroupClient, int]:
     cluster.do(client, lambda: _commit(group, 1))
     first = cluster.replicas_of(OFFSETS, 0)[0]
     assert cluster.leader_of(OFFSETS, 0) == first
+    return group, first
+
+
+def _cut_off(cluster: Cluster, node_id: int) -> None:
     for other in cluster.nodes:
-        if other != first:
-            cluster.world.network.cut(f"n{first}", f"n{other}")
+        if other != node_id:
+            cluster.world.network.cut(f"n{node_id}", f"n{other}")
+
+
+def _taken_over(cluster: Cluster) -> tuple[GroupClient, int]:
+    """A group that has committed 1 to its first coordinator, which is cut off now, and 2 to its second."""
+    group, first = _committed_once(cluster)
+    _cut_off(cluster, first)
     assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
-    cluster.do(client, lambda: _commit(group, 2))
+    cluster.do(group.client, lambda: _commit(group, 2))
     return group, first
 
 
@@ -80,3 +158,33 @@ async def _fetched(group: GroupClient) -> int:
             return (await group.fetch(await group.coordinator(), [0]))[0]
         except NoAnswer:
             await group.rest()
+
+
+async def _ask(group: GroupClient, api: Api, row: Row) -> Row:
+    """Ask the group's coordinator, whichever it is by then: the topic of groups has one partition."""
+    while True:
+        try:
+            answer: Row = await group.client.ask(await group.coordinator(), api, row)
+            return answer
+        except NoAnswer:
+            await group.rest()
+
+
+async def _join(group: GroupClient, group_id: str) -> None:
+    """A classic member joins, and is in the group's record."""
+    request = JOIN_GROUP.request
+    times = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": 60_000}
+    protocols = [request.protocols(name="range", metadata=SUBSCRIPTION)]
+    member_id = ""
+    while True:
+        row = request(group_id=group_id, member_id=member_id, protocol_type="consumer", protocols=protocols, **times)
+        joined = await _ask(group, JOIN_GROUP, row)
+        if joined.error_code != Code.MEMBER_ID_REQUIRED:
+            break
+        member_id = joined.member_id
+    given = [SYNC_GROUP.request.assignments(member_id=joined.member_id, assignment=b"")]
+    named = {"protocol_type": "consumer", "protocol_name": "range"}
+    sync = SYNC_GROUP.request(group_id=group_id, generation_id=joined.generation_id, member_id=joined.member_id, assignments=given, **named)
+    synced = await _ask(group, SYNC_GROUP, sync)
+    assert joined.error_code == Code.NONE
+    assert synced.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)  # a consumer group computes targets later

@@ -1,5 +1,7 @@
 """Directed simulations of logs that are compacted, deleted from, and cut. See scenarios.py."""
 
+from crc32c import crc32c
+
 from raftka.chaos.simulated.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.compaction_workload import all_of, state_of, times_row
@@ -7,6 +9,7 @@ from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from raftka.log.producer_state import ENTRY, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.raft_types import Snapshot
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
@@ -366,3 +369,16 @@ def _deleted_while_written_to(scene: Scene, *, by_another: bool = False) -> None
     world.run(world.now + 1.0)
     assert world.failures == [], f"a node stopped: {world.failures}"
     assert cluster.hosts(TOPIC, partition) == {}, "the replica is there still"
+
+
+@finds
+def snapshot_has_one_coordinator_epoch() -> None:
+    """Producers of two transaction coordinators, in a snapshot that Kafka has written: each keeps the epoch of its own."""
+    entries = [ENTRY.pack(producer_id, 0, 9, 9, 0, BEGUN_MS, epoch, -1) for producer_id, epoch in ((1, 4), (2, 7), (3, 4))]
+    body = len(entries).to_bytes(4, "big") + b"".join(entries)
+    written = SNAPSHOT_HEAD.pack(VERSION, crc32c(body), len(entries)) + body[4:]
+    state = ProducerState.from_snapshot(written, BEGUN_MS)
+    assert state is not None
+    found = {producer_id: producer.coordinator_epoch for producer_id, producer in state.producers.items()}
+    assert found == {1: 4, 2: 7, 3: 4}, f"coordinator epochs are mixed up: {found}"
+    assert state.snapshot() == written, "the next snapshot tells other producers"

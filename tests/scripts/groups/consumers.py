@@ -140,7 +140,7 @@ class ConsumerStage(GroupStage):
         """Where a classic member is one of a consumer group; elsewhere scripts have words for assignments."""
         if assignment[:2] not in (b"\0\0", b"\0\1", b"\0\2", b"\0\3"):
             return super()._shown(assignment)
-        return ",".join(f"{name}-{each}" for name, partitions in sorted(read_assignment(assignment).items()) for each in partitions) or "-"
+        return ",".join(f"{name}-{each}" for name, partitions in sorted(read_assignment(assignment).partitions.items()) for each in partitions) or "-"
 
     def _partitions_of(self, target: Target) -> str:
         names = {topic_id: self.topics.topic_name(topic_id) or "?" for topic_id in target}

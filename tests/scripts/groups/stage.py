@@ -28,6 +28,7 @@ from raftka.coordinator.commands import (
     Heartbeat,
     Join,
     Joined,
+    JoinRefused,
     Leave,
     LeavingMember,
     Left,
@@ -280,6 +281,8 @@ class GroupStage:
                 return "ok"
             case KafkaError():
                 return f"{answer.code.name}"
+            case JoinRefused(code):
+                return f"{code.name} without id"
             case MemberIdRequired(member_id):
                 self.own[me] = member_id, -1
                 return f"MEMBER_ID_REQUIRED {self._alias(member_id)}"
