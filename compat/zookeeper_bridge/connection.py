@@ -26,7 +26,7 @@ from zookeeper_bridge.wire import Result
 if TYPE_CHECKING:
     from zookeeper_bridge.server import Bridge
 
-EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
+EVENT_XID, PING_XID = -1, -2
 HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
 CLOSE_SESSION, SYNC = int(Op.CLOSE_SESSION), int(Op.SYNC)
 LOST = (int(Err.SESSION_MOVED), int(Err.SESSION_EXPIRED))
@@ -178,7 +178,7 @@ class ClientConnection:
         elif opcode == Op.PING:
             self.reply(PING_XID, self.bridge.tree.offset, Err.OK)
         elif opcode == Op.AUTH:
-            self._authenticate(body)
+            self._authenticate(xid, body)
         elif self.bridge.reader.knows(opcode):
             try:
                 answer = self.bridge.reader.answer(self, opcode, body)
@@ -213,7 +213,8 @@ class ClientConnection:
             self._begin(xid, opcode, body)
         self._look()
 
-    def _authenticate(self, body: bytes) -> None:
+    def _authenticate(self, xid: int, body: bytes) -> None:
+        """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH like any other request."""
         try:
             _, scheme, shown = jute.AUTH.decode(body)
         except Malformed:
@@ -222,14 +223,14 @@ class ClientConnection:
         if crowded:
             self.bridge.hit(AUTHS_OF_CONNECTION)
         if scheme not in ("digest", "ip") or crowded:
-            self.reply(AUTH_XID, 0, Err.AUTH_FAILED)
+            self.reply(xid, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return
         if scheme == "digest":
             identity = digest_of(shown or b"")
             found = [SUPER, identity] if identity == self.bridge.super_identity else [identity]
             self.identities += tuple(each for each in found if each not in self.identities)
-        self.reply(AUTH_XID, 0, Err.OK)
+        self.reply(xid, 0, Err.OK)
 
     # out
 

@@ -37,6 +37,7 @@ def test_go(zookeeper_go: Program, cluster: Cluster) -> None:
     found = json.loads(run([*zookeeper_go.command, cluster.zookeeper_connect], zookeeper_go.env))
 
     assert found == {
+        "auth": ["for alice", "zk: not authenticated"],
         "brokers": ["1", "2", "3"],
         "lock": ["one", "the other"],
         "multi": "2",

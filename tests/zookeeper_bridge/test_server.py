@@ -348,6 +348,15 @@ def test_the_super_user_may_everything() -> None:
         assert root.set("/mine", b"y").version == 1
 
 
+@pytest.mark.parametrize("xid", [-4, 1, 77, 0])
+def test_auth_is_answered_with_the_xid_of_its_request(client: ZkClient, xid: int) -> None:
+    """go-zookeeper numbers AUTH like any other request, and waits for that number."""
+    client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=xid)
+    assert client.answer(xid) == Reply(xid, 0, 0, b"")
+    client.request(Op.AUTH, jute.AUTH.encode((0, "nobody", b"")), xid=xid + 1)
+    assert client.answer(xid + 1) == Reply(xid + 1, 0, Err.AUTH_FAILED, b"")
+
+
 @pytest.mark.parametrize("scheme", ["world", "kerberos", "", None])
 def test_a_scheme_that_is_none_ends_the_connection(client: ZkClient, scheme: str | None) -> None:
     client.request(Op.AUTH, jute.AUTH.encode((0, scheme, b"x")), xid=-4)
