@@ -223,6 +223,7 @@ class ClientConnection:
         if crowded:
             self.bridge.hit(AUTHS_OF_CONNECTION)
         if scheme not in ("digest", "ip") or crowded:
+            self.bridge.auth_failures += 1
             self.reply(xid, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return

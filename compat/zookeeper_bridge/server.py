@@ -25,7 +25,7 @@ from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
 from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
 from zookeeper_bridge.submissions import Submission, Submissions
-from zookeeper_bridge.tree import Tree
+from zookeeper_bridge.tree import Tree, membership
 from zookeeper_bridge.watches import EventType, Watches
 from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Write
 
@@ -44,20 +44,25 @@ class Bridge:
         EventType.CHANGED: Watches.changed,
     }
 
-    def __init__(self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S) -> None:
+    def __init__(
+        self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S, words: frozenset[bytes] = four_letter.ALWAYS
+    ) -> None:
+        """`words`: the four-letter words that it answers."""
         self.node = node
         self.tick_ms = tick_ms
         self.look_s = look_s
+        self.words = words
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
-        self.tree: Tree = Tree()
+        self.tree: Tree = Tree(membership(node.settings.voters))
         self.layout = Layout(self.tree)
         self.watches: Watches[ClientConnection] = Watches(self._tell)
         self.reader = Reader(self)
         self.connections: dict[ClientConnection, None] = {}
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
-        self.packets_received = self.packets_sent = 0
+        self.packets_received = self.packets_sent = self.auth_failures = 0
         self.latency = Latency()
         self.clock = node.runtime.clock
+        self.began = self.leads_since = self.clock.now()
         self._random = node.runtime.random("zookeeper bridge")
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
@@ -84,6 +89,7 @@ class Bridge:
 
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
+        self.leads_since = now
         return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller)
 
     def load(self, image: MetadataImage) -> None:

@@ -7,7 +7,8 @@ controller decides ahead of the log without a second tree. Knows no rule: whethe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from zookeeper_bridge.acl import OPEN, PRIVATE
+from raftka.metadata.settings import Voter
+from zookeeper_bridge.acl import OPEN, PRIVATE, READABLE
 from zookeeper_bridge.jute import STRINGS
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
 from zookeeper_bridge.rules import FOLDERS, is_secret
@@ -37,7 +38,8 @@ from zookeeper_bridge.store import (
 
 K = TypeVar("K")
 V = TypeVar("V")
-FROM_THE_BEGINNING = dict.fromkeys((ROOT, "/zookeeper", "/zookeeper/config", "/zookeeper/quota"), IMPLICIT) | {
+CONFIG = "/zookeeper/config"
+FROM_THE_BEGINNING = dict.fromkeys((ROOT, "/zookeeper", CONFIG, "/zookeeper/quota"), IMPLICIT) | {
     path: IMPLICIT._replace(data=None, acl=PRIVATE if is_secret(path) else OPEN) for path in FOLDERS
 }
 WORTH_KEEPING = 100  # children
@@ -70,15 +72,17 @@ class View(Protocol):
 
 
 class Tree:
-    """All of it. `offset`: of the metadata, up to which it is applied."""
+    """All of it. `offset`: of the metadata, up to which it is applied. `membership`: what /zookeeper/config has, of no entry of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, membership: bytes = b"") -> None:
+        self.membership = membership
         self.clear()
 
     def clear(self) -> None:
         self.offset = 0
         self.secret = b""
         self.nodes: dict[str, Znode] = dict(FROM_THE_BEGINNING)
+        self.nodes[CONFIG] = IMPLICIT._replace(version=-1, acl=READABLE, data=self.membership)  # as ZooKeeper's
         self.families: dict[str, Family] = {}
         self.children: dict[str, dict[str, None]] = {}
         for path in FROM_THE_BEGINNING:
@@ -191,6 +195,13 @@ class Tree:
                 child = child_of(at, name)
                 yield child
                 pending.append(child)
+
+
+def membership(voters: Iterable[Voter]) -> bytes:
+    """The ensemble as ZooKeeper's dynamic configuration writes it. Peers and elections have one port: the controller's."""
+    addresses = [(each.node_id, f"[{each.host}]" if ":" in each.host else each.host, each.port) for each in voters]
+    lines = [f"server.{node_id}={host}:{port}:{port}:participant" for node_id, host, port in sorted(addresses)]
+    return "\n".join([*lines, "version=0"]).encode()
 
 
 def _put(values: dict[K, V], key: K, value: V | None) -> None:

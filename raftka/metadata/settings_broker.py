@@ -155,6 +155,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "zookeeper.bridge.4lw.commands.whitelist": (
+        None,
+        "Four-letter words that the bridge answers beside srvr, as ZooKeeper's 4lw.commands.whitelist; *: all.",
+    ),
     "zookeeper.bridge.admin.port": (
         between(0, 65535),
         "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
