@@ -2,10 +2,11 @@
 
 A write is handed on and waits for its result; a read behind one that waits, waits too, so what it shows is never older than what was written
 before it. Writes that lie one behind the other travel together. Replies leave in the order of their requests, events as they happen.
+Reads also wait while the client does not take what it has asked for: so a connection holds one large answer at most.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
@@ -19,6 +20,7 @@ from zookeeper_bridge.acl import SUPER, Identity, digest_of
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.jute import ConnectRequest, ConnectResponse, Malformed
 from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.long_list import LongList
 from zookeeper_bridge.opcodes import WRITES, Op
 from zookeeper_bridge.watches import EventType
 from zookeeper_bridge.wire import Result
@@ -49,8 +51,9 @@ class ClientConnection:
         self._head = bytearray()  # the first four bytes: a size, or a word
         self._greeted = False
         self._frames = FrameBuffer(PACKET_BYTES.value)
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
+        self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
+        self._out_bytes = 0  # without those of long lists
+        self._long_lists = 0
         self._waiting: deque[tuple[int, int]] = deque()  # (xid, opcode) of writes that are on their way
         self._behind: deque[tuple[int, int, bytes]] = deque()  # what came behind them and waits: xid, opcode, body
         self._behind_bytes = 0
@@ -108,10 +111,31 @@ class ClientConnection:
         return self._frames.feed(memoryview(head))
 
     def take_output(self) -> Sequence[Buffer]:
-        out, self._out = self._out, []
-        self._out_bytes = 0
-        self._look()
+        if self._long_lists:
+            out = self._take_piece()
+        else:
+            out, self._out = self._out, []  # type: ignore[assignment]
+            self._out_bytes = 0
+        self._go_on()
         return out
+
+    def _take_piece(self) -> list[Buffer]:
+        """Output up to the first long list, and a piece of that. The next piece is asked for in a later turn, when this one has left."""
+        at = next(at for at, each in enumerate(self._out) if isinstance(each, Iterator))
+        out: list[Buffer] = self._out[:at]  # type: ignore[assignment]
+        self._out_bytes -= sum(map(len, out))
+        piece = next(self._out[at], None)  # type: ignore[arg-type]
+        if piece is None:
+            self._long_lists -= 1
+        else:
+            out.append(piece)
+        self._out = self._out[at + (piece is None) :]
+        self.bridge.clock.call_at(self.bridge.clock.now(), self._wake)
+        return out
+
+    def _wake(self) -> None:
+        if self._transport is not None:
+            self._transport.wake()
 
     def closed(self, reason: str) -> None:
         self._over = True
@@ -165,11 +189,14 @@ class ClientConnection:
     # requests
 
     def _take(self, xid: int, opcode: int, body: bytes) -> None:
-        if self._behind or self.connect is not None or (self._waiting and opcode not in HANDED_ON):
+        if self._behind or self.connect is not None or not self._may_begin(opcode):
             self._behind.append((xid, opcode, body))
             self._behind_bytes += len(body)
         else:
             self._begin(xid, opcode, body)
+
+    def _may_begin(self, opcode: int) -> bool:
+        return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
         if opcode in HANDED_ON:
@@ -207,7 +234,7 @@ class ClientConnection:
 
     def _go_on(self) -> None:
         """What waited and need not any more."""
-        while self._behind and not self._over and (not self._waiting or self._behind[0][1] in HANDED_ON):
+        while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
@@ -235,7 +262,12 @@ class ClientConnection:
 
     # out
 
-    def reply(self, xid: int, zxid: int, error: int, body: bytes = b"") -> None:
+    def reply(self, xid: int, zxid: int, error: int, body: bytes | LongList = b"") -> None:
+        if isinstance(body, LongList):
+            self._send(_REPLY.pack(16 + body.size, xid, zxid, error))
+            self._out.append(body.pieces())
+            self._long_lists += 1
+            return
         if error:
             body = b""
         self._send(_REPLY.pack(16 + len(body), xid, zxid, error) + body)
@@ -261,6 +293,8 @@ class ClientConnection:
         """When what was said has left."""
         self._over = True
         self._behind.clear()
+        self._out = [b"".join(each) if isinstance(each, Iterator) else each for each in self._out]
+        self._long_lists = 0
         if self._transport is not None:
             self._transport.close(reason)
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from raftka.metadata.settings import Voter
 from zookeeper_bridge.acl import OPEN, PRIVATE, READABLE
-from zookeeper_bridge.jute import STRINGS
+from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
 from zookeeper_bridge.rules import FOLDERS, is_secret
 from zookeeper_bridge.store import (
@@ -92,7 +92,7 @@ class Tree:
         self.owned: dict[int, dict[str, None]] = {}  # ephemerals of each session, in the order of their creation
         self.passing: dict[str, None] = {}  # containers and what has a time to live
         self.size_bytes = 0
-        self._packed: dict[str, bytes] = {}  # lists of many children, as they are sent
+        self._packed: dict[str, bytes | LongList] = {}  # lists of many children, as they are sent
 
     def load(self, entries: Mapping[bytes, bytes], offset: int) -> None:
         """In place of what was there."""
@@ -176,12 +176,12 @@ class Tree:
 
     # what only readers ask
 
-    def packed_children(self, path: str) -> bytes:
+    def packed_children(self, path: str) -> bytes | LongList:
         """Their names as an array of strings."""
         packed = self._packed.get(path)
         if packed is None:
-            names = self.children.get(path, {})
-            packed = STRINGS.encode(list(names))
+            names = tuple(self.children.get(path, ()))
+            packed = list_of(names)
             if len(names) >= WORTH_KEEPING:
                 self._packed[path] = packed
         return packed
