@@ -18,6 +18,7 @@ class Edge:
             node,
             settings["zookeeper.bridge.tick.ms"],
             settings["zookeeper.bridge.super.digest"] or "",
+            enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
             words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"]),
         )
         node.extensions[PACKAGE] = self.bridge

@@ -5,6 +5,7 @@ before it can read what caused it, and of its own write's before the write's rep
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from raftka.limits import Limit
@@ -21,6 +22,7 @@ from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNEC
 from zookeeper_bridge.machine import LOOK_S, Machine
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.projection import Controller
+from zookeeper_bridge.quotas import Enforcement
 from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
 from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
+QUOTA_WARNING_S = 1.0  # between two lines in the log
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
 
 
@@ -45,13 +48,21 @@ class Bridge:
     }
 
     def __init__(
-        self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S, words: frozenset[bytes] = four_letter.ALWAYS
+        self,
+        node: "Node",
+        tick_ms: int = 2000,
+        super_digest: str = "",
+        look_s: float = LOOK_S,
+        words: frozenset[bytes] = four_letter.ALWAYS,
+        enforce_quotas: bool = False,
     ) -> None:
         """`words`: the four-letter words that it answers."""
         self.node = node
         self.tick_ms = tick_ms
         self.look_s = look_s
         self.words = words
+        self._enforce_quotas = enforce_quotas
+        self._warned_at = -inf  # of a quota
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
         self.tree: Tree = Tree(membership(node.settings.voters))
         self.layout = Layout(self.tree)
@@ -90,7 +101,14 @@ class Bridge:
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
         self.leads_since = now
-        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller)
+        quotas = Enforcement(self.tree.quotas, self._quota_exceeded) if self._enforce_quotas else None
+        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller, quotas)
+
+    def _quota_exceeded(self, text: str) -> None:
+        now = self.clock.now()
+        if now >= self._warned_at + QUOTA_WARNING_S:
+            self._warned_at = now
+            self.node.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""

@@ -11,6 +11,7 @@ from raftka.metadata.settings import Voter
 from zookeeper_bridge.acl import OPEN, PRIVATE, READABLE
 from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
+from zookeeper_bridge.quotas import Quotas
 from zookeeper_bridge.rules import FOLDERS, is_secret
 from zookeeper_bridge.store import (
     FAMILY,
@@ -76,6 +77,7 @@ class Tree:
 
     def __init__(self, membership: bytes = b"") -> None:
         self.membership = membership
+        self.quotas = Quotas(self)
         self.clear()
 
     def clear(self) -> None:
@@ -99,6 +101,7 @@ class Tree:
         self.clear()
         for key, value in entries.items():
             self.replay(key, value)
+        self.quotas.load()
         self.offset = offset
 
     def replay(self, key: bytes, value: bytes | None) -> None:
@@ -124,6 +127,7 @@ class Tree:
         self.nodes[path] = node
         if before is not None:
             self.size_bytes += node.more_bytes(before)
+            self.quotas.changed(path, before, node)
             return
         self.size_bytes += node.size_bytes + len(path)
         parent = parent_of(path)
@@ -133,6 +137,7 @@ class Tree:
             self.owned.setdefault(node.owner, {})[path] = None
         elif node.kind is not NodeKind.PERSISTENT:
             self.passing[path] = None
+        self.quotas.changed(path, None, node)
 
     def _delete(self, path: str) -> None:
         node = self.nodes.pop(path, None)
@@ -145,6 +150,14 @@ class Tree:
         self._packed.pop(parent, None)
         if node.owner:
             _discard(self.owned, node.owner, path)
+        self.quotas.changed(path, node, None)
+
+    def show(self, path: str, data: bytes) -> None:
+        """Other data in a znode, if it is there: no write, so nothing else of it changes."""
+        before = self.nodes.get(path)
+        if before is not None:
+            after = self.nodes[path] = before._replace(data=data)
+            self.size_bytes += after.more_bytes(before)
 
     # as a view
 

@@ -163,6 +163,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         between(0, 65535),
         "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
     ),
+    "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses what passes a hard quota of znodes, as ZooKeeper's enforceQuota."),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
     "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),
