@@ -47,6 +47,7 @@ class ClientConnection:
         self.peer = ""
         self.received = self.sent = 0  # packets
         self.connect: ConnectRequest | None = None  # while it asks for its session
+        self.read_only = False  # its session is one of read-only mode
         self._transport: Transport | None = None
         self._head = bytearray()  # the first four bytes: a size, or a word
         self._greeted = False
@@ -160,7 +161,7 @@ class ClientConnection:
     def attach(self, result: Result, request: ConnectRequest) -> None:
         """It has its session, or none: then it is told so, and ends."""
         self.session_id, self.timeout_ms, self.connect = result.session_id, result.timeout_ms, None
-        flag = None if request.read_only is None else False
+        flag = None if request.read_only is None else self.read_only
         password = result.password if result.error == Err.OK else bytes(jute.PASSWORD_BYTES)
         reply = ConnectResponse(result.timeout_ms, result.session_id, password, flag).encode()
         self._send(jute.INT.encode(len(reply)) + reply)
@@ -199,7 +200,9 @@ class ClientConnection:
         return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
-        if opcode in HANDED_ON:
+        if opcode in HANDED_ON and self.read_only:
+            self.bridge.refuse(self, xid, opcode)
+        elif opcode in HANDED_ON:
             self._waiting.append((xid, opcode))
             self.bridge.submit(self, opcode, body)
         elif opcode == Op.PING:

@@ -18,8 +18,9 @@ class Edge:
             node,
             settings["zookeeper.bridge.tick.ms"],
             settings["zookeeper.bridge.super.digest"] or "",
+            read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"],
             enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
-            words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"]),
+            words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"]),
         )
         node.extensions[PACKAGE] = self.bridge
         self.bridge.load(node.image)

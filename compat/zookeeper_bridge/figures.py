@@ -37,6 +37,8 @@ class Latency:
 
 def mode(bridge: "Bridge") -> str:
     quorum = bridge.node.quorum
+    if bridge.read_only:
+        return "read-only"
     if quorum.core is None:
         return "observer"
     if len(bridge.node.settings.voters) == 1:
@@ -57,7 +59,7 @@ def _ensemble(bridge: "Bridge") -> dict[str, str | int]:
     A follower counts while the leader hears of it within the sync limit, and is synced when it has acknowledged an entry of this leader.
     """
     quorum, voters = bridge.node.quorum, len(bridge.node.settings.voters)
-    if mode(bridge) == "standalone":
+    if mode(bridge) in ("standalone", "read-only"):
         return {}
     observers = sum(peer.observed is not None for peer in quorum.inbound)
     found: dict[str, str | int] = {"peer_state": _peer_state(bridge), "quorum_size": voters}
@@ -107,6 +109,7 @@ def monitor(bridge: "Bridge") -> dict[str, str | int | float]:
         "ephemerals_count": sum(len(each) for each in tree.owned.values()),
         "approximate_data_size": tree.size_bytes,
         "global_sessions": tree.session_count,
+        "local_sessions": bridge.local_session_count,
         "uptime": _ms(bridge.clock.now() - bridge.began),
         "auth_failed_count": bridge.auth_failures,
         "last_proposed_zxid": tree.offset,

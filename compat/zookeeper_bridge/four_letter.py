@@ -19,9 +19,9 @@ def answer(bridge: "Bridge", word: bytes) -> str | None:
     return None
 
 
-def whitelist(names: Iterable[str]) -> frozenset[bytes]:
-    """The words to answer, of a whitelist as in ZooKeeper's `4lw.commands.whitelist`. ZooKeeper answers `srvr` always."""
-    given = {name.strip().encode() for name in names}
+def whitelist(names: Iterable[str], *, read_only_mode: bool = False) -> frozenset[bytes]:
+    """The words to answer, of a whitelist as in ZooKeeper's `4lw.commands.whitelist`. `srvr` is always one, and `isro` where there is the mode."""
+    given = {name.strip().encode() for name in names} | ({b"isro"} if read_only_mode else set())
     return frozenset(WORDS) if b"*" in given else ALWAYS | (given & set(WORDS))
 
 
@@ -44,11 +44,15 @@ def _banner() -> str:
 
 
 def _srvr(bridge: "Bridge") -> str:
-    return _banner() + _server(bridge)
+    return _banner() + _mode(bridge) + _server(bridge)
+
+
+def _mode(bridge: "Bridge") -> str:
+    return "READ-ONLY mode; serving only read-only clients\n" if bridge.read_only else ""
 
 
 def _stat(bridge: "Bridge") -> str:
-    return f"{_banner()}Clients:\n{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
+    return f"{_banner()}{_mode(bridge)}Clients:\n{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
 
 
 def _line(connection: "ClientConnection") -> str:
@@ -125,7 +129,7 @@ WORDS: dict[bytes, Callable[["Bridge"], str]] = {
     b"wchp": _wchp,
     b"dump": _dump,
     b"dirs": lambda bridge: f"datadir_size: {bridge.tree.size_bytes}\nlogdir_size: 0\n",
-    b"isro": lambda bridge: "rw",
+    b"isro": lambda bridge: "ro" if bridge.read_only else "rw",
     b"srst": _reset,
     b"crst": _reset_connections,
 }

@@ -23,6 +23,7 @@ from zookeeper_bridge.machine import LOOK_S, Machine
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.projection import Controller
 from zookeeper_bridge.quotas import Enforcement
+from zookeeper_bridge.read_only import ReadOnlyMode
 from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
 from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
@@ -55,6 +56,7 @@ class Bridge:
         look_s: float = LOOK_S,
         words: frozenset[bytes] = four_letter.ALWAYS,
         enforce_quotas: bool = False,
+        read_only_mode: bool = False,
     ) -> None:
         """`words`: the four-letter words that it answers."""
         self.node = node
@@ -83,6 +85,16 @@ class Bridge:
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
         answer_s = LEAST_TICKS * tick_ms / 1000
         self.submissions = Submissions(node.incarnation_id, self.clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
+
+        self._read_only = ReadOnlyMode(self) if read_only_mode else None
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only is not None and self._read_only.active
+
+    @property
+    def local_session_count(self) -> int:
+        return len(self._read_only.sessions) if self._read_only is not None else 0
 
     # as an extension
 
@@ -211,6 +223,9 @@ class Bridge:
             self.hit(WAITING_CONNECTS)
             connection.end("too many connect at once")
             return
+        if self._read_only is not None and self._read_only.active:
+            self._read_only.connect(connection, asked)
+            return
         request: Request
         if asked.session_id:
             request = Attach(connection.number, asked.timeout_ms, asked.session_id, asked.password or b"")
@@ -226,15 +241,20 @@ class Bridge:
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
         else:
-            if result.error == Err.OK:
-                earlier = self.sessions.pop(result.session_id, None)
-                if earlier is not None:
-                    earlier.end("its session has moved to another connection")
-                self.sessions[result.session_id] = connection
-            connection.attach(result, asked)
+            self.attach(connection, asked, result)
+
+    def attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None:
+        if result.error == Err.OK:
+            earlier = self.sessions.pop(result.session_id, None)
+            if earlier is not None:
+                earlier.end("its session has moved to another connection")
+            self.sessions[result.session_id] = connection
+        connection.attach(result, asked)
 
     def heard(self, connection: ClientConnection) -> None:
-        if connection.attached:
+        if connection.read_only and self._read_only is not None:
+            self._read_only.heard(connection.session_id)
+        elif connection.attached:
             self._heard[connection.session_id] = None
             if not self._touching:
                 self._touching = True
@@ -248,12 +268,26 @@ class Bridge:
 
     def _unreachable(self) -> None:
         """No controller answers: what this node shows may be of the past, and nothing can be written. Others may be better off."""
+        if self.read_only:
+            return
         if self.connections:
             self.node.events.warning("bridge_cut_off", connections=len(self.connections))
         for connection in list(self.connections):
             connection.end("no controller answers this node")
+        if self._read_only is not None:
+            self._read_only.begin()
 
     # writes
+
+    def refuse(self, connection: ClientConnection, xid: int, opcode: int) -> None:
+        """In read-only mode: of all that is handed on a client may end its own session, and no more."""
+        assert self._read_only is not None
+        if opcode == Op.CLOSE_SESSION:
+            self._read_only.close(connection.session_id)
+            connection.reply(xid, self.tree.offset, Err.OK)
+            connection.end("the session is closed")
+        else:
+            connection.reply(xid, self.tree.offset, Err.NOT_READ_ONLY)
 
     def submit(self, connection: ClientConnection, opcode: int, body: bytes) -> None:
         if opcode == SYNC:

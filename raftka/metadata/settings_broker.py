@@ -166,6 +166,10 @@ USED: dict[str, tuple[Check | None, str]] = {
     "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses what passes a hard quota of znodes, as ZooKeeper's enforceQuota."),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
+    "zookeeper.bridge.readonlymode.enabled": (
+        None,
+        "Whether a node that no controller answers serves reads to clients that allow for it, as ZooKeeper's readonlymode.enabled.",
+    ),
     "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),
     "zookeeper.bridge.tick.ms": (at_least(1), "The bridge's unit of time: sessions last 2 to 20 of it."),
 }

@@ -368,6 +368,7 @@ zookeeper.bridge.admin.port int -
 zookeeper.bridge.enforce.quota boolean false
 zookeeper.bridge.host string 127.0.0.1
 zookeeper.bridge.port int -
+zookeeper.bridge.readonlymode.enabled boolean false
 zookeeper.bridge.super.digest password -
 zookeeper.bridge.tick.ms int 2000
 """

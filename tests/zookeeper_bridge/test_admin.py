@@ -35,7 +35,7 @@ SHAPES: dict[str, dict[str, type]] = {
         **{"version": str, "server_state": str, "avg_latency": float, "max_latency": int, "min_latency": int},
         **dict.fromkeys(("packets_received", "packets_sent", "num_alive_connections", "outstanding_requests", "znode_count"), int),
         **dict.fromkeys(("watch_count", "ephemerals_count", "approximate_data_size", "global_sessions", "last_proposed_zxid"), int),
-        **dict.fromkeys(("uptime", "auth_failed_count", "quorum_size", "synced_observers"), int),
+        **dict.fromkeys(("local_sessions", "uptime", "auth_failed_count", "quorum_size", "synced_observers"), int),
         **dict.fromkeys(("open_file_descriptor_count", "max_file_descriptor_count"), int),
         "peer_state": str,
     },
