@@ -21,7 +21,7 @@ def test_curator(curator: Program, cluster: Cluster) -> None:
 
     assert found == {
         "brokers": "[1, 2, 3]",
-        "config": "0",
+        "config": "3",
         "containers": "0",
         "latch": "true",
         "latch of the other": "true",
