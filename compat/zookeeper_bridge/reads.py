@@ -7,7 +7,7 @@ from zookeeper_bridge import acl, jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
-from zookeeper_bridge.long_list import LongList
+from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
 from zookeeper_bridge.paths import ROOT
 from zookeeper_bridge.projection import computes
@@ -80,7 +80,7 @@ class Reader:
             found = self._layout.find(path)
             return self._layout.packed_children(path, found) if found is not None else jute.STRINGS.encode(())
         if self._layout.more(path):
-            return jute.STRINGS.encode(self._layout.children(path))
+            return list_of(self._layout.children(path))
         return self._tree.packed_children(path)
 
     def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
