@@ -18,6 +18,7 @@ Identity = tuple[str, str]
 SUPER: Identity = ("super", "")
 ANYONE = Acl(ALL, "world", "anyone")
 OPEN = ACLS.encode([ANYONE])  # as it is stored
+READABLE = ACLS.encode([Acl(READ, "world", "anyone")])
 PRIVATE = ACLS.encode([Acl(ALL, "sasl", "kafka")])  # as a secured Kafka has its secrets: here, nobody but super may
 
 

@@ -64,7 +64,7 @@ def _stats(bridge: "Bridge") -> dict[str, Any]:
         "min_latency": said["min_latency"],
         "num_alive_client_connections": said["num_alive_connections"],
     }
-    return {"version": figures.VERSION, "read_only": False, "server_stats": server, "node_count": said["znode_count"]}
+    return {"version": figures.VERSION, "read_only": bridge.read_only, "server_stats": server, "node_count": said["znode_count"]}
 
 
 def _connections(bridge: "Bridge") -> dict[str, Any]:
@@ -123,7 +123,7 @@ COMMANDS: dict[str, Command] = {
     "dirs": lambda bridge: {"datadir_size": bridge.tree.size_bytes, "logdir_size": 0},
     "dump": _dump,
     "environment": lambda bridge: {"zookeeper.version": figures.VERSION, "host.name": str(bridge.node.node_id)},
-    "is_read_only": lambda bridge: {"read_only": False},
+    "is_read_only": lambda bridge: {"read_only": bridge.read_only},
     "leader": _leader,
     "monitor": figures.monitor,
     "ruok": lambda bridge: {},

@@ -2,10 +2,11 @@
 
 A write is handed on and waits for its result; a read behind one that waits, waits too, so what it shows is never older than what was written
 before it. Writes that lie one behind the other travel together. Replies leave in the order of their requests, events as they happen.
+Reads also wait while the client does not take what it has asked for: so a connection holds one large answer at most.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
@@ -19,6 +20,7 @@ from zookeeper_bridge.acl import SUPER, Identity, digest_of
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.jute import ConnectRequest, ConnectResponse, Malformed
 from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.long_list import LongList
 from zookeeper_bridge.opcodes import WRITES, Op
 from zookeeper_bridge.watches import EventType
 from zookeeper_bridge.wire import Result
@@ -26,7 +28,7 @@ from zookeeper_bridge.wire import Result
 if TYPE_CHECKING:
     from zookeeper_bridge.server import Bridge
 
-EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
+EVENT_XID, PING_XID = -1, -2
 HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
 CLOSE_SESSION, SYNC = int(Op.CLOSE_SESSION), int(Op.SYNC)
 LOST = (int(Err.SESSION_MOVED), int(Err.SESSION_EXPIRED))
@@ -45,12 +47,14 @@ class ClientConnection:
         self.peer = ""
         self.received = self.sent = 0  # packets
         self.connect: ConnectRequest | None = None  # while it asks for its session
+        self.read_only = False  # its session is one of read-only mode
         self._transport: Transport | None = None
         self._head = bytearray()  # the first four bytes: a size, or a word
         self._greeted = False
         self._frames = FrameBuffer(PACKET_BYTES.value)
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
+        self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
+        self._out_bytes = 0  # without those of long lists
+        self._long_lists = 0
         self._waiting: deque[tuple[int, int]] = deque()  # (xid, opcode) of writes that are on their way
         self._behind: deque[tuple[int, int, bytes]] = deque()  # what came behind them and waits: xid, opcode, body
         self._behind_bytes = 0
@@ -108,10 +112,31 @@ class ClientConnection:
         return self._frames.feed(memoryview(head))
 
     def take_output(self) -> Sequence[Buffer]:
-        out, self._out = self._out, []
-        self._out_bytes = 0
-        self._look()
+        if self._long_lists:
+            out = self._take_piece()
+        else:
+            out, self._out = self._out, []  # type: ignore[assignment]
+            self._out_bytes = 0
+        self._go_on()
         return out
+
+    def _take_piece(self) -> list[Buffer]:
+        """Output up to the first long list, and a piece of that. The next piece is asked for in a later turn, when this one has left."""
+        at = next(at for at, each in enumerate(self._out) if isinstance(each, Iterator))
+        out: list[Buffer] = self._out[:at]  # type: ignore[assignment]
+        self._out_bytes -= sum(map(len, out))
+        piece = next(self._out[at], None)  # type: ignore[arg-type]
+        if piece is None:
+            self._long_lists -= 1
+        else:
+            out.append(piece)
+        self._out = self._out[at + (piece is None) :]
+        self.bridge.clock.call_at(self.bridge.clock.now(), self._wake)
+        return out
+
+    def _wake(self) -> None:
+        if self._transport is not None:
+            self._transport.wake()
 
     def closed(self, reason: str) -> None:
         self._over = True
@@ -136,7 +161,7 @@ class ClientConnection:
     def attach(self, result: Result, request: ConnectRequest) -> None:
         """It has its session, or none: then it is told so, and ends."""
         self.session_id, self.timeout_ms, self.connect = result.session_id, result.timeout_ms, None
-        flag = None if request.read_only is None else False
+        flag = None if request.read_only is None else self.read_only
         password = result.password if result.error == Err.OK else bytes(jute.PASSWORD_BYTES)
         reply = ConnectResponse(result.timeout_ms, result.session_id, password, flag).encode()
         self._send(jute.INT.encode(len(reply)) + reply)
@@ -165,20 +190,25 @@ class ClientConnection:
     # requests
 
     def _take(self, xid: int, opcode: int, body: bytes) -> None:
-        if self._behind or self.connect is not None or (self._waiting and opcode not in HANDED_ON):
+        if self._behind or self.connect is not None or not self._may_begin(opcode):
             self._behind.append((xid, opcode, body))
             self._behind_bytes += len(body)
         else:
             self._begin(xid, opcode, body)
 
+    def _may_begin(self, opcode: int) -> bool:
+        return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
+
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
-        if opcode in HANDED_ON:
+        if opcode in HANDED_ON and self.read_only:
+            self.bridge.refuse(self, xid, opcode)
+        elif opcode in HANDED_ON:
             self._waiting.append((xid, opcode))
             self.bridge.submit(self, opcode, body)
         elif opcode == Op.PING:
             self.reply(PING_XID, self.bridge.tree.offset, Err.OK)
         elif opcode == Op.AUTH:
-            self._authenticate(body)
+            self._authenticate(xid, body)
         elif self.bridge.reader.knows(opcode):
             try:
                 answer = self.bridge.reader.answer(self, opcode, body)
@@ -207,13 +237,14 @@ class ClientConnection:
 
     def _go_on(self) -> None:
         """What waited and need not any more."""
-        while self._behind and not self._over and (not self._waiting or self._behind[0][1] in HANDED_ON):
+        while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
         self._look()
 
-    def _authenticate(self, body: bytes) -> None:
+    def _authenticate(self, xid: int, body: bytes) -> None:
+        """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH like any other request."""
         try:
             _, scheme, shown = jute.AUTH.decode(body)
         except Malformed:
@@ -222,18 +253,24 @@ class ClientConnection:
         if crowded:
             self.bridge.hit(AUTHS_OF_CONNECTION)
         if scheme not in ("digest", "ip") or crowded:
-            self.reply(AUTH_XID, 0, Err.AUTH_FAILED)
+            self.bridge.auth_failures += 1
+            self.reply(xid, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return
         if scheme == "digest":
             identity = digest_of(shown or b"")
             found = [SUPER, identity] if identity == self.bridge.super_identity else [identity]
             self.identities += tuple(each for each in found if each not in self.identities)
-        self.reply(AUTH_XID, 0, Err.OK)
+        self.reply(xid, 0, Err.OK)
 
     # out
 
-    def reply(self, xid: int, zxid: int, error: int, body: bytes = b"") -> None:
+    def reply(self, xid: int, zxid: int, error: int, body: bytes | LongList = b"") -> None:
+        if isinstance(body, LongList):
+            self._send(_REPLY.pack(16 + body.size, xid, zxid, error))
+            self._out.append(body.pieces())
+            self._long_lists += 1
+            return
         if error:
             body = b""
         self._send(_REPLY.pack(16 + len(body), xid, zxid, error) + body)
@@ -259,6 +296,8 @@ class ClientConnection:
         """When what was said has left."""
         self._over = True
         self._behind.clear()
+        self._out = [b"".join(each) if isinstance(each, Iterator) else each for each in self._out]
+        self._long_lists = 0
         if self._transport is not None:
             self._transport.close(reason)
 

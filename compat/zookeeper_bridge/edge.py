@@ -4,6 +4,7 @@ from raftka.broker.http import HttpServer
 from raftka.broker.node import Node
 from raftka.runtime.door import Listener
 from zookeeper_bridge.admin import Commands
+from zookeeper_bridge.four_letter import whitelist
 from zookeeper_bridge.server import Bridge
 from zookeeper_bridge.store import PACKAGE
 
@@ -13,7 +14,14 @@ class Edge:
 
     def __init__(self, node: Node) -> None:
         settings = node.settings
-        self.bridge = Bridge(node, settings["zookeeper.bridge.tick.ms"], settings["zookeeper.bridge.super.digest"] or "")
+        self.bridge = Bridge(
+            node,
+            settings["zookeeper.bridge.tick.ms"],
+            settings["zookeeper.bridge.super.digest"] or "",
+            read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"],
+            enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
+            words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"]),
+        )
         node.extensions[PACKAGE] = self.bridge
         self.bridge.load(node.image)
         self._listener: Listener = node.runtime.network.listen(

@@ -1,6 +1,6 @@
 """ZooKeeper's four-letter words: what a health check or a monitor asks before anything else. Text from figures; knows no packet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from zookeeper_bridge import figures
@@ -11,9 +11,18 @@ if TYPE_CHECKING:
 
 
 def answer(bridge: "Bridge", word: bytes) -> str | None:
-    """None: that is none of them, but the size of a packet."""
-    verb = WORDS.get(word)
-    return verb(bridge) if verb is not None else None
+    """None: these four bytes are no word of ZooKeeper's, but the size of a packet."""
+    if word in bridge.words:
+        return WORDS[word](bridge)
+    if word in WORDS or word in NOT_HERE:
+        return f"{word.decode()} is not executed because it is not in the whitelist.\n"
+    return None
+
+
+def whitelist(names: Iterable[str], *, read_only_mode: bool = False) -> frozenset[bytes]:
+    """The words to answer, of a whitelist as in ZooKeeper's `4lw.commands.whitelist`. `srvr` is always one, and `isro` where there is the mode."""
+    given = {name.strip().encode() for name in names} | ({b"isro"} if read_only_mode else set())
+    return frozenset(WORDS) if b"*" in given else ALWAYS | (given & set(WORDS))
 
 
 def _server(bridge: "Bridge") -> str:
@@ -35,11 +44,15 @@ def _banner() -> str:
 
 
 def _srvr(bridge: "Bridge") -> str:
-    return _banner() + _server(bridge)
+    return _banner() + _mode(bridge) + _server(bridge)
+
+
+def _mode(bridge: "Bridge") -> str:
+    return "READ-ONLY mode; serving only read-only clients\n" if bridge.read_only else ""
 
 
 def _stat(bridge: "Bridge") -> str:
-    return f"{_banner()}Clients:\n{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
+    return f"{_banner()}{_mode(bridge)}Clients:\n{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
 
 
 def _line(connection: "ClientConnection") -> str:
@@ -65,7 +78,8 @@ def _envi(bridge: "Bridge") -> str:
 def _conf(bridge: "Bridge") -> str:
     names = {"client_port": "clientPort", "data_dir": "dataDir", "tick_time": "tickTime", "server_id": "serverId"}
     names |= {"min_session_timeout": "minSessionTimeout", "max_session_timeout": "maxSessionTimeout"}
-    return "".join(f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items())
+    text = "".join(f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items())
+    return text if len(bridge.node.settings.voters) == 1 else f"{text}membership: \n{bridge.tree.membership.decode()}"
 
 
 def _wchs(bridge: "Bridge") -> str:
@@ -115,7 +129,9 @@ WORDS: dict[bytes, Callable[["Bridge"], str]] = {
     b"wchp": _wchp,
     b"dump": _dump,
     b"dirs": lambda bridge: f"datadir_size: {bridge.tree.size_bytes}\nlogdir_size: 0\n",
-    b"isro": lambda bridge: "rw",
+    b"isro": lambda bridge: "ro" if bridge.read_only else "rw",
     b"srst": _reset,
     b"crst": _reset_connections,
 }
+ALWAYS = frozenset((b"srvr",))
+NOT_HERE = (b"gtmk", b"hash", b"stmk")  # ZooKeeper has them

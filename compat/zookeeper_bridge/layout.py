@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, TopicImage
-from zookeeper_bridge.jute import STRINGS
+from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.projection import (
     CLUSTER_ID,
     CONTROLLER,
@@ -45,7 +45,7 @@ class Layout(Projection):
         self._seen: dict[str, int] = {}
         self._moving: dict[Partition, None] = {}
         super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving)
-        self._packed: tuple[object, bytes] = (None, b"")
+        self._packed: tuple[object, bytes | LongList] = (None, b"")
 
     def load(self, image: MetadataImage, controller: Controller) -> None:
         self.image, self.controller = image, controller
@@ -140,11 +140,11 @@ class Layout(Projection):
             happened.append((EventType.CHANGED, EPOCH))
         return happened
 
-    def packed_children(self, path: str, found: Projected) -> bytes:
+    def packed_children(self, path: str, found: Projected) -> bytes | LongList:
         if path != TOPICS:
-            return STRINGS.encode(found.children)
+            return list_of(found.children)
         if self._packed[0] is not self.image.topic_ids:
-            self._packed = self.image.topic_ids, STRINGS.encode(found.children)
+            self._packed = self.image.topic_ids, list_of(found.children)
         return self._packed[1]
 
 

@@ -27,9 +27,7 @@ PATH_DEPTH = Limit("bridge_path_depth", 256, "every parent of a path is looked a
 ACL_ENTRIES = Limit("bridge_acl_entries", 100, "of one znode, and looked through with each access")
 OPERATIONS_OF_MULTI = Limit("bridge_operations_of_multi", 10_000, "one atomic entry of the log")
 READS_OF_MULTI = Limit("bridge_reads_of_multi", 10_000, "of one multiRead")
-REPLY_BYTES = Limit(
-    "bridge_reply_bytes", 16 * MIB, "one answer to multiRead, getChildren or getEphemerals: a small request could ask for a hundred times more"
-)
+REPLY_BYTES = Limit("bridge_reply_bytes", 16 * MIB, "one answer to multiRead or getEphemerals: a small request could ask for a hundred times more")
 CLOSED_BYTES = Limit("bridge_closed_bytes", MIB, "of ephemerals that go with their session in one entry; the rest goes with the next ones")
 BATCH_BYTES = Limit("bridge_batch_bytes", 2 * MIB, "requests that one node hands to the controller at once; the others wait for their answer")
 DECIDED_BYTES = Limit(

@@ -21,6 +21,7 @@ from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.operations import Caller, remove
 from zookeeper_bridge.paths import child_of, parent_of
 from zookeeper_bridge.projection import Controller
+from zookeeper_bridge.quotas import Enforcement
 from zookeeper_bridge.requests import perform
 from zookeeper_bridge.sessions import Expiry, Owner, clamped, is_password, password_of
 from zookeeper_bridge.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
@@ -48,8 +49,13 @@ class Machine:
         look_s: float = LOOK_S,
         hit: Callable[[Limit], None] = lambda limit: None,
         controller: Callable[[], Controller] = lambda: Controller(None, 0),
+        quotas: Enforcement | None = None,
     ) -> None:
-        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits. `controller`: the one beside which this is."""
+        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits. `controller`: the one beside which this is.
+
+        `quotas`: None where they are not enforced.
+        """
+        self._quotas = quotas
         self._tree = tree
         self._controller = controller
         self.hit = hit
@@ -241,7 +247,7 @@ class _Decision:
         if machine._owners.setdefault(request.session_id, owner) != owner:
             return Result(Err.SESSION_MOVED)
         identities = self._batch.identities[request.identities]
-        return Caller(request.session_id, identities, context.wall_ms, context.next_offset, machine.hit, self._controls)
+        return Caller(request.session_id, identities, context.wall_ms, context.next_offset, machine.hit, self._controls, machine._quotas)
 
     def _open(self, request: Open) -> Result:
         layer, context = self._layer, self._context

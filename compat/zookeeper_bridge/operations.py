@@ -18,6 +18,7 @@ from zookeeper_bridge.store import NO_FAMILY, NodeKind, Znode, stat_of
 from zookeeper_bridge.tree import FROM_THE_BEGINNING, Layer
 
 if TYPE_CHECKING:
+    from zookeeper_bridge.quotas import Enforcement
     from zookeeper_bridge.writes.controls import Controls
 
 CREATES = (Op.CREATE, Op.CREATE_2, Op.CREATE_CONTAINER, Op.CREATE_TTL)
@@ -41,6 +42,7 @@ class Caller(NamedTuple):
     zxid: int  # that the write will have
     hit: Callable[[Limit], None]  # is told of limits
     controls: "Controls"  # for what is the cluster's
+    quotas: "Enforcement | None" = None  # None: they are not enforced
 
 
 Done = tuple[int, bytes]  # the type it has among the results of a multi, and the body of its answer
@@ -70,6 +72,8 @@ def create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
         raise ZooKeeperError(Err.NODE_EXISTS)
     if parent.owner:
         raise ZooKeeperError(Err.NO_CHILDREN_FOR_EPHEMERALS)
+    if caller.quotas is not None:
+        caller.quotas.check(path, None, request.data)
     check_new(path)
     owner = caller.session_id if kind is NodeKind.EPHEMERAL else 0
     now, ttl_ms = caller.wall_ms, request.ttl_ms if kind is NodeKind.TTL else 0
@@ -116,6 +120,8 @@ def set_data(layer: Layer, opcode: int, request: SetData, caller: Caller) -> Don
     path = check_path(request.path)
     node = _node(layer, path)
     acl.check(node.acl, acl.WRITE, caller.identities)
+    if caller.quotas is not None:
+        caller.quotas.check(path, node, request.data)
     version = check_version(request.version, node.version)
     czxid, _, ctime, _, _, aversion, owner, ttl_ms, kind, stored, _ = node
     after = Znode(czxid, caller.zxid, ctime, caller.wall_ms, version, aversion, owner, ttl_ms, kind, stored, request.data)

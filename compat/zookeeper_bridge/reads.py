@@ -7,6 +7,7 @@ from zookeeper_bridge import acl, jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
+from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
 from zookeeper_bridge.paths import ROOT
 from zookeeper_bridge.projection import computes
@@ -28,7 +29,7 @@ class Reader:
         self._bridge = bridge
         self._tree = bridge.tree
         self._layout = bridge.layout
-        self._verbs: dict[int, Callable[[ClientConnection, Any], bytes]] = {
+        self._verbs: dict[int, Callable[[ClientConnection, Any], bytes | LongList]] = {
             Op.EXISTS: self._exists,
             Op.GET_DATA: self._get_data,
             Op.GET_ACL: self._get_acl,
@@ -47,7 +48,7 @@ class Reader:
     def knows(self, opcode: int) -> bool:
         return opcode in self._verbs or opcode in (MULTI_READ, WHO_AM_I)
 
-    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes:
+    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes | LongList:
         """The body of the reply. Raises ZooKeeperError."""
         try:
             if opcode == MULTI_READ:
@@ -74,12 +75,12 @@ class Reader:
     def _stat(self, path: str, node: Znode) -> jute.Stat:
         return self._layout.stat(path, node)
 
-    def _children(self, path: str) -> bytes:
+    def _children(self, path: str) -> bytes | LongList:
         if computes(path):
             found = self._layout.find(path)
             return self._layout.packed_children(path, found) if found is not None else jute.STRINGS.encode(())
         if self._layout.more(path):
-            return jute.STRINGS.encode(self._layout.children(path))
+            return list_of(self._layout.children(path))
         return self._tree.packed_children(path)
 
     def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
@@ -110,18 +111,19 @@ class Reader:
             shown = acl.hidden(node.acl)
         return jute.ACLS_STAT.encode((shown, self._stat(path, node)))
 
-    def _get_children(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+    def _get_children(self, connection: "ClientConnection", request: PathWatch) -> bytes | LongList:
         path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
             self._watch(connection, Kind.CHILDREN, path)
-        return self._bounded(self._children(path))
+        return self._children(path)
 
-    def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+    def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes | LongList:
         children = self._get_children(connection, request)
         path = _looked_for(request.path)
-        return children + jute.STAT.encode(self._stat(path, self._node(path)))
+        stat = jute.STAT.encode(self._stat(path, self._node(path)))
+        return children.with_tail(stat) if isinstance(children, LongList) else children + stat
 
     def _multi_read(self, connection: "ClientConnection", body: bytes) -> bytes:
         parts, size = [], 0
@@ -130,7 +132,11 @@ class Reader:
             raise beyond(READS_OF_MULTI)
         for opcode, request in reads:
             try:
-                part = jute.MULTI_HEADER.pack(opcode, False, 0) + self._verbs[opcode](connection, request)
+                found = self._verbs[opcode](connection, request)
+                if isinstance(found, LongList):
+                    self._check_size(size + found.size)
+                    found = b"".join(found.pieces())
+                part = jute.MULTI_HEADER.pack(opcode, False, 0) + found
             except ZooKeeperError as error:
                 part = jute.MULTI_HEADER.pack(-1, False, error.code) + jute.INT.encode(error.code)
             parts.append(part)
@@ -141,7 +147,9 @@ class Reader:
     def _get_ephemerals(self, connection: "ClientConnection", request: Path) -> bytes:
         within = request.path or ROOT
         prefix = "" if within.strip() in ("", ROOT) else within
-        return self._bounded(jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)]))
+        body = jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)])
+        self._check_size(len(body))
+        return body
 
     def _get_all_children_number(self, connection: "ClientConnection", request: Path) -> bytes:
         path = _looked_for(request.path)
@@ -154,10 +162,6 @@ class Reader:
 
     def _count(self, path: str) -> int:
         return sum(1 + self._count(f"{path}/{name}") for name in self._layout.children(path))
-
-    def _bounded(self, body: bytes) -> bytes:
-        self._check_size(len(body))
-        return body
 
     def _check_size(self, size: int) -> None:
         if size > REPLY_BYTES.value:

@@ -168,6 +168,7 @@ FOLDERS = (  # of Kafka's, there from the beginning beside what is computed, and
     "/log_dir_event_notification",
 )
 SECRET = ("/config/brokers", "/config/users", "/delegation_token")  # these, and all below: for nobody but super
+NO_SECRETS = "/config/users"  # a list of names, and empty: kafka-configs --entity-type users --describe reads it
 TOPS = frozenset(rule.pattern.split("/")[1] for rule in RULES)
 _OF: dict[str, tuple[Rule, ...]] = {top: tuple(rule for rule in RULES if rule.pattern.split("/")[1] == top) for top in TOPS}
 
@@ -191,4 +192,4 @@ def _matches(pattern: list[str], parts: list[str]) -> bool:
 
 
 def is_secret(path: str) -> bool:
-    return any(path == each or path.startswith(each + "/") for each in SECRET)
+    return path != NO_SECRETS and any(path == each or path.startswith(each + "/") for each in SECRET)

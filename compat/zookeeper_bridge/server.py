@@ -5,6 +5,7 @@ before it can read what caused it, and of its own write's before the write's rep
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from raftka.limits import Limit
@@ -21,11 +22,13 @@ from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNEC
 from zookeeper_bridge.machine import LOOK_S, Machine
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.projection import Controller
+from zookeeper_bridge.quotas import Enforcement
+from zookeeper_bridge.read_only import ReadOnlyMode
 from zookeeper_bridge.reads import Reader
 from zookeeper_bridge.sessions import LEAST_TICKS, SECRET_BYTES
 from zookeeper_bridge.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
 from zookeeper_bridge.submissions import Submission, Submissions
-from zookeeper_bridge.tree import Tree
+from zookeeper_bridge.tree import Tree, membership
 from zookeeper_bridge.watches import EventType, Watches
 from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Write
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
+QUOTA_WARNING_S = 1.0  # between two lines in the log
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
 
 
@@ -44,20 +48,34 @@ class Bridge:
         EventType.CHANGED: Watches.changed,
     }
 
-    def __init__(self, node: "Node", tick_ms: int = 2000, super_digest: str = "", look_s: float = LOOK_S) -> None:
+    def __init__(
+        self,
+        node: "Node",
+        tick_ms: int = 2000,
+        super_digest: str = "",
+        look_s: float = LOOK_S,
+        words: frozenset[bytes] = four_letter.ALWAYS,
+        enforce_quotas: bool = False,
+        read_only_mode: bool = False,
+    ) -> None:
+        """`words`: the four-letter words that it answers."""
         self.node = node
         self.tick_ms = tick_ms
         self.look_s = look_s
+        self.words = words
+        self._enforce_quotas = enforce_quotas
+        self._warned_at = -inf  # of a quota
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
-        self.tree: Tree = Tree()
+        self.tree: Tree = Tree(membership(node.settings.voters))
         self.layout = Layout(self.tree)
         self.watches: Watches[ClientConnection] = Watches(self._tell)
         self.reader = Reader(self)
         self.connections: dict[ClientConnection, None] = {}
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
-        self.packets_received = self.packets_sent = 0
+        self.packets_received = self.packets_sent = self.auth_failures = 0
         self.latency = Latency()
         self.clock = node.runtime.clock
+        self.began = self.leads_since = self.clock.now()
         self._random = node.runtime.random("zookeeper bridge")
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
@@ -67,6 +85,16 @@ class Bridge:
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
         answer_s = LEAST_TICKS * tick_ms / 1000
         self.submissions = Submissions(node.incarnation_id, self.clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
+
+        self._read_only = ReadOnlyMode(self) if read_only_mode else None
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only is not None and self._read_only.active
+
+    @property
+    def local_session_count(self) -> int:
+        return len(self._read_only.sessions) if self._read_only is not None else 0
 
     # as an extension
 
@@ -84,7 +112,15 @@ class Bridge:
 
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
-        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller)
+        self.leads_since = now
+        quotas = Enforcement(self.tree.quotas, self._quota_exceeded) if self._enforce_quotas else None
+        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller, quotas)
+
+    def _quota_exceeded(self, text: str) -> None:
+        now = self.clock.now()
+        if now >= self._warned_at + QUOTA_WARNING_S:
+            self._warned_at = now
+            self.node.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
@@ -187,6 +223,9 @@ class Bridge:
             self.hit(WAITING_CONNECTS)
             connection.end("too many connect at once")
             return
+        if self._read_only is not None and self._read_only.active:
+            self._read_only.connect(connection, asked)
+            return
         request: Request
         if asked.session_id:
             request = Attach(connection.number, asked.timeout_ms, asked.session_id, asked.password or b"")
@@ -202,15 +241,20 @@ class Bridge:
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
         else:
-            if result.error == Err.OK:
-                earlier = self.sessions.pop(result.session_id, None)
-                if earlier is not None:
-                    earlier.end("its session has moved to another connection")
-                self.sessions[result.session_id] = connection
-            connection.attach(result, asked)
+            self.attach(connection, asked, result)
+
+    def attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None:
+        if result.error == Err.OK:
+            earlier = self.sessions.pop(result.session_id, None)
+            if earlier is not None:
+                earlier.end("its session has moved to another connection")
+            self.sessions[result.session_id] = connection
+        connection.attach(result, asked)
 
     def heard(self, connection: ClientConnection) -> None:
-        if connection.attached:
+        if connection.read_only and self._read_only is not None:
+            self._read_only.heard(connection.session_id)
+        elif connection.attached:
             self._heard[connection.session_id] = None
             if not self._touching:
                 self._touching = True
@@ -224,12 +268,26 @@ class Bridge:
 
     def _unreachable(self) -> None:
         """No controller answers: what this node shows may be of the past, and nothing can be written. Others may be better off."""
+        if self.read_only:
+            return
         if self.connections:
             self.node.events.warning("bridge_cut_off", connections=len(self.connections))
         for connection in list(self.connections):
             connection.end("no controller answers this node")
+        if self._read_only is not None:
+            self._read_only.begin()
 
     # writes
+
+    def refuse(self, connection: ClientConnection, xid: int, opcode: int) -> None:
+        """In read-only mode: of all that is handed on a client may end its own session, and no more."""
+        assert self._read_only is not None
+        if opcode == Op.CLOSE_SESSION:
+            self._read_only.close(connection.session_id)
+            connection.reply(xid, self.tree.offset, Err.OK)
+            connection.end("the session is closed")
+        else:
+            connection.reply(xid, self.tree.offset, Err.NOT_READ_ONLY)
 
     def submit(self, connection: ClientConnection, opcode: int, body: bytes) -> None:
         if opcode == SYNC:

@@ -7,9 +7,11 @@ controller decides ahead of the log without a second tree. Knows no rule: whethe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from zookeeper_bridge.acl import OPEN, PRIVATE
-from zookeeper_bridge.jute import STRINGS
+from raftka.metadata.settings import Voter
+from zookeeper_bridge.acl import OPEN, PRIVATE, READABLE
+from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of
+from zookeeper_bridge.quotas import Quotas
 from zookeeper_bridge.rules import FOLDERS, is_secret
 from zookeeper_bridge.store import (
     FAMILY,
@@ -37,7 +39,8 @@ from zookeeper_bridge.store import (
 
 K = TypeVar("K")
 V = TypeVar("V")
-FROM_THE_BEGINNING = dict.fromkeys((ROOT, "/zookeeper", "/zookeeper/config", "/zookeeper/quota"), IMPLICIT) | {
+CONFIG = "/zookeeper/config"
+FROM_THE_BEGINNING = dict.fromkeys((ROOT, "/zookeeper", CONFIG, "/zookeeper/quota"), IMPLICIT) | {
     path: IMPLICIT._replace(data=None, acl=PRIVATE if is_secret(path) else OPEN) for path in FOLDERS
 }
 WORTH_KEEPING = 100  # children
@@ -70,15 +73,18 @@ class View(Protocol):
 
 
 class Tree:
-    """All of it. `offset`: of the metadata, up to which it is applied."""
+    """All of it. `offset`: of the metadata, up to which it is applied. `membership`: what /zookeeper/config has, of no entry of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, membership: bytes = b"") -> None:
+        self.membership = membership
+        self.quotas = Quotas(self)
         self.clear()
 
     def clear(self) -> None:
         self.offset = 0
         self.secret = b""
         self.nodes: dict[str, Znode] = dict(FROM_THE_BEGINNING)
+        self.nodes[CONFIG] = IMPLICIT._replace(version=-1, acl=READABLE, data=self.membership)  # as ZooKeeper's
         self.families: dict[str, Family] = {}
         self.children: dict[str, dict[str, None]] = {}
         for path in FROM_THE_BEGINNING:
@@ -88,13 +94,14 @@ class Tree:
         self.owned: dict[int, dict[str, None]] = {}  # ephemerals of each session, in the order of their creation
         self.passing: dict[str, None] = {}  # containers and what has a time to live
         self.size_bytes = 0
-        self._packed: dict[str, bytes] = {}  # lists of many children, as they are sent
+        self._packed: dict[str, bytes | LongList] = {}  # lists of many children, as they are sent
 
     def load(self, entries: Mapping[bytes, bytes], offset: int) -> None:
         """In place of what was there."""
         self.clear()
         for key, value in entries.items():
             self.replay(key, value)
+        self.quotas.load()
         self.offset = offset
 
     def replay(self, key: bytes, value: bytes | None) -> None:
@@ -120,6 +127,7 @@ class Tree:
         self.nodes[path] = node
         if before is not None:
             self.size_bytes += node.more_bytes(before)
+            self.quotas.changed(path, before, node)
             return
         self.size_bytes += node.size_bytes + len(path)
         parent = parent_of(path)
@@ -129,6 +137,7 @@ class Tree:
             self.owned.setdefault(node.owner, {})[path] = None
         elif node.kind is not NodeKind.PERSISTENT:
             self.passing[path] = None
+        self.quotas.changed(path, None, node)
 
     def _delete(self, path: str) -> None:
         node = self.nodes.pop(path, None)
@@ -141,6 +150,14 @@ class Tree:
         self._packed.pop(parent, None)
         if node.owner:
             _discard(self.owned, node.owner, path)
+        self.quotas.changed(path, node, None)
+
+    def show(self, path: str, data: bytes) -> None:
+        """Other data in a znode, if it is there: no write, so nothing else of it changes."""
+        before = self.nodes.get(path)
+        if before is not None:
+            after = self.nodes[path] = before._replace(data=data)
+            self.size_bytes += after.more_bytes(before)
 
     # as a view
 
@@ -172,12 +189,12 @@ class Tree:
 
     # what only readers ask
 
-    def packed_children(self, path: str) -> bytes:
+    def packed_children(self, path: str) -> bytes | LongList:
         """Their names as an array of strings."""
         packed = self._packed.get(path)
         if packed is None:
-            names = self.children.get(path, {})
-            packed = STRINGS.encode(list(names))
+            names = tuple(self.children.get(path, ()))
+            packed = list_of(names)
             if len(names) >= WORTH_KEEPING:
                 self._packed[path] = packed
         return packed
@@ -191,6 +208,13 @@ class Tree:
                 child = child_of(at, name)
                 yield child
                 pending.append(child)
+
+
+def membership(voters: Iterable[Voter]) -> bytes:
+    """The ensemble as ZooKeeper's dynamic configuration writes it. Peers and elections have one port: the controller's."""
+    addresses = [(each.node_id, f"[{each.host}]" if ":" in each.host else each.host, each.port) for each in voters]
+    lines = [f"server.{node_id}={host}:{port}:{port}:participant" for node_id, host, port in sorted(addresses)]
+    return "\n".join([*lines, "version=0"]).encode()
 
 
 def _put(values: dict[K, V], key: K, value: V | None) -> None:

@@ -155,12 +155,21 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "zookeeper.bridge.4lw.commands.whitelist": (
+        None,
+        "Four-letter words that the bridge answers beside srvr, as ZooKeeper's 4lw.commands.whitelist; *: all.",
+    ),
     "zookeeper.bridge.admin.port": (
         between(0, 65535),
         "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
     ),
+    "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses what passes a hard quota of znodes, as ZooKeeper's enforceQuota."),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
+    "zookeeper.bridge.readonlymode.enabled": (
+        None,
+        "Whether a node that no controller answers serves reads to clients that allow for it, as ZooKeeper's readonlymode.enabled.",
+    ),
     "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),
     "zookeeper.bridge.tick.ms": (at_least(1), "The bridge's unit of time: sessions last 2 to 20 of it."),
 }

@@ -363,9 +363,12 @@ raftka.log.flush string fsync
 raftka.log.level string info
 raftka.quorum.heartbeat.interval.ms int 200
 raftka.validation string header
+zookeeper.bridge.4lw.commands.whitelist list srvr
 zookeeper.bridge.admin.port int -
+zookeeper.bridge.enforce.quota boolean false
 zookeeper.bridge.host string 127.0.0.1
 zookeeper.bridge.port int -
+zookeeper.bridge.readonlymode.enabled boolean false
 zookeeper.bridge.super.digest password -
 zookeeper.bridge.tick.ms int 2000
 """

@@ -172,13 +172,15 @@ class RealTransport:
             self._send()
 
     def _send(self) -> None:
-        """What was taken before, else what there is to take; what comes meanwhile wakes us again."""
+        """What was taken before, then what there is to take: output that came while there was something unsent has not been asked for."""
         unsent = self._unsent
+        asked = False
         try:
-            if not unsent:
-                self._send_joined(self.connection.take_output())
-            while unsent:
-                if not self._send_some(unsent):
+            while unsent or not asked:
+                if not unsent:
+                    asked = True
+                    self._send_joined(self.connection.take_output())
+                elif not self._send_some(unsent):
                     self._watch()
                     return
         except OSError as failure:

@@ -21,7 +21,7 @@ def test_curator(curator: Program, cluster: Cluster) -> None:
 
     assert found == {
         "brokers": "[1, 2, 3]",
-        "config": "0",
+        "config": "3",
         "containers": "0",
         "latch": "true",
         "latch of the other": "true",
@@ -37,6 +37,7 @@ def test_go(zookeeper_go: Program, cluster: Cluster) -> None:
     found = json.loads(run([*zookeeper_go.command, cluster.zookeeper_connect], zookeeper_go.env))
 
     assert found == {
+        "auth": ["for alice", "zk: not authenticated"],
         "brokers": ["1", "2", "3"],
         "lock": ["one", "the other"],
         "multi": "2",

@@ -69,6 +69,18 @@ class Sender(Echo):
             self.transport.close("got all")
 
 
+class Late(Sender):
+    """Reads nothing until it is told to begin."""
+
+    def opened(self, transport: Transport) -> None:
+        super().opened(transport)
+        transport.hold_reading(True)
+
+    def begin(self) -> None:
+        assert self.transport is not None
+        self.transport.hold_reading(False)
+
+
 @pytest.mark.parametrize("size", [1, 300_000, 5_000_000])
 @pytest.mark.parametrize("large", [0, 2_000_000])
 async def test_bytes_come_back_in_order(size: int, large: int) -> None:
@@ -82,6 +94,31 @@ async def test_bytes_come_back_in_order(size: int, large: int) -> None:
 
     assert sender.got == data[:size]
     assert sender.end == "got all"
+
+
+async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it() -> None:
+    """The client sends nothing that would wake the server's side again."""
+    first, then = bytes(16_000_000), b"and this"  # more than the kernel takes
+    client, server = Late(b""), Sender(first)
+    client.wanted = len(first) + len(then)
+    async with open_runtime() as runtime:
+
+        def say_more() -> None:
+            assert server.transport is not None
+            server.out.append(then)
+            server.transport.wake()
+            runtime.clock.call_at(runtime.clock.now(), client.begin)
+
+        def accept() -> Sender:
+            runtime.clock.call_at(runtime.clock.now() + 0.05, say_more)
+            return server
+
+        listener = runtime.network.listen("127.0.0.1", 0, accept)
+        runtime.network.connect("127.0.0.1", listener.port, client)
+        with trio.fail_after(20):
+            await client.over.wait()
+    assert client.end == "got all"
+    assert client.got.endswith(then)
 
 
 async def test_a_refused_connection_is_told_by_closed() -> None:

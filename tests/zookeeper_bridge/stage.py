@@ -93,8 +93,17 @@ class ZkClient:
         if self._transport is not None:
             self._transport.wake()
 
-    def connect(self, timeout_ms: int = 4000, session_id: int = 0, password: bytes = bytes(16), last_zxid: int = 0, *, old: bool = False) -> None:
-        body = pack(">iqiqi16s", 0, last_zxid, timeout_ms, session_id, 16, password) + (b"" if old else b"\0")
+    def connect(
+        self,
+        timeout_ms: int = 4000,
+        session_id: int = 0,
+        password: bytes = bytes(16),
+        last_zxid: int = 0,
+        *,
+        old: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        body = pack(">iqiqi16s", 0, last_zxid, timeout_ms, session_id, 16, password) + (b"" if old else b"\1" if read_only else b"\0")
         self.send(pack(">i", len(body)) + body)
         self.stage.wait(lambda: self.session is not None or self.closed_because is not None, AT_MOST_S)
 

@@ -29,7 +29,8 @@ def other_than(*nodes: int) -> int:
 
 def trees_agree(stage: BridgeStage) -> bool:
     trees = [edge.bridge.tree for node_id, edge in stage.edges.items() if node_id in stage.nodes]
-    return all(vars(each) | {"_packed": 0} == vars(trees[0]) | {"_packed": 0} for each in trees)
+    parts = [vars(each) | {"_packed": 0, "quotas": each.quotas.in_force()} for each in trees]
+    return all(each == parts[0] for each in parts)
 
 
 def test_every_node_takes_writes_and_shows_them(stage: BridgeStage) -> None:

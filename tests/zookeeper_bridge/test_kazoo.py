@@ -18,7 +18,9 @@ WAIT_S = 20.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, bridge=True, properties={"zookeeper.bridge.tick.ms": "500"}) as cluster:
+    with Cluster(
+        nodes=3, bridge=True, properties={"zookeeper.bridge.tick.ms": "500", "zookeeper.bridge.4lw.commands.whitelist": "envi, ruok"}
+    ) as cluster:
         yield cluster
 
 

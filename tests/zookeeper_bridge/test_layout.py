@@ -180,6 +180,13 @@ def test_nobody_writes_there(client: ZkClient) -> None:
     assert client.create("/brokers-of-mine") == "/brokers-of-mine"
 
 
+def test_users_are_listed_for_everybody(client: ZkClient) -> None:
+    """kafka-configs --zookeeper --entity-type users --describe reads the list, and with a name the user's own znode."""
+    assert client.children("/config/users") == []
+    assert client.error(Op.GET_DATA, "/config/users/alice", False) is Err.NO_NODE
+    assert client.error(Op.GET_CHILDREN, "/config/brokers", False) is Err.NO_AUTH
+
+
 def test_a_topic_of_many_partitions_costs_nothing_until_somebody_looks() -> None:
     many = 100_000
     image, delta = MetadataImage(offset=1).apply(2, [TopicCreated("t", bytes(16), (((1,), (1,), 1),) * many)])

@@ -387,6 +387,12 @@ def test_what_is_decided_ahead_is_what_every_node_replays(seed: int) -> None:
     """The same writes on a machine whose entries are committed late, and on one where each is committed at once: equal answers, equal trees."""
     random, stages = Random(seed), (Decisions(), Decisions())
     clients = [[Client(stage, connection=i) for i in range(3)] for stage in stages]
+    for writer in (clients[0][0], clients[1][0]):
+        for path in ("/a", "/b", "/b/c"):
+            writer.create(f"/zookeeper/quota{path}")
+        for path in ("/a", "/b/c"):
+            writer.create(f"/zookeeper/quota{path}/zookeeper_limits", b"count=1,bytes=1")
+            writer.create(f"/zookeeper/quota{path}/zookeeper_stats", b"count=0,bytes=0")
     for _ in range(300):
         stages[1].holding = random.random() < 0.8
         stages[1].copying = random.random() < 0.5
@@ -404,10 +410,15 @@ def test_what_is_decided_ahead_is_what_every_node_replays(seed: int) -> None:
     for stage in stages:
         loaded = Tree()
         loaded.load(stage.image.extensions[PACKAGE].entries, stage.image.offset)
-        assert vars(loaded) == vars(stage.tree)
+        assert parts(loaded) == parts(stage.tree)
+        assert set(loaded.quotas.in_force()) == {"/a", "/b/c"}
         assert loaded.size_bytes == sum(node.size_bytes + len(path) for path, node in loaded.nodes.items() if path not in FROM_THE_BEGINNING)
-        snapshots.append(vars(loaded))
+        snapshots.append(parts(loaded))
     assert snapshots[0] == snapshots[1]
+
+
+def parts(tree: Tree) -> dict[str, Any]:
+    return {**vars(tree), "quotas": tree.quotas.in_force()}
 
 
 def test_who_may_not_delete_is_not_told_what_is_there(client: Client) -> None:

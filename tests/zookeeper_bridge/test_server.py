@@ -1,6 +1,5 @@
-"""One node's bridge as its clients see it: connecting, the order of a session, reads, watches, words, bad input."""
+"""One node's bridge as its clients see it: connecting, the order of a session, reads, watches, bad input."""
 
-import re
 from collections.abc import Iterator
 from struct import pack
 from typing import Any
@@ -348,6 +347,15 @@ def test_the_super_user_may_everything() -> None:
         assert root.set("/mine", b"y").version == 1
 
 
+@pytest.mark.parametrize("xid", [-4, 1, 77, 0])
+def test_auth_is_answered_with_the_xid_of_its_request(client: ZkClient, xid: int) -> None:
+    """go-zookeeper numbers AUTH like any other request, and waits for that number."""
+    client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=xid)
+    assert client.answer(xid) == Reply(xid, 0, 0, b"")
+    client.request(Op.AUTH, jute.AUTH.encode((0, "nobody", b"")), xid=xid + 1)
+    assert client.answer(xid + 1) == Reply(xid + 1, 0, Err.AUTH_FAILED, b"")
+
+
 @pytest.mark.parametrize("scheme", ["world", "kerberos", "", None])
 def test_a_scheme_that_is_none_ends_the_connection(client: ZkClient, scheme: str | None) -> None:
     client.request(Op.AUTH, jute.AUTH.encode((0, scheme, b"x")), xid=-4)
@@ -400,44 +408,3 @@ def test_a_first_packet_that_is_no_connect(stage: BridgeStage, first: bytes) -> 
 
     assert stranger.wait_closed()
     assert stage.client().create("/fine")
-
-
-# four letters
-
-
-def test_words(stage: BridgeStage, client: ZkClient) -> None:
-    client.create("/e", flags=1)
-    client.get("/e", watch=True)
-    said = {
-        word: _say(stage, word) for word in ("ruok", "srvr", "stat", "mntr", "envi", "isro", "cons", "wchs", "wchc", "wchp", "conf", "dump", "dirs")
-    }
-
-    assert (said["ruok"], said["isro"]) == ("imok", "rw")
-    assert re.match(r"Zookeeper version: [A-Za-z0-9.-]+, built on \d\d/\d\d/\d\d\d\d \d\d:\d\d [A-Z]+\n", said["srvr"])
-    assert re.search(r"Latency min/avg/max: \d+/[\d.]+/\d+\nReceived: \d+\nSent: \d+\nConnections: \d+\nOutstanding: 0\n", said["srvr"])
-    assert re.search(rf"Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: {len(FROM_THE_BEGINNING) + 1}\n", said["srvr"])
-    assert f"zk_znode_count\t{len(FROM_THE_BEGINNING) + 1}\n" in said["mntr"]
-    assert "zk_ephemerals_count\t1\n" in said["mntr"]
-    assert "zookeeper.version=3." in said["envi"]
-    assert f"sid={client.session.session_id:#x}" in said["cons"]  # type: ignore[union-attr]
-    assert "Total watches:1" in said["wchs"]
-    assert all("/e" in said[word] for word in ("wchc", "wchp", "dump"))
-    assert "maxSessionTimeout=40000" in said["conf"]
-
-
-def test_a_word_may_come_in_pieces(stage: BridgeStage) -> None:
-    stranger = ZkClient(stage)
-    stranger.send(b"ru")
-    stage.pass_time(0.1)
-    stranger.send(b"ok\n")
-    stranger.wait_closed()
-
-    assert stranger.data == b"imok"
-
-
-def _say(stage: BridgeStage, word: str) -> str:
-    stranger = ZkClient(stage)
-    stranger.raw = True
-    stranger.send(word.encode())
-    stranger.wait_closed()
-    return stranger.data.decode()

@@ -229,7 +229,6 @@ def test_settings_of_brokers_are_for_super_alone(stage: BridgeStage, client: ZkC
         (Op.SET_DATA, ("/config/brokers/2", text(config={}), -1)),
         (Op.CREATE, ("/config/brokers/1", text(config={}), OPEN_TO_ALL, 0)),
         (Op.DELETE, ("/config/brokers/2", -1)),
-        (Op.GET_CHILDREN, ("/config/users", False)),
         (Op.GET_CHILDREN, ("/delegation_token/tokens", False)),
     ):
         assert client.error(opcode, *fields) is Err.NO_AUTH

@@ -20,7 +20,10 @@ func main() {
 	servers := strings.Split(os.Args[1], ",")
 	client := connected(servers)
 	other := connected(servers[1:])
-	found := map[string]any{"brokers": brokers(client), "topic": topic(client), "lock": lock(client, other), "multi": multi(client), "words": words(servers)}
+	found := map[string]any{
+		"auth": auth(client, other), "brokers": brokers(client), "topic": topic(client),
+		"lock": lock(client, other), "multi": multi(client), "words": words(servers),
+	}
 	check(json.NewEncoder(os.Stdout).Encode(found))
 }
 
@@ -95,6 +98,27 @@ func words(servers []string) []string {
 	}
 	sort.Strings(told)
 	return append(told, map[bool]string{true: "whole", false: "broken"}[whole])
+}
+
+// A digest opens what an ACL closes. AddAuth waits for the answer to its own xid.
+func auth(client, other *zk.Conn) []string {
+	told := []string{}
+	authenticated := make(chan error)
+	go func() { authenticated <- client.AddAuth("digest", []byte("alice:secret")) }()
+	select {
+	case err := <-authenticated:
+		check(err)
+	case <-time.After(patience):
+		return []string{"AddAuth hangs"}
+	}
+	_, err := client.Create("/go-secret", []byte("for alice"), 0, zk.DigestACL(zk.PermAll, "alice", "secret"))
+	check(err)
+	data, _, err := client.Get("/go-secret")
+	check(err)
+	_, err = other.Sync("/go-secret")
+	check(err)
+	_, _, err = other.Get("/go-secret")
+	return append(told, string(data), err.Error())
 }
 
 func within(events <-chan zk.Event) zk.Event {
