@@ -450,7 +450,7 @@ class ReplicaManager:
         for host in self.hosts.values():
             if everyone or host.topic in topics:
                 config = self.node.topic_configs.of(image, host.topic)
-                host.log.configure(config.log)
+                host.configure(config.log)
                 if host.leader is not None:
                     host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 

@@ -1,4 +1,5 @@
-"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark.
+"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark, with acks=1 for the
+flush of a leader that is alone in the ISR.
 
 The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (produce_plan.py).
 """
@@ -147,6 +148,9 @@ class _Produce:
             if self.request.body.acks == -1:
                 self.waiting += 1
                 host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+            elif self.request.body.acks == 1 and host.answers_after_flush:
+                self.waiting += 1
+                host.wait_for_flush(offset, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
     def _append(self, topic: Row, partition: Row, prepared: Prepared | None) -> tuple[Row, PartitionHost, int]:
@@ -228,7 +232,7 @@ class _Produce:
 
 
 class _Wait:
-    """One partition of a request that waits for the high watermark."""
+    """One partition of a request that waits for the high watermark, or for the leader's flush."""
 
     __slots__ = ("row", "run")
 

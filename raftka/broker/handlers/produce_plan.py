@@ -6,11 +6,12 @@ version: where the records begin and how the answer is laid out is found by look
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection, Slot
 from raftka.broker.partition_host import PartitionHost
+from raftka.limits import REQUESTS_IN_HAND
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
@@ -118,6 +119,17 @@ class ProducePlan:
             return self.answer(size, correlation_id, pre, 0, base, time_ms, self.host.log.start_offset, post)
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
 
+    def refused(self, code: Code, correlation_id: int) -> list[Any]:
+        """The answer to a request that was appended and whose wait ended in an error."""
+        request = self.request
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=self.host.index, error_code=int(code), base_offset=-1)
+        parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
+        head = bytearray(parts[0])
+        INT32.pack_into(head, 4, correlation_id)
+        return [head, *parts[1:]]
+
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         if self.acks == 1:
             return self.run_many(connection, (frame,)) == 1
@@ -141,8 +153,9 @@ class ProducePlan:
             return 0
         epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
         answers: list[bytes] = []
-        end = -1
-        for frame in frames:
+        end = reached = -1
+        waits = host.answers_after_flush
+        for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             batch = batch_of(frame)
             if batch is None:
                 break
@@ -152,9 +165,16 @@ class ProducePlan:
                 break  # as in `run`
             if not duplicate:
                 end = following
+            elif answers:
+                break  # nothing was done; it waits for its own batch alone
+            reached = following
             answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
+            if duplicate:
+                break
         host.appended(len(answers), end, connection)
-        if answers:
+        if answers and waits and reached > log.flushed_offset:
+            host.wait_for_flush(reached, _FlushWait(self, connection.slot(requests=len(answers)), answers))
+        elif answers:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
 
@@ -193,16 +213,25 @@ class _Wait:
     def committed(self, host: PartitionHost, code: Code) -> None:
         if code is Code.NONE:
             self.slot.complete((self.plan.pack(self.correlation_id, self.base, self.time_ms),))
-            return
-        request = self.plan.request
-        topic = request.body.topic_data[0]
-        rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=host.index, error_code=int(code), base_offset=-1)
-        answer = PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])])
-        parts = request.encode(answer)
-        head = bytearray(parts[0])
-        INT32.pack_into(head, 4, self.correlation_id)
-        self.slot.complete((head, *parts[1:]))
+        else:
+            self.slot.complete(self.plan.refused(code, self.correlation_id))
+
+
+class _FlushWait:
+    """acks=1 answers of a plan that wait for the flush of a leader that is alone in the ISR."""
+
+    __slots__ = ("answers", "plan", "slot")
+
+    def __init__(self, plan: ProducePlan, slot: Slot, answers: list[bytes]) -> None:
+        self.plan = plan
+        self.slot = slot
+        self.answers = answers
+
+    def committed(self, host: PartitionHost, code: Code) -> None:
+        if code is Code.NONE:
+            self.slot.complete(self.answers)
+        else:
+            self.slot.complete([part for answer in self.answers for part in self.plan.refused(code, CORRELATION.unpack_from(answer, 4)[0])])
 
 
 def _varint_size(value: int) -> int:
