@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any
 
-from raftka.wire.decoder import Decoder, compile_decoder
+from raftka.wire.decoder import Decoder, Locator, compile_decoder, compile_locator
 from raftka.wire.encoder import Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_struct, parse_versions
@@ -37,6 +37,7 @@ class Api:
         self.flexible = flexible
         self._texts = request, response
         self._decoders: tuple[dict[int, Decoder], dict[int, Decoder]] = ({}, {})
+        self._locators: dict[tuple[bool, int, tuple[str, ...]], Locator] = {}
         self._encoders: tuple[dict[int, Encoder], dict[int, Encoder]] = ({}, {})
 
     @property
@@ -84,6 +85,19 @@ class Api:
 
     def response_parts(self, version: int, row: Row, parts: list[Any]) -> None:
         (self._encoders[1].get(version) or self._encoder(1, version))(row, parts)
+
+    def request_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:
+        """Where in `view` the values of the fields begin, a list for each path (`topics.partitions.offset`). Raises ProtocolError."""
+        return self._locator(self.request, version, paths)(view, position)
+
+    def response_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:
+        return self._locator(self.response, version, paths)(view, position)
+
+    def _locator(self, struct: Struct, version: int, paths: tuple[str, ...]) -> Locator:
+        key = struct is self.request, version, paths
+        if key not in self._locators:
+            self._locators[key] = compile_locator(struct, version, paths, flexible=version in self.flexible)
+        return self._locators[key]
 
     def _decoder(self, side: int, version: int) -> Decoder:
         if version not in self.versions:

@@ -1,7 +1,7 @@
 """The short way of a Produce: successive requests of a producer differ only in correlation id and records, so the rest is compared, not decoded.
 
 Made after a request with one partition was answered the long way; whatever looks different, or fails, goes the long way again. Holds for every
-version: where the records begin and how the answer is laid out is found by looking at a request and an encoded answer.
+version: where the records begin, and where the numbers of an encoded answer stand, says the message's compiler (`Api.request_positions`).
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,12 @@ from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection, Slot
 from raftka.broker.partition_host import PartitionHost
 from raftka.limits import REQUESTS_IN_HAND
+from raftka.wire.codec import varint
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.schema import Api
 
 if TYPE_CHECKING:
     from raftka.broker.dispatch import Request
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 INT32 = CORRELATION = Struct(">i")
 KEY_AND_VERSION = Struct(">hh")
 NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
-MARKS = (0x0123, 0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)  # error code, base offset, append time, log start
 ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
 
@@ -82,13 +84,12 @@ class ProducePlan:
     def of(cls, request: "Request", host: PartitionHost, node: "Node") -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
-        tail = NO_TAGS if flexible else b""
         frame = request.frame
-        begin = len(frame) - len(tail) - len(records)
-        if frame[begin + len(records) :] != tail or frame[begin : begin + len(records)] != records:
+        ((at,),) = PRODUCE.request_positions(request.version, frame, request.body_position, "topic_data.partition_data.records")
+        end = at + (len(varint(len(records) + 1)) if flexible else 4) + len(records)
+        if frame[end:] != (NO_TAGS if flexible else b""):
             return None  # tags behind the records, or bytes behind the request
-        size = _varint_size(len(records) + 1) if flexible else 4
-        prefix = bytes(frame[HEAD_END : begin - size])
+        prefix = bytes(frame[HEAD_END:at])
         request.frame = frame[:0]  # it lives as long as the plan
         request.body.topic_data[0].partition_data[0].records = None
         return cls(request, host, node, prefix, flexible)
@@ -96,19 +97,14 @@ class ProducePlan:
     @staticmethod
     def _layout(request: "Request", host: PartitionHost) -> tuple[bytes, bytes, str]:
         """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
-        error, base, time, start = MARKS
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=host.index, error_code=error, base_offset=base, log_append_time_ms=time, log_start_offset=start)
+        row = rows.partition_responses(index=host.index)
         (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         assert isinstance(sample, bytes)
-        numbers = Struct(">hqq").pack(error, base, time)
-        at = sample.index(numbers)
-        behind = at + len(numbers)
+        ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.error_code")
         has_start = request.version >= 5
-        if has_start:
-            behind += 8
-        pre, post = sample[8:at], sample[behind:]
+        pre, post = sample[8:at], sample[at + (26 if has_start else 18) :]
         layout = f">ii{len(pre)}shqq{'q' if has_start else ''}{len(post)}s"
         return pre, post, layout
 
@@ -234,8 +230,10 @@ class _FlushWait:
             self.slot.complete([part for answer in self.answers for part in self.plan.refused(code, CORRELATION.unpack_from(answer, 4)[0])])
 
 
-def _varint_size(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
+def positions_in_answer(api: Api, version: int, sample: bytes, *paths: str) -> tuple[list[int], ...]:
+    """As `Api.response_positions`, in an encoded answer with its size and header."""
+    _, position = decode_response_header(memoryview(sample)[4:], api, version)
+    return api.response_positions(version, memoryview(sample), 4 + position, *paths)
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:
