@@ -14,6 +14,7 @@ from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.partition_host import PartitionHost
+from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.produce import PRODUCE
@@ -194,6 +195,14 @@ class _Produce:
                 self.node.metrics.hit(cause.limit)
         host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
         self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None)
+        self.node.batch_refused(
+            partition=f"{topic.name or uuid_text(topic.topic_id)}-{partition.index}" if host is None else host.name,
+            error=error.code.name,
+            reason=error.message,
+            bytes=None if partition.records is None else len(partition.records),
+            client=self.request.session.client_id,
+            peer=self.request.session.peer,
+        )
         if host is not None:
             if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
                 row.log_start_offset = host.log.start_offset
