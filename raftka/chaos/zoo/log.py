@@ -116,6 +116,15 @@ def time_index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
+@plant(TimeIndex, "truncate")
+def time_index_survives_truncation(_: Any) -> Any:
+    """The time index keeps entries of records that were cut: a search by time begins behind records that were appended in their place."""
+
+    def bug(self: TimeIndex, offset: int) -> None: ...
+
+    return bug
+
+
 @plant(Checkpointing, "offsets_of")
 def deleted_records_come_back(offsets_of: Any) -> Any:
     """Where a log starts is not written down: what DeleteRecords took is there again after a restart."""
