@@ -195,7 +195,7 @@ class PartitionHost:
         """The log has grown: who is silent from now on falls behind."""
         for wanted in self.idle_followers:
             leader.was_there(wanted.session.reader.replica, wanted.session.heard)
-        self.manager.note_lag(leader)
+        self.manager.isr_shrinks.note_lag(leader)
 
     def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
         """Tell `waiter` when everything below `offset` is committed."""

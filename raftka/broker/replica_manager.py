@@ -1,13 +1,13 @@
 """The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
 
 from collections.abc import Callable, Mapping
-from math import inf
 from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.doubtful_logs import DoubtfulLogs
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
+from raftka.broker.isr_shrinks import IsrShrinks
 from raftka.broker.late_flushes import LateFlushes
 from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
@@ -15,6 +15,7 @@ from raftka.broker.log_mover import LogMover
 from raftka.broker.openings import Openings
 from raftka.broker.partition_host import PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
+from raftka.broker.slices import Slices
 from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
@@ -33,6 +34,8 @@ Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
+PARTITIONS_OF_TURN = 100  # that change, go, or are configured: 2 to 3 ms
+REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
 
 
 class ReplicaManager:
@@ -58,8 +61,13 @@ class ReplicaManager:
         self._watched: dict[PartitionHost, float] = {}
         self._expiring = False
         self._checkpoint_due = False
-        self._shrinking = False
         self._looking: dict[Waiting, None] = {}
+        self.isr_shrinks = IsrShrinks(self)
+        self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
+        self._doomed: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
+        self._reviewed: Slices[PartitionHost] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
+        self._configured: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
+        self._strays: Slices[tuple[str, int]] = Slices(self.clock, REVIEWED_IN_A_TURN, self._remove_strays_of)
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
         self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
@@ -241,30 +249,7 @@ class ReplicaManager:
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
         self.isr_changes.note(host.name, before, leader.isr)
         host.wake_all()
-        self._shrink_later(leader.deadline())
-
-    def _shrink_later(self, when: float) -> None:
-        if not self._shrinking and when < inf:
-            self._shrinking = True
-            now = self.clock.now()
-            at_most_s = self.node.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
-            self.clock.call_at(min(max(when, now + 0.05), now + at_most_s), self._shrink)
-
-    def _shrink(self) -> None:
-        self._shrinking = False
-        now = self.clock.now()
-        earliest = inf
-        for host in self.hosts.values():
-            if host.leader is not None:
-                if host.leader.deadline() <= now:
-                    host.apply(host.leader.tick(now))
-                earliest = min(earliest, host.leader.deadline())
-        self._shrink_later(earliest)
-
-    def note_lag(self, leader: LeaderState) -> None:
-        """After appends: somebody may fall behind from now on."""
-        if not self._shrinking:
-            self._shrink_later(leader.deadline())
+        self.isr_shrinks.later(leader.deadline())
 
     # the image
 
@@ -272,19 +257,26 @@ class ReplicaManager:
         live_changed = bool(delta.brokers_changed) or delta.reloaded
         if live_changed:
             self.live = {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive}
-        for topic_id in delta.topics_deleted:
-            self._delete_topic(topic_id)
+        for topic_id, topic in delta.topics_deleted.items():
+            self._delete_topic(topic_id, len(topic.partitions))
         if delta.reloaded:
-            self._remove([host for host in self.hosts.values() if host.topic_id not in image.topics])
-            self._remove_strays(image)
-            changed = [(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))]
+            self._doomed.add([host for host in self.hosts.values() if host.topic_id not in image.topics])
+            self._remove_strays()
+            self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
         else:
-            changed = delta.partitions_changed
-        for topic_id, index in changed:
-            self._on_partition(image.topics[topic_id], index)
+            self._changed.add(delta.partitions_changed)
         if live_changed:
-            self._on_brokers(image)
-        self._on_configs(image, delta)
+            self._reviewed.add(self.hosts.values())
+            self.fetchers.on_brokers(image)
+            self.fetchers.pump()
+        self._on_configs(delta)
+
+    def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
+        """As the image has them by now."""
+        topics = self.node.image.topics
+        for topic_id, index in keys:
+            if topic_id in topics:
+                self._on_partition(topics[topic_id], index)
         self.isr_changes.tell()
         self.fetchers.pump()
 
@@ -294,13 +286,9 @@ class ReplicaManager:
         self.node.runtime.offload.run(work, lambda _: done())
 
     def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
-        topics = self.node.image.topics
-        for topic_id, index in keys:
-            if topic_id in topics:
-                self._on_partition(topics[topic_id], index)
-        self.logs.forget_made()
-        self.isr_changes.tell()
-        self.fetchers.pump()
+        if not self.node.stopped:
+            self._on_partitions(keys)
+            self.logs.forget_made()
 
     def _on_partition(self, topic: TopicImage, index: int) -> None:
         partition = topic.partitions[index]
@@ -313,7 +301,7 @@ class ReplicaManager:
             if host is not None:
                 self._remove([host])
             elif self._openings.gone(topic.topic_id, index):
-                self._remove_strays(self.node.image)
+                self._remove_strays()
             return
         if host is None:
             if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
@@ -339,12 +327,16 @@ class ReplicaManager:
         else:
             self._follow(host, before, partition)
 
-    def _remove_strays(self, image: MetadataImage) -> None:
+    def _remove_strays(self) -> None:
         """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
         for key, topic_id in list(self.logs.leftovers):
-            if not self._is_mine(image, topic_id, key[1]):
+            if not self._is_mine(self.node.image, topic_id, key[1]):
                 self.logs.drop_leftover(key, topic_id)
-        for (name, index), topic_id in self.logs.unopened():
+        self._strays.add(self.logs.lying_here())
+
+    def _remove_strays_of(self, keys: list[tuple[str, int]]) -> None:
+        image = self.node.image
+        for (name, index), topic_id in self.logs.unopened(keys):
             if self._is_mine(image, topic_id, index):
                 continue
             if recoveries(image):  # the metadata may have forgotten what the logs have not: somebody must decide
@@ -407,7 +399,7 @@ class ReplicaManager:
             self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
             host.look_at_deletions()
-        self._shrink_later(leader.deadline())
+        self.isr_shrinks.later(leader.deadline())
 
     def leadership_changed(self, host: PartitionHost) -> None:
         if (told := self.leaderships.get(host.topic)) is not None:
@@ -432,33 +424,40 @@ class ReplicaManager:
         if partition.leader >= 0 and host.log.failed is None:
             self.fetchers.add(host, partition.leader)
 
-    def _on_brokers(self, image: MetadataImage) -> None:
+    def _review(self, hosts: list[PartitionHost]) -> None:
+        """Which brokers live has changed."""
         now = self.clock.now()
-        for host in self.hosts.values():
+        for host in hosts:
             if host.leader is not None:
                 host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
                 host.look_at_deletions()
-        self.fetchers.on_brokers(image)
+        self.isr_changes.tell()
 
-    def _on_configs(self, image: MetadataImage, delta: Delta) -> None:
+    def _on_configs(self, delta: Delta) -> None:
         """What a broker, or all, have set is every topic's default."""
         topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
         everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
-        if not everyone and not topics:
-            return
-        now = self.clock.now()
-        for host in self.hosts.values():
-            if everyone or host.topic in topics:
-                config = self.node.topic_configs.of(image, host.topic)
+        if everyone or topics:
+            self._configured.add([host for host in self.hosts.values() if everyone or host.topic in topics])
+
+    def _configure(self, hosts: list[PartitionHost]) -> None:
+        now, image = self.clock.now(), self.node.image
+        configs = {topic: self.node.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
+        for host in hosts:
+            if self.hosts.get((host.topic, host.index)) is host:
+                config = configs[host.topic]
                 host.configure(config.log)
                 if host.leader is not None:
                     host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 
-    def _delete_topic(self, topic_id: bytes) -> None:
+    def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
         self.doubtful.forget(topic_id)
-        self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])
+        self._doomed.add([host for index in range(partitions) if (host := self.by_id.get((topic_id, index))) is not None])
         if self._openings.gone(topic_id):
-            self._remove_strays(self.node.image)
+            self._remove_strays()
+
+    def _remove_doomed(self, hosts: list[PartitionHost]) -> None:
+        self._remove([host for host in hosts if self.hosts.get((host.topic, host.index)) is host])
 
     def _remove(self, hosts: list[PartitionHost]) -> None:
         self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
@@ -475,6 +474,8 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
+        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self._strays):
+            waiting.clear()
         self.keeper.close()
         self.mover.close()
         self._write()

@@ -281,9 +281,13 @@ class LogManager:
                 return None
         return self.topic_ids[key]
 
-    def unopened(self) -> list[tuple[Key, bytes]]:
-        """Partitions that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
-        found = [(key, self._topic_id(key)) for key, home in self._homes.items() if key not in self.logs and home.path not in self.offline]
+    def lying_here(self) -> list[Key]:
+        return list(self._homes)
+
+    def unopened(self, keys: Iterable[Key]) -> list[tuple[Key, bytes]]:
+        """Those of them that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
+        lying = [key for key in keys if key not in self.logs and (home := self._homes.get(key)) is not None and home.path not in self.offline]
+        found = [(key, self._topic_id(key)) for key in lying]
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
     def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:

@@ -179,6 +179,6 @@ def rotten_name_is_another_topic(_: Any) -> Any:
 def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
 
-    def bug(self: ReplicaManager, image: Any) -> None: ...
+    def bug(self: ReplicaManager) -> None: ...
 
     return bug
