@@ -5,7 +5,7 @@ Answers wait here: produces for the high watermark or for the leader's own flush
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftka.broker.fetch_session import Wanted
@@ -382,6 +382,22 @@ class PartitionHost:
                 kept.append(entry)
         self.awaiting = kept
         return min((deadline for _, deadline, _ in kept), default=None)
+
+
+class HighWatermarks(Mapping[tuple[str, int], int]):
+    """Of the partitions, read when it is asked for."""
+
+    def __init__(self, hosts: Mapping[tuple[str, int], PartitionHost]) -> None:
+        self._hosts = hosts
+
+    def __getitem__(self, key: tuple[str, int]) -> int:
+        return self._hosts[key].high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
 
 
 def _enqueue(queue: "deque[Any]", entry: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.log_mover import LogMover
 from raftka.broker.openings import Openings
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.partition_host import HighWatermarks, PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.slices import Slices
 from raftka.broker.throttles import ReplicationThrottles
@@ -69,6 +69,7 @@ class ReplicaManager:
         self._configured: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
         self._strays: Slices[tuple[str, int]] = Slices(self.clock, REVIEWED_IN_A_TURN, self._remove_strays_of)
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
+        logs.work_in_turns(self._next_turn)
         self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -216,6 +217,9 @@ class ReplicaManager:
     def high_watermark_changed(self, host: PartitionHost) -> None:
         self.checkpoint_later()
 
+    def _next_turn(self, step: Callable[[], None]) -> None:
+        self.clock.call_at(self.clock.now(), step)
+
     def checkpoint_later(self) -> None:
         if not self._checkpoint_due:
             self._checkpoint_due = True
@@ -225,14 +229,11 @@ class ReplicaManager:
         self._checkpoint_due = False
         if self.node.stopped:
             return  # closing has written them, and another process may have the directory by now
-        self.logs.write_checkpoints(self._high_watermarks(), self._checkpointed)
+        self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)
 
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
             self.fail(error)
-
-    def _high_watermarks(self) -> dict[tuple[str, int], int]:
-        return {key: host.high_watermark for key, host in self.hosts.items()}
 
     # ISR
 
@@ -479,7 +480,7 @@ class ReplicaManager:
         self.keeper.close()
         self.mover.close()
         self._write()
-        high_watermarks = self._high_watermarks()
+        high_watermarks = dict(HighWatermarks(self.hosts))
         for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
             self.fetchers.remove(host)
             host.stop_leading()

@@ -10,7 +10,7 @@ in another.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
-from raftka.log.checkpointing import Checkpointing, Done, nobody
+from raftka.log.checkpointing import Checkpointing, Done, Later, nobody
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
@@ -372,12 +372,17 @@ class LogManager:
         key = (topic, partition)
         return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
+    def work_in_turns(self, later: Later) -> None:
+        """`later` calls what it is given in another turn: thousands of logs are checkpointed some at a time."""
+        self._checkpoints.later = later
+
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
         """How far everything is on disk, so that the next start reads less. After an error the node must stop."""
         self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
         """A clean shutdown of every directory whose logs are all sound. Raises OSError."""
+        self._checkpoints.closed = True  # one that is under way goes no further
         for log in self.logs.values():
             log.close(clean=True)
         for home in self.directories:

@@ -85,6 +85,8 @@ class ProducePlan:
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
         frame = request.frame
+        if not frame:
+            return None  # it went with its turn, while the batch was made anew
         ((at,),) = PRODUCE.request_positions(request.version, frame, request.body_position, "topic_data.partition_data.records")
         end = at + (len(varint(len(records) + 1)) if flexible else 4) + len(records)
         if frame[end:] != (NO_TAGS if flexible else b""):

@@ -7,7 +7,8 @@ from raftka.broker.node import Node
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery, segment
-from raftka.log.checkpointing import Checkpointing
+from raftka.log.checkpointing import Gathered
+from raftka.log.checkpoints import START_OFFSETS
 from raftka.log.index import OffsetIndex, TimeIndex
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
@@ -125,12 +126,12 @@ def time_index_survives_truncation(_: Any) -> Any:
     return bug
 
 
-@plant(Checkpointing, "offsets_of")
-def deleted_records_come_back(offsets_of: Any) -> Any:
+@plant(Gathered, "offsets")
+def deleted_records_come_back(offsets: Any) -> Any:
     """Where a log starts is not written down: what DeleteRecords took is there again after a restart."""
 
-    def bug(self: Checkpointing, home: Any, high_watermarks: Any) -> Any:
-        return {name: {} if "start" in name else offsets for name, offsets in offsets_of(self, home, high_watermarks).items()}
+    def bug(self: Gathered, name: str) -> Any:
+        return {} if name == START_OFFSETS else offsets(self, name)
 
     return bug
 
