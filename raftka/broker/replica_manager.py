@@ -16,13 +16,13 @@ from raftka.broker.openings import Openings
 from raftka.broker.partition_host import HighWatermarks, PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
 from raftka.broker.slices import Slices
+from raftka.broker.stray_logs import StrayLogs
 from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.recovery import Damaged
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
 from raftka.wire.errors import Code, KafkaError
@@ -34,6 +34,7 @@ Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
+LOADING = "logs are being opened"
 PARTITIONS_OF_TURN = 100  # that change, go, or are configured: 2 to 3 ms
 REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
 
@@ -63,11 +64,13 @@ class ReplicaManager:
         self._checkpoint_due = False
         self._looking: dict[Waiting, None] = {}
         self.isr_shrinks = IsrShrinks(self)
+        self._loaded = False  # the first image has come
+        self._loading = False  # logs that lay here at the start are not open yet
         self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
         self._doomed: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
         self._reviewed: Slices[PartitionHost] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
         self._configured: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
-        self._strays: Slices[tuple[str, int]] = Slices(self.clock, REVIEWED_IN_A_TURN, self._remove_strays_of)
+        self.strays = StrayLogs(node, logs)
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
         logs.work_in_turns(self._next_turn)
         self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
@@ -262,7 +265,7 @@ class ReplicaManager:
             self._delete_topic(topic_id, len(topic.partitions))
         if delta.reloaded:
             self._doomed.add([host for host in self.hosts.values() if host.topic_id not in image.topics])
-            self._remove_strays()
+            self.strays.remove()
             self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
         else:
             self._changed.add(delta.partitions_changed)
@@ -271,6 +274,11 @@ class ReplicaManager:
             self.fetchers.on_brokers(image)
             self.fetchers.pump()
         self._on_configs(delta)
+        if not self._loaded:
+            self._loaded = True
+            if self._changed or self._openings:
+                self._loading = True  # a log that has lost records is found before this broker may be elected
+                self.node.link.withdraw(LOADING)
 
     def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
         """As the image has them by now."""
@@ -280,16 +288,29 @@ class ReplicaManager:
                 self._on_partition(topics[topic_id], index)
         self.isr_changes.tell()
         self.fetchers.pump()
+        if self._loading and not self._changed and not self._openings:
+            self._loading = False
+            self.node.link.come_back(LOADING)
 
     def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
-        topics = self.node.image.topics
-        work = self.logs.make_ahead([((topics[topic_id].name, index), topic_id) for topic_id, index in keys if topic_id in topics])
-        self.node.runtime.offload.run(work, lambda _: done())
+        image, wanted = self.node.image, []
+        for topic_id, index in keys:
+            topic = image.topics.get(topic_id)
+            if topic is not None and index < len(topic.partitions):
+                config = self.node.topic_configs.of(image, topic.name).log
+                wanted.append(((topic.name, index), topic_id, config, self._others_have(topic, index)))
+        self.node.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
+
+    def _others_have(self, topic: TopicImage, index: int) -> bool:
+        """Else what is left on this broker is the best there is, or will be made good."""
+        isr = topic.partitions[index].isr
+        return self.me in isr and len(isr) > 1
 
     def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
         if not self.node.stopped:
             self._on_partitions(keys)
-            self.logs.forget_made()
+            if self.logs.forget_ahead():
+                self.strays.remove()
 
     def _on_partition(self, topic: TopicImage, index: int) -> None:
         partition = topic.partitions[index]
@@ -302,12 +323,12 @@ class ReplicaManager:
             if host is not None:
                 self._remove([host])
             elif self._openings.gone(topic.topic_id, index):
-                self._remove_strays()
+                self.strays.remove()
             return
         if host is None:
             if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
                 return
-            if not self._openings.may_open((topic.topic_id, index)):
+            if not self._openings.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
                 return
             try:
                 host = self._open(topic, index)
@@ -328,33 +349,10 @@ class ReplicaManager:
         else:
             self._follow(host, before, partition)
 
-    def _remove_strays(self) -> None:
-        """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
-        for key, topic_id in list(self.logs.leftovers):
-            if not self._is_mine(self.node.image, topic_id, key[1]):
-                self.logs.drop_leftover(key, topic_id)
-        self._strays.add(self.logs.lying_here())
-
-    def _remove_strays_of(self, keys: list[tuple[str, int]]) -> None:
-        image = self.node.image
-        for (name, index), topic_id in self.logs.unopened(keys):
-            if self._is_mine(image, topic_id, index):
-                continue
-            if recoveries(image):  # the metadata may have forgotten what the logs have not: somebody must decide
-                self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
-            else:
-                self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
-                self.logs.remove([(name, index)])
-
-    def _is_mine(self, image: MetadataImage, topic_id: bytes, index: int) -> bool:
-        partition = image.partition(topic_id, index)
-        return partition is not None and self.me in partition.replicas
-
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
-        isr = topic.partitions[index].isr
-        others_have_it = self.me in isr and len(isr) > 1  # else what is left is the best there is, or will be made good
-        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=others_have_it)
+        whole = self._others_have(topic, index)
+        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
         self.doubtful.discard(topic.topic_id, index)
         host = PartitionHost(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
@@ -455,7 +453,7 @@ class ReplicaManager:
         self.doubtful.forget(topic_id)
         self._doomed.add([host for index in range(partitions) if (host := self.by_id.get((topic_id, index))) is not None])
         if self._openings.gone(topic_id):
-            self._remove_strays()
+            self.strays.remove()
 
     def _remove_doomed(self, hosts: list[PartitionHost]) -> None:
         self._remove([host for host in hosts if self.hosts.get((host.topic, host.index)) is host])
@@ -475,7 +473,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
-        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self._strays):
+        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting):
             waiting.clear()
         self.keeper.close()
         self.mover.close()

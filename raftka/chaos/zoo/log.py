@@ -5,6 +5,7 @@ from typing import Any
 
 from raftka.broker.node import Node
 from raftka.broker.replica_manager import ReplicaManager
+from raftka.broker.stray_logs import StrayLogs
 from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery, segment
 from raftka.log.checkpointing import Gathered
@@ -176,10 +177,10 @@ def rotten_name_is_another_topic(_: Any) -> Any:
     return bug
 
 
-@plant(ReplicaManager, "_remove_strays", "width")
+@plant(StrayLogs, "remove", "width")
 def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
 
-    def bug(self: ReplicaManager) -> None: ...
+    def bug(self: StrayLogs) -> None: ...
 
     return bug
