@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from raftka.broker import replica_fetcher
 from raftka.broker.isr_shrinks import LOOKED_AT_IN_A_TURN
+from raftka.broker.replica_fetcher import ReplicaFetcher
 from raftka.broker.replica_manager import PARTITIONS_OF_TURN, ReplicaManager
 from raftka.broker.slices import Slices
 from raftka.metadata.image import BROKER, Delta, TopicImage
+from raftka.replication.follower import FollowerFetch
 from raftka.replication.partition import LeaderState
+from raftka.wire.messages.produce import PRODUCE
+from tests.broker.requests import batch, produce
 from tests.broker.stage import Stage
 
 MANY = 3 * PARTITIONS_OF_TURN + 1
@@ -183,6 +188,41 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monk
         stage.wait(lambda: len(looked) >= many)
 
         assert max(looked.count(when) for when in set(looked)) <= LOOKED_AT_IN_A_TURN
+
+
+def test_a_follower_asks_for_and_takes_some_partitions_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_fetcher, "OF_TURN", 5)
+    asked: list[int] = []
+    taken: list[float] = []
+    ask, carry_out = ReplicaFetcher._send, FollowerFetch.answered
+
+    def counted_request(self: ReplicaFetcher, follows: Any) -> None:
+        asked.append(len(follows))
+        ask(self, follows)
+
+    with Stage(2, min_insync_replicas="1", replica_lag_time_max_ms="60000") as stage:
+
+        def counted_answer(self: FollowerFetch, answer: Any, now: float) -> Any:
+            taken.append(stage.world.now)
+            return carry_out(self, answer, now)
+
+        monkeypatch.setattr(ReplicaFetcher, "_send", counted_request)
+        monkeypatch.setattr(FollowerFetch, "answered", counted_answer)
+        stage.create("t", partitions=32)
+        leader = stage.leader("t")
+        led = [index for index in range(32) if stage.leader("t", index) == leader]
+        follower = stage.nodes[3 - leader].replicas.hosts
+        row = produce("t", batch(b"v"))
+        parts = PRODUCE.request.topic_data.partition_data
+        for number in (1, 2):
+            row.topic_data[0].partition_data = [parts(index=index, records=batch(b"v")) for index in led]
+            (topic,) = stage.wire(leader).ask(PRODUCE, row).responses
+            assert {partition.error_code for partition in topic.partition_responses} == {0}
+            assert {follower["t", index].log.end_offset for index in led} == {number}
+
+        assert len(led) > 10
+        assert max(asked) <= 5
+        assert max(taken.count(when) for when in set(taken)) <= 5 * 2, "two followers, each in its own turn"
 
 
 class Repeated(dict[tuple[str, int], Any]):
