@@ -9,7 +9,7 @@ from raftka.metadata.recovery import recoveries
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-LOOKED_AT_IN_A_TURN = 500
+LOOKED_AT_IN_A_TURN = 100  # each may be a small file to be read
 
 
 class StrayLogs:

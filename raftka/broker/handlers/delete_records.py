@@ -3,6 +3,7 @@
 Where logs start is written down with the next checkpoint, as in Kafka; the files go with the next retention.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Pending, Request, handles
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 response = DELETE_RECORDS.response
 partition_row = response.topics.partitions
 UNKNOWN = -1
+OF_TURN = 200  # partitions: some 2 ms
 
 
 def _refused(request: Request, code: Code) -> Row:
@@ -41,24 +43,46 @@ class _Deletion:
     def __init__(self, request: Request, node: "Node") -> None:
         self.request = request
         self.node = node
-        self.topics: dict[str, dict[int, Row]] = {}
+        self.topics: dict[str, dict[int, Row]] = {topic.name: {} for topic in request.body.topics}
+        self.left = deque((topic.name, partition) for topic in request.body.topics for partition in topic.partitions)
         self.waiting: dict[PartitionHost, tuple[Row, int]] = {}  # what the low watermark must come to
         self.pending: Pending | None = None
         self.timer: Timer | None = None
 
     def run(self) -> Row | Pending:
-        for topic in self.request.body.topics:
-            rows = self.topics.setdefault(topic.name, {})
-            for partition in topic.partitions:
-                rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
-        if not self.waiting:
+        """Some partitions now; of thousands the rest in turns to come."""
+        began = self.node.runtime.clock.now()
+        self._some()
+        if not self.left and not self.waiting:
             return self._row()
         self.pending = Pending(self.request)
+        self._go_on(began)
+        return self.pending
+
+    def _some(self) -> None:
+        for _ in range(min(len(self.left), OF_TURN)):
+            topic, partition = self.left.popleft()
+            self.topics[topic][partition.partition_index] = self._partition(topic, partition.partition_index, partition.offset)
+
+    def _go_on(self, began: float) -> None:
         clock = self.node.runtime.clock
-        self.timer = clock.call_at(clock.now() + max(0, self.request.body.timeout_ms) / 1000, self._finish)
         for host in self.waiting:
             host.deletions[self] = None
-        return self.pending
+        if self.left:
+            clock.call_at(clock.now(), lambda: self._next_turn(began))
+        elif self.waiting:
+            self.timer = clock.call_at(max(clock.now(), began + max(0, self.request.body.timeout_ms) / 1000), self._finish)
+        else:
+            self._finish()
+
+    def _next_turn(self, began: float) -> None:
+        try:
+            self._some()
+        except Exception as error:
+            self.left.clear()
+            if self.pending is not None:
+                self.pending.broken(error)
+        self._go_on(began)
 
     def _partition(self, topic: str, index: int, offset: int) -> Row:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
@@ -90,7 +114,7 @@ class _Deletion:
             row.error_code = int(Code.UNKNOWN_TOPIC_OR_PARTITION if gone else error.code)
         del self.waiting[host]
         host.deletions.pop(self, None)
-        if not self.waiting:
+        if not self.waiting and not self.left:
             self._finish()
 
     def _finish(self) -> None:
