@@ -61,10 +61,11 @@ class PipelinePlan(Plan, Protocol):
 class Slot:
     """A request's place in the order of answers; `hurry`: answer now with what there is, a request of another kind waits behind."""
 
-    __slots__ = ("began", "connection", "hurry", "kind", "parts")
+    __slots__ = ("began", "connection", "hurry", "kind", "parts", "requests")
 
-    def __init__(self, connection: "ServerConnection", hurry: Callable[[], None] | None = None) -> None:
+    def __init__(self, connection: "ServerConnection", hurry: Callable[[], None] | None = None, requests: int = 1) -> None:
         self.connection = connection
+        self.requests = requests  # more than one where a plan answers many in one go
         self.parts: Parts | None = None
         self.hurry = hurry
         dispatcher = connection.dispatcher
@@ -170,8 +171,8 @@ class ServerConnection:
 
     # answers
 
-    def slot(self, hurry: Callable[[], None] | None = None) -> Slot:
-        slot = Slot(self, hurry)
+    def slot(self, hurry: Callable[[], None] | None = None, requests: int = 1) -> Slot:
+        slot = Slot(self, hurry, requests)
         self.slots.append(slot)
         return slot
 
@@ -196,11 +197,11 @@ class ServerConnection:
             slot = slots.popleft()
             if (kind := slot.kind) is not None:
                 took = now() - slot.began
-                kind.sum_s += took  # Latency.add, without its call
+                kind.sum_s += took * slot.requests  # Latency.add, without its call
                 if took < FAST_S:
-                    kind.fast += 1
+                    kind.fast += slot.requests
                 else:
-                    kind.slots[bisect_left(BOUNDS_S, took)] += 1
+                    kind.slots[bisect_left(BOUNDS_S, took)] += slot.requests
             self.out.extend(parts)
             for part in parts:
                 if part.__class__ is not FileSpan:

@@ -62,6 +62,13 @@ class Pending:
             request = self.request
             slot.complete(request.connection.dispatcher.broken(request, error))
 
+    def settle(self, result: Row | Exception) -> None:
+        """Complete it with the row, or say what has failed."""
+        if isinstance(result, Row):
+            self.complete(result)
+        else:
+            self.broken(result)
+
     @property
     def over(self) -> bool:
         """Answered, or nobody is there any more to be answered."""
@@ -202,11 +209,16 @@ class Dispatcher:
     def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
         """How many from the front a plan has answered in one go."""
         plan = connection.pipeline
-        if plan is None or connection.slots or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
+        if plan is None or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
             return 0
+        if connection.slots:
+            connection.hurry()
+            connection.check_crowded()
+        self.kind = plan.kind
         count = plan.run_many(connection, frames)
-        plan.kind.at_once += count
-        plan.kind.sum_s += count * (self.now() - self.began)
+        if self.kind is not None:  # else their slot answers for their time
+            plan.kind.at_once += count
+            plan.kind.sum_s += count * (self.now() - self.began)
         return count
 
     def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:

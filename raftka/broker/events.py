@@ -12,6 +12,7 @@ from typing import IO, Any
 from raftka.limits import Limit
 
 QUIET_S = 60.0
+LINES_A_SECOND = 10  # of an event that clients cause as often as they like
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -79,6 +80,32 @@ class LimitHits:
         if self._now() >= quiet[0]:
             self._events.warning("limit_hit", limit=limit.name, allowed=limit.value, times=int(quiet[1]), reason=limit.reason)
             quiet[:] = self._now() + QUIET_S, 0
+
+
+class BoundedRate:
+    """A debug event of what clients cause: at most so many lines in a second, the next one says how many were left out."""
+
+    __slots__ = ("_begun", "_event", "_events", "_left_out", "_lines", "_now")
+
+    def __init__(self, events: Events, event: str, now: Callable[[], float]) -> None:
+        self._events = events
+        self._event = event
+        self._now = now
+        self._begun = -inf
+        self._lines = self._left_out = 0
+
+    def __call__(self, **fields: Any) -> None:
+        now = self._now()
+        if now >= self._begun + 1.0:
+            self._begun, self._lines = now, 0
+        if self._lines >= LINES_A_SECOND:
+            self._left_out += 1
+            return
+        self._lines += 1
+        if self._left_out:
+            fields["left_out"] = self._left_out
+        self._left_out = 0
+        self._events.debug(self._event, **fields)
 
 
 def _human(line: dict[str, Any]) -> str:

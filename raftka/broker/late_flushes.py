@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from raftka.broker.replica_manager import ReplicaManager
 
 
+FLUSHED_IN_A_TURN = 200
+
+
 class LateFlushes:
     def __init__(self, replicas: "ReplicaManager") -> None:
         self._replicas = replicas
@@ -30,11 +33,11 @@ class LateFlushes:
 
     def _look(self) -> None:
         now, self._look_at = self._clock.now(), inf
-        for host in [host for host, due in self._due.items() if due <= now]:
+        for host in [host for host, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
             del self._due[host]
             self._flush(host)
         if self._due:
-            self._look_again(min(self._due.values()))
+            self._look_again(max(now, min(self._due.values())))
 
     def _flush(self, host: "PartitionHost") -> None:
         log = host.log

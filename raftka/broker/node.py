@@ -11,7 +11,7 @@ from raftka.broker.beside import Beside
 from raftka.broker.chronicle import Chronicle
 from raftka.broker.controller_link import ControllerLink
 from raftka.broker.dispatch import Dispatcher
-from raftka.broker.events import Events, LimitHits
+from raftka.broker.events import BoundedRate, Events, LimitHits
 from raftka.broker.fetch_session import FetchSessions
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.group_host import Groups
@@ -44,6 +44,7 @@ class Node:
         self.node_id = settings.node_id
         self.events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
         self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
+        self.batch_refused = BoundedRate(self.events, "batch_refused", runtime.clock.now)
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()

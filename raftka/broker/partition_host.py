@@ -1,14 +1,15 @@
 """One replica on this broker: its log joined with its role. Carries out what the pure replication state asks for. Knows no request format.
 
-Answers wait here: produces for the high watermark, fetches for more to read.
+Answers wait here: produces for the high watermark or for the leader's own flush, fetches for more to read.
 """
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftka.broker.fetch_session import Wanted
-from raftka.log.config import FOREVER
+from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
 from raftka.log.validation import Prepared, TakesLong
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Waiter(Protocol):
-    """A produce that waits for the high watermark."""
+    """A produce that waits for the high watermark, or for the leader's flush."""
 
     def committed(self, host: "PartitionHost", code: Code) -> None: ...
 
@@ -45,6 +46,7 @@ class Deletion(Protocol):
 class PartitionHost:
     __slots__ = (
         "awaiting",
+        "awaiting_flush",
         "bytes_out",
         "deletions",
         "fetched",
@@ -81,7 +83,8 @@ class PartitionHost:
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
         self.deletions: dict[Deletion, None] = {}
-        self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who)
+        self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who), the lowest offset first
+        self.awaiting_flush: deque[tuple[int, Waiter]] = deque()  # (offset to be on this leader's disk, who), the lowest offset first
         self.idle_consumers: dict[Wanted, None] = {}  # readers that have looked here since anything happened
         self.idle_followers: dict[Wanted, None] = {}
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
@@ -193,7 +196,7 @@ class PartitionHost:
         """The log has grown: who is silent from now on falls behind."""
         for wanted in self.idle_followers:
             leader.was_there(wanted.session.reader.replica, wanted.session.heard)
-        self.manager.note_lag(leader)
+        self.manager.isr_shrinks.note_lag(leader)
 
     def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
         """Tell `waiter` when everything below `offset` is committed."""
@@ -201,8 +204,26 @@ class PartitionHost:
         if offset <= self.leader.high_watermark:
             waiter.committed(self, Code.NONE)
         else:
-            self.awaiting.append((offset, deadline, waiter))
+            _enqueue(self.awaiting, (offset, deadline, waiter))
             self.manager.watch(self, deadline)
+
+    @property
+    def answers_after_flush(self) -> bool:
+        """Whether the answer to acks=1 waits for this leader's flush.
+
+        A leader that is alone in the ISR moves the high watermark when it has flushed: before that, nobody can read the record.
+        """
+        leader = self.leader
+        return leader is not None and len(leader.isr) == 1 and self.log.syncs
+
+    def wait_for_flush(self, offset: int, waiter: Waiter) -> None:
+        """Tell `waiter` when everything below `offset` is on this leader's disk. There is no deadline: a flush comes back, or the log fails."""
+        if offset <= self.log.flushed_offset:
+            waiter.committed(self, Code.NONE)
+        elif self.log.failed is not None:
+            waiter.committed(self, Code.KAFKA_STORAGE_ERROR)  # while it was appended
+        else:
+            _enqueue(self.awaiting_flush, (offset, waiter))
 
     def write(self) -> None:
         """At the end of a turn: what was appended goes to the file, and to the disk as soon as the flush before it is done."""
@@ -244,6 +265,12 @@ class PartitionHost:
         if self.log.flushed_offset < self.log.end_offset:
             self.flush()
 
+    def configure(self, config: LogConfig) -> None:
+        """The topic's settings changed. Where answers do not wait for the disk any more, what waited for it is answered now."""
+        self.log.configure(config)
+        self._durable(self.log.flushed_offset)
+        self.flush()
+
     def _flushed(self, offset: int) -> None:
         self.log.flushed(offset)
         self._durable(self.log.flushed_offset)
@@ -251,6 +278,9 @@ class PartitionHost:
     def _durable(self, offset: int) -> None:
         if self.leader is not None:
             self.apply(self.leader.flushed(offset))
+            awaiting = self.awaiting_flush
+            while awaiting and awaiting[0][0] <= offset:
+                awaiting.popleft()[1].committed(self, Code.NONE)
         if self.on_flushed is not None:
             self.on_flushed(offset)
 
@@ -305,7 +335,8 @@ class PartitionHost:
     def give_up(self, code: Code) -> None:
         """No longer the leader: nobody will tell who waits here."""
         awaiting, self.awaiting = self.awaiting, deque()
-        for _, _, waiter in awaiting:
+        awaiting_flush, self.awaiting_flush = self.awaiting_flush, deque()
+        for waiter in (*[waiter for _, _, waiter in awaiting], *[waiter for _, waiter in awaiting_flush]):
             waiter.committed(self, code)
         self.wake_all()
         self.look_at_deletions()
@@ -352,3 +383,31 @@ class PartitionHost:
                 kept.append(entry)
         self.awaiting = kept
         return min((deadline for _, deadline, _ in kept), default=None)
+
+
+class HighWatermarks(Mapping[tuple[str, int], int]):
+    """Of the partitions, read when it is asked for."""
+
+    def __init__(self, hosts: Mapping[tuple[str, int], PartitionHost]) -> None:
+        self._hosts = hosts
+
+    def __getitem__(self, key: tuple[str, int]) -> int:
+        return self._hosts[key].high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+
+def _enqueue(queue: "deque[Any]", entry: tuple[Any, ...]) -> None:
+    """Before the entries of higher offsets: a duplicate waits for its own batch, not for those that were appended after it."""
+    if not queue or queue[-1][0] <= entry[0]:
+        queue.append(entry)
+    else:
+        queue.insert(bisect_right(queue, entry[0], key=_offset), entry)
+
+
+def _offset(entry: tuple[Any, ...]) -> int:
+    return entry[0]  # type: ignore[no-any-return]

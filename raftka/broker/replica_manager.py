@@ -1,27 +1,28 @@
 """The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
 
 from collections.abc import Callable, Mapping
-from math import inf
 from typing import TYPE_CHECKING
 
 from raftka.broker.chronicle import IsrChanges
 from raftka.broker.doubtful_logs import DoubtfulLogs
 from raftka.broker.fetch_session import Waiting
 from raftka.broker.isr_requests import IsrRequests
+from raftka.broker.isr_shrinks import IsrShrinks
 from raftka.broker.late_flushes import LateFlushes
 from raftka.broker.log_directories import LogDirectories
 from raftka.broker.log_keeper import LogKeeper
 from raftka.broker.log_mover import LogMover
 from raftka.broker.openings import Openings
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.partition_host import HighWatermarks, PartitionHost
 from raftka.broker.replica_fetcher import ReplicaFetchers
+from raftka.broker.slices import Slices
+from raftka.broker.stray_logs import StrayLogs
 from raftka.broker.throttles import ReplicationThrottles
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.recovery import Damaged
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.recovery import recoveries
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.door import File
 from raftka.wire.errors import Code, KafkaError
@@ -33,6 +34,9 @@ Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
 CHECKPOINT_EVERY_S = 5.0
+LOADING = "logs are being opened"
+PARTITIONS_OF_TURN = 100  # that change, go, or are configured: 2 to 3 ms
+REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
 
 
 class ReplicaManager:
@@ -58,9 +62,17 @@ class ReplicaManager:
         self._watched: dict[PartitionHost, float] = {}
         self._expiring = False
         self._checkpoint_due = False
-        self._shrinking = False
         self._looking: dict[Waiting, None] = {}
+        self.isr_shrinks = IsrShrinks(self)
+        self._loaded = False  # the first image has come
+        self._loading = False  # logs that lay here at the start are not open yet
+        self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
+        self._doomed: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
+        self._reviewed: Slices[PartitionHost] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
+        self._configured: Slices[PartitionHost] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
+        self.strays = StrayLogs(node, logs)
         self._openings = Openings(self.clock, self._make_ahead, self._open_more)
+        logs.work_in_turns(self._next_turn)
         self.leaderships: dict[str, Callable[[PartitionHost], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
@@ -208,6 +220,9 @@ class ReplicaManager:
     def high_watermark_changed(self, host: PartitionHost) -> None:
         self.checkpoint_later()
 
+    def _next_turn(self, step: Callable[[], None]) -> None:
+        self.clock.call_at(self.clock.now(), step)
+
     def checkpoint_later(self) -> None:
         if not self._checkpoint_due:
             self._checkpoint_due = True
@@ -217,14 +232,11 @@ class ReplicaManager:
         self._checkpoint_due = False
         if self.node.stopped:
             return  # closing has written them, and another process may have the directory by now
-        self.logs.write_checkpoints(self._high_watermarks(), self._checkpointed)
+        self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)
 
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
             self.fail(error)
-
-    def _high_watermarks(self) -> dict[tuple[str, int], int]:
-        return {key: host.high_watermark for key, host in self.hosts.items()}
 
     # ISR
 
@@ -241,30 +253,7 @@ class ReplicaManager:
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
         self.isr_changes.note(host.name, before, leader.isr)
         host.wake_all()
-        self._shrink_later(leader.deadline())
-
-    def _shrink_later(self, when: float) -> None:
-        if not self._shrinking and when < inf:
-            self._shrinking = True
-            now = self.clock.now()
-            at_most_s = self.node.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
-            self.clock.call_at(min(max(when, now + 0.05), now + at_most_s), self._shrink)
-
-    def _shrink(self) -> None:
-        self._shrinking = False
-        now = self.clock.now()
-        earliest = inf
-        for host in self.hosts.values():
-            if host.leader is not None:
-                if host.leader.deadline() <= now:
-                    host.apply(host.leader.tick(now))
-                earliest = min(earliest, host.leader.deadline())
-        self._shrink_later(earliest)
-
-    def note_lag(self, leader: LeaderState) -> None:
-        """After appends: somebody may fall behind from now on."""
-        if not self._shrinking:
-            self._shrink_later(leader.deadline())
+        self.isr_shrinks.later(leader.deadline())
 
     # the image
 
@@ -272,35 +261,56 @@ class ReplicaManager:
         live_changed = bool(delta.brokers_changed) or delta.reloaded
         if live_changed:
             self.live = {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive}
-        for topic_id in delta.topics_deleted:
-            self._delete_topic(topic_id)
+        for topic_id, topic in delta.topics_deleted.items():
+            self._delete_topic(topic_id, len(topic.partitions))
         if delta.reloaded:
-            self._remove([host for host in self.hosts.values() if host.topic_id not in image.topics])
-            self._remove_strays(image)
-            changed = [(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))]
+            self._doomed.add([host for host in self.hosts.values() if host.topic_id not in image.topics])
+            self.strays.remove()
+            self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
         else:
-            changed = delta.partitions_changed
-        for topic_id, index in changed:
-            self._on_partition(image.topics[topic_id], index)
+            self._changed.add(delta.partitions_changed)
         if live_changed:
-            self._on_brokers(image)
-        self._on_configs(image, delta)
-        self.isr_changes.tell()
-        self.fetchers.pump()
+            self._reviewed.add(self.hosts.values())
+            self.fetchers.on_brokers(image)
+            self.fetchers.pump()
+        self._on_configs(delta)
+        if not self._loaded:
+            self._loaded = True
+            if self._changed or self._openings:
+                self._loading = True  # a log that has lost records is found before this broker may be elected
+                self.node.link.withdraw(LOADING)
 
-    def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
-        topics = self.node.image.topics
-        work = self.logs.make_ahead([((topics[topic_id].name, index), topic_id) for topic_id, index in keys if topic_id in topics])
-        self.node.runtime.offload.run(work, lambda _: done())
-
-    def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
+    def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
+        """As the image has them by now."""
         topics = self.node.image.topics
         for topic_id, index in keys:
             if topic_id in topics:
                 self._on_partition(topics[topic_id], index)
-        self.logs.forget_made()
         self.isr_changes.tell()
         self.fetchers.pump()
+        if self._loading and not self._changed and not self._openings:
+            self._loading = False
+            self.node.link.come_back(LOADING)
+
+    def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
+        image, wanted = self.node.image, []
+        for topic_id, index in keys:
+            topic = image.topics.get(topic_id)
+            if topic is not None and index < len(topic.partitions):
+                config = self.node.topic_configs.of(image, topic.name).log
+                wanted.append(((topic.name, index), topic_id, config, self._others_have(topic, index)))
+        self.node.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
+
+    def _others_have(self, topic: TopicImage, index: int) -> bool:
+        """Else what is left on this broker is the best there is, or will be made good."""
+        isr = topic.partitions[index].isr
+        return self.me in isr and len(isr) > 1
+
+    def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
+        if not self.node.stopped:
+            self._on_partitions(keys)
+            if self.logs.forget_ahead():
+                self.strays.remove()
 
     def _on_partition(self, topic: TopicImage, index: int) -> None:
         partition = topic.partitions[index]
@@ -313,12 +323,12 @@ class ReplicaManager:
             if host is not None:
                 self._remove([host])
             elif self._openings.gone(topic.topic_id, index):
-                self._remove_strays(self.node.image)
+                self.strays.remove()
             return
         if host is None:
             if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
                 return
-            if not self._openings.may_open((topic.topic_id, index)):
+            if not self._openings.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
                 return
             try:
                 host = self._open(topic, index)
@@ -339,29 +349,10 @@ class ReplicaManager:
         else:
             self._follow(host, before, partition)
 
-    def _remove_strays(self, image: MetadataImage) -> None:
-        """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down."""
-        for key, topic_id in list(self.logs.leftovers):
-            if not self._is_mine(image, topic_id, key[1]):
-                self.logs.drop_leftover(key, topic_id)
-        for (name, index), topic_id in self.logs.unopened():
-            if self._is_mine(image, topic_id, index):
-                continue
-            if recoveries(image):  # the metadata may have forgotten what the logs have not: somebody must decide
-                self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
-            else:
-                self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
-                self.logs.remove([(name, index)])
-
-    def _is_mine(self, image: MetadataImage, topic_id: bytes, index: int) -> bool:
-        partition = image.partition(topic_id, index)
-        return partition is not None and self.me in partition.replicas
-
     def _open(self, topic: TopicImage, index: int) -> PartitionHost:
         config = self.node.topic_configs.of(self.node.image, topic.name).log
-        isr = topic.partitions[index].isr
-        others_have_it = self.me in isr and len(isr) > 1  # else what is left is the best there is, or will be made good
-        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=others_have_it)
+        whole = self._others_have(topic, index)
+        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
         self.doubtful.discard(topic.topic_id, index)
         host = PartitionHost(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
         host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
@@ -407,7 +398,7 @@ class ReplicaManager:
             self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
             host.look_at_deletions()
-        self._shrink_later(leader.deadline())
+        self.isr_shrinks.later(leader.deadline())
 
     def leadership_changed(self, host: PartitionHost) -> None:
         if (told := self.leaderships.get(host.topic)) is not None:
@@ -432,33 +423,40 @@ class ReplicaManager:
         if partition.leader >= 0 and host.log.failed is None:
             self.fetchers.add(host, partition.leader)
 
-    def _on_brokers(self, image: MetadataImage) -> None:
+    def _review(self, hosts: list[PartitionHost]) -> None:
+        """Which brokers live has changed."""
         now = self.clock.now()
-        for host in self.hosts.values():
+        for host in hosts:
             if host.leader is not None:
                 host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
                 host.look_at_deletions()
-        self.fetchers.on_brokers(image)
+        self.isr_changes.tell()
 
-    def _on_configs(self, image: MetadataImage, delta: Delta) -> None:
+    def _on_configs(self, delta: Delta) -> None:
         """What a broker, or all, have set is every topic's default."""
         topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
         everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
-        if not everyone and not topics:
-            return
-        now = self.clock.now()
-        for host in self.hosts.values():
-            if everyone or host.topic in topics:
-                config = self.node.topic_configs.of(image, host.topic)
-                host.log.configure(config.log)
+        if everyone or topics:
+            self._configured.add([host for host in self.hosts.values() if everyone or host.topic in topics])
+
+    def _configure(self, hosts: list[PartitionHost]) -> None:
+        now, image = self.clock.now(), self.node.image
+        configs = {topic: self.node.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
+        for host in hosts:
+            if self.hosts.get((host.topic, host.index)) is host:
+                config = configs[host.topic]
+                host.configure(config.log)
                 if host.leader is not None:
                     host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
 
-    def _delete_topic(self, topic_id: bytes) -> None:
+    def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
         self.doubtful.forget(topic_id)
-        self._remove([host for host in self.hosts.values() if host.topic_id == topic_id])
+        self._doomed.add([host for index in range(partitions) if (host := self.by_id.get((topic_id, index))) is not None])
         if self._openings.gone(topic_id):
-            self._remove_strays(self.node.image)
+            self.strays.remove()
+
+    def _remove_doomed(self, hosts: list[PartitionHost]) -> None:
+        self._remove([host for host in hosts if self.hosts.get((host.topic, host.index)) is host])
 
     def _remove(self, hosts: list[PartitionHost]) -> None:
         self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
@@ -475,10 +473,12 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
+        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting):
+            waiting.clear()
         self.keeper.close()
         self.mover.close()
         self._write()
-        high_watermarks = self._high_watermarks()
+        high_watermarks = dict(HighWatermarks(self.hosts))
         for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
             self.fetchers.remove(host)
             host.stop_leading()

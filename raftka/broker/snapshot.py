@@ -32,7 +32,7 @@ class PartitionNumbers(NamedTuple):
     bytes_out: int
     produced: int
     fetched: int
-    awaiting: int  # produces that wait for the high watermark
+    awaiting: int  # produces that wait for the high watermark, or for the leader's flush
     producers: int
     producers_forgotten: int  # because there were too many
 
@@ -154,7 +154,7 @@ def numbers_of(host: "PartitionHost") -> PartitionNumbers:
         bytes_out=host.bytes_out,
         produced=host.produced,
         fetched=host.fetched,
-        awaiting=len(host.awaiting),
+        awaiting=len(host.awaiting) + len(host.awaiting_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
     )

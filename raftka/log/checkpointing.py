@@ -10,14 +10,60 @@ from raftka.log.directory import Key, LogDirectory
 from raftka.log.log import Log
 from raftka.runtime.door import File, Files
 
-CHECKPOINTED_AT_ONCE = 25  # logs: some 10 ms
+CHECKPOINTED_AT_ONCE = 25  # logs: 1 to 2 ms
+LOOKED_AT_ONCE = 500  # logs that perhaps have nothing to be checkpointed, and offsets that are gathered
+COLUMNS = {RECOVERY_POINTS: 2, START_OFFSETS: 3, HIGH_WATERMARKS: 4, CLEANED_OFFSETS: 5}
+OF_EACH = (RECOVERY_POINTS, HIGH_WATERMARKS)  # the others name only partitions that have such an offset
 
 Done = Callable[[OSError | None], None]
 Failed = Callable[[LogDirectory, OSError], bool]  # True: the node goes on without it
+Later = Callable[[Callable[[], None]], None]  # call it in another turn
 
 
 def nobody(error: OSError | None) -> None:
     """Who does not ask when a checkpoint is done."""
+
+
+def at_once(step: Callable[[], None]) -> None:
+    """Where there is no loop that others wait for."""
+    step()
+
+
+class Gathered:
+    """What the checkpoint files of a directory should say, some partitions at a time; of partitions that were not opened, what they say."""
+
+    def __init__(self, home: LogDirectory, logs: Mapping[Key, Log], homes: Mapping[Key, LogDirectory], high_watermarks: Mapping[Key, int]) -> None:
+        self.home = home
+        self.stale: set[str] = set()  # files that were written meanwhile: what was gathered for them is older
+        self._logs = logs
+        self._homes = homes
+        self._high_watermarks = high_watermarks
+        self._left = [key for key, where in homes.items() if where is home]
+        self._left.reverse()
+        self._found: list[tuple[Key, Log | None, int, int, int, int]] = []  # as COLUMNS has it
+
+    def some(self, count: int) -> bool:
+        """Whether there are more."""
+        known = self.home.offsets
+        for _ in range(min(count, len(self._left))):
+            key = self._left.pop()
+            log = self._logs.get(key)
+            if log is None:
+                first, point, start, cleaned = 0, *[known[name].get(key, 0) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)]
+            else:
+                first, point, start, cleaned = log.segments[0].base_offset, log.recovery_point, log.start_offset, log.cleaned_offset
+            high_watermark = self._high_watermarks.get(key, known[HIGH_WATERMARKS].get(key, 0))
+            self._found.append((key, log, point, start if start > first else 0, high_watermark, cleaned))
+        return bool(self._left)
+
+    def offsets(self, name: str) -> Offsets:
+        """Without partitions that went meanwhile, or are others of the same name."""
+        logs, homes, home, column, of_each = self._logs, self._homes, self.home, COLUMNS[name], name in OF_EACH
+        return {
+            found[0]: found[column]  # type: ignore[misc]
+            for found in self._found
+            if (of_each or found[column]) and logs.get(found[0]) is found[1] and homes.get(found[0]) is home
+        }
 
 
 class Checkpointing:
@@ -29,6 +75,9 @@ class Checkpointing:
         self._homes = homes
         self._offline = offline
         self._under_way = False
+        self._gathered: Gathered | None = None
+        self.later: Later = at_once
+        self.closed = False
 
     def write(self, homes: Sequence[LogDirectory], high_watermarks: Mapping[Key, int], failed: Failed, done: Done) -> None:
         """Everything that lies in these directories, off the loop where it waits for a disk; nothing while an earlier one is under way."""
@@ -52,17 +101,22 @@ class Checkpointing:
             else:
                 self._each(homes[1:], high_watermarks, failed, done)
 
-        due = [key for key, log in self._logs.items() if log.checkpoint_due and self._homes[key] is homes[0]]
-        self._some(homes[0], due, [], high_watermarks, ended)
+        left = list(self._logs)
+        left.reverse()
+        self._some(homes[0], left, [], high_watermarks, ended)
 
-    def _some(self, home: LogDirectory, due: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
+    def _some(self, home: LogDirectory, left: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
         """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
-        some, rest = due[:CHECKPOINTED_AT_ONCE], due[CHECKPOINTED_AT_ONCE:]
+        if self.closed:
+            return
         files: list[File | str] = []
         settles: list[tuple[Key, Log, Callable[[bool], list[str]]]] = []
-        for key in some:
+        for _ in range(min(len(left), LOOKED_AT_ONCE)):
+            if len(settles) == CHECKPOINTED_AT_ONCE:
+                break
+            key = left.pop()
             log = self._logs.get(key)
-            if log is not None and not log.failed:
+            if log is not None and log.checkpoint_due and self._homes.get(key) is home:
                 try:
                     behind, settle = log.begin_checkpoint()
                 except OSError:
@@ -74,20 +128,47 @@ class Checkpointing:
             settled = [name for key, log, settle in settles for name in _settled(settle, error is None and self._logs.get(key) is log)]
             if error is not None or home.path in self._offline:
                 done(error)
-            elif rest:
-                self._some(home, rest, names + settled, high_watermarks, done)
+            elif left:
+                self._some(home, left, names + settled, high_watermarks, done)
             else:
-                self._write_aside(home, high_watermarks, names + settled, done)
+                self._gathered = Gathered(home, self._logs, self._homes, high_watermarks)
+                self._gather(self._gathered, names + settled, done)
 
-        self._flush(files, flushed)
+        if files:
+            self._files.flush(files, flushed)
+        else:
+            self.later(lambda: flushed(None))
 
-    def _write_aside(self, home: LogDirectory, high_watermarks: Mapping[Key, int], names: list[str], done: Done) -> None:
-        try:
-            opened = home.write_aside(self.offsets_of(home, high_watermarks))
-        except OSError:
-            done(None)  # a full disk: what is written down stays as it is
+    def _gather(self, gathered: Gathered, names: list[str], done: Done) -> None:
+        if self.closed:
             return
+        if gathered.some(LOOKED_AT_ONCE):
+            self.later(lambda: self._gather(gathered, names, done))
+        else:
+            self.later(lambda: self._write_aside(gathered, [*COLUMNS], names, [], done))
 
+    def _write_aside(self, gathered: Gathered, left: list[str], names: list[str], opened: list[File], done: Done) -> None:
+        """One file in a turn."""
+        if self.closed:
+            return
+        home, name = gathered.home, left[0]
+        if name not in gathered.stale:
+            try:
+                opened += home.write_aside(name, gathered.offsets(name))
+            except OSError:
+                home.drop_aside()
+                for file in opened:
+                    file.close()
+                self._gathered = None
+                done(None)  # a full disk: what is written down stays as it is
+                return
+        if len(left) > 1:
+            self.later(lambda: self._write_aside(gathered, left[1:], names, opened, done))
+        else:
+            self._gathered = None
+            self._put_in_place(home, names, opened, done)
+
+    def _put_in_place(self, home: LogDirectory, names: list[str], opened: list[File], done: Done) -> None:
         def flushed(error: OSError | None) -> None:
             for file in opened:
                 file.close()
@@ -101,52 +182,44 @@ class Checkpointing:
                 in_place(error)
 
         def in_place(error: OSError | None) -> None:
-            for key, log in self._logs.items() if error is None else ():
-                if self._homes[key] is home:
-                    log.settled_point = min(log.recovery_point, home.offsets[RECOVERY_POINTS].get(key, 0))
-            done(error)
+            if error is None:
+                self._settle(home, list(self._logs), done)
+            else:
+                done(error)
 
-        self._flush([*opened, *names], flushed)
-
-    def _flush(self, files: Sequence[File | str], done: Done) -> None:
+        files: list[File | str] = [*opened, *names]
         if files:
-            self._files.flush(files, done)
+            self._files.flush(files, flushed)
         else:
+            flushed(None)
+
+    def _settle(self, home: LogDirectory, left: list[Key], done: Done) -> None:
+        """The files are on disk: whatever happens, recovery begins where they say, or behind it."""
+        points = home.offsets[RECOVERY_POINTS]
+        for key in left[-LOOKED_AT_ONCE:]:
+            log = self._logs.get(key)
+            if log is not None and self._homes.get(key) is home:
+                log.settled_point = min(log.recovery_point, points.get(key, 0))
+        del left[-LOOKED_AT_ONCE:]
+        if not left:
             done(None)
+        elif not self.closed:
+            self.later(lambda: self._settle(home, left, done))
 
     def offsets_of(self, home: LogDirectory, high_watermarks: Mapping[Key, int]) -> dict[str, Offsets]:
-        """What the checkpoint files should say; of partitions that were not opened, what they say."""
-        starts: Offsets = {}
-        known: Offsets = {}
-        for key, where in self._homes.items():
-            if where is home:
-                log = self._logs.get(key)
-                start = home.offsets[START_OFFSETS].get(key, 0) if log is None else log.start_offset
-                if start > (0 if log is None else log.segments[0].base_offset):
-                    starts[key] = start
-                known[key] = high_watermarks.get(key, home.offsets[HIGH_WATERMARKS].get(key, 0))
-        return {
-            RECOVERY_POINTS: self._recovery_points(home),
-            START_OFFSETS: starts,
-            HIGH_WATERMARKS: known,
-            CLEANED_OFFSETS: self._cleaned_offsets(home),
-        }
-
-    def _cleaned_offsets(self, home: LogDirectory) -> Offsets:
-        """As in Kafka's file, only of those that were compacted."""
-        opened = {key: self._logs[key].cleaned_offset for key, where in self._homes.items() if where is home and key in self._logs}
-        known = {key: offset for key, offset in home.offsets[CLEANED_OFFSETS].items() if key in self._homes} | opened
-        return {key: offset for key, offset in known.items() if offset > 0}
-
-    def _recovery_points(self, home: LogDirectory) -> Offsets:
-        points = {key: home.offsets[RECOVERY_POINTS].get(key, 0) for key, where in self._homes.items() if where is home}
-        return points | {key: self._logs[key].recovery_point for key in points if key in self._logs}
+        """What the checkpoint files should say."""
+        gathered = Gathered(home, self._logs, self._homes, high_watermarks)
+        gathered.some(len(self._homes))
+        return {name: gathered.offsets(name) for name in COLUMNS}
 
     def lowered(self, home: LogDirectory) -> None:
         """A log is about to be cut: what is written down must not claim what is not there any more."""
-        home.write(RECOVERY_POINTS, self._recovery_points(home))
-        if (cleaned := self._cleaned_offsets(home)) != home.offsets[CLEANED_OFFSETS]:
-            home.write(CLEANED_OFFSETS, cleaned)
+        offsets = self.offsets_of(home, {})
+        home.write(RECOVERY_POINTS, offsets[RECOVERY_POINTS])
+        if offsets[CLEANED_OFFSETS] != home.offsets[CLEANED_OFFSETS]:
+            home.write(CLEANED_OFFSETS, offsets[CLEANED_OFFSETS])
+        if self._gathered is not None and self._gathered.home is home:
+            self._gathered.stale |= {RECOVERY_POINTS, CLEANED_OFFSETS}
 
 
 def _settled(settle: Callable[[bool], list[str]], counts: bool) -> list[str]:

@@ -29,7 +29,7 @@ class CheckpointError(ValueError):
 def encode_lines(lines: Iterable[str]) -> bytes:
     """Version 0, the number of lines, the lines: what all of Kafka's checkpoint files are."""
     body = list(lines)
-    return "".join(f"{line}\n" for line in ["0", str(len(body)), *body]).encode()
+    return "\n".join(["0", str(len(body)), *body, ""]).encode()
 
 
 def decode_lines(data: bytes) -> list[str]:
@@ -44,7 +44,7 @@ def decode_lines(data: bytes) -> list[str]:
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    return encode_lines(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    return encode_lines([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def decode_offsets(data: bytes) -> Offsets:

@@ -1,6 +1,6 @@
 """One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in it, the partitions that lie there. Opens no log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
@@ -108,16 +108,23 @@ class LogDirectory:
         self.files.replace(f"{self.path}/{name}", encode_offsets(offsets))
         self.offsets[name] = offsets
 
-    def write_aside(self, wanted: Mapping[str, Offsets]) -> list[File]:
-        """Under temporary names, those that say something new; returns the files to flush before `put_in_place`. Raises OSError."""
-        self._aside = {name: offsets for name, offsets in wanted.items() if offsets != self.offsets[name]}
-        opened = []
-        for name, offsets in self._aside.items():
-            file = self.files.open(f"{self.path}/{name}.tmp", create=True)
-            opened.append(file)
+    def write_aside(self, name: str, offsets: Offsets) -> list[File]:
+        """Under a temporary name, if it says something new; returns the file to flush before `put_in_place`. Raises OSError."""
+        if offsets == self.offsets[name]:
+            return []
+        file = self.files.open(f"{self.path}/{name}.tmp", create=True)
+        try:
             file.truncate(0)
             file.append([encode_offsets(offsets)])
-        return opened
+        except OSError:
+            file.close()
+            raise
+        self._aside[name] = offsets
+        return [file]
+
+    def drop_aside(self) -> None:
+        """What was written under temporary names is not wanted."""
+        self._aside = {}
 
     def put_in_place(self, flushed: bool) -> None:
         """The names are to be flushed, too, before what is written counts: an old log start would give back what was deleted. Raises OSError."""
@@ -129,7 +136,7 @@ class LogDirectory:
     def forget(self, key: Key) -> None:
         """What the files say of an earlier partition of that name must not be believed of a new one."""
         for name in CHECKPOINTS:
-            if key in self.offsets[name]:
+            if key in self.offsets[name] or key in self._aside.get(name, {}):
                 self.write(name, {other: offset for other, offset in self.offsets[name].items() if other != key})
 
     def partitions(self) -> list[Key]:

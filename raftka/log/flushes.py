@@ -9,10 +9,11 @@ from raftka.runtime.door import File
 
 
 class _Flush:
-    __slots__ = ("asked", "came_back", "claims")
+    __slots__ = ("asked", "came_back", "claims", "files")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, files: list[File]) -> None:
         self.asked = offset
+        self.files = files
         self.claims = offset  # less when a truncation came between
         self.came_back = False
 
@@ -27,8 +28,18 @@ class Flushes:
 
     def begin(self, written_offset: int) -> list[File]:
         dirty, self.dirty = self.dirty, []
-        self._under_way.append(_Flush(written_offset))
-        return dirty
+        self._under_way.append(_Flush(written_offset, dirty))
+        return dirty.copy()
+
+    @property
+    def unflushed(self) -> list[File]:
+        """Files that were written and are not known to be on disk: dirty, or with a flush under way."""
+        return list(dict.fromkeys([*[file for flush in self._under_way for file in flush.files], *self.dirty]))
+
+    def claim(self, offset: int) -> None:
+        """Answers do not wait for the disk any more: everything below `offset` counts. What a flush under way has is still to be flushed."""
+        self.flushed_offset = max(self.flushed_offset, offset)
+        self.dirty = self.unflushed
 
     def came_back(self, offset: int) -> None:
         under_way = self._under_way
@@ -53,5 +64,6 @@ class Flushes:
         self.dirty = []
 
     def forget(self, file: File) -> None:
-        if file in self.dirty:
-            self.dirty.remove(file)
+        for files in (self.dirty, *[flush.files for flush in self._under_way]):
+            if file in files:
+                files.remove(file)

@@ -358,8 +358,9 @@ class Log(Storage):
             epochs = self._write_epochs()
         behind, self._behind = self._behind, []
         files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
+        files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
         if not self._sync:
-            files += [*self._flushes.dirty, *self._take_names()]
+            files += self._take_names()
             self._flushes.dirty = []
         offset, truncations = self.written_offset, self._truncations
 

@@ -8,9 +8,11 @@ in another.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 
-from raftka.log.checkpointing import Checkpointing, Done, nobody
+from raftka.log.checkpointing import Checkpointing, Done, Later, nobody
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
@@ -30,6 +32,19 @@ from raftka.log.log import Log
 from raftka.log.recovery import Damaged
 from raftka.log.segment import segment_path
 from raftka.runtime.door import File, Files
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What came of opening a log off the loop."""
+
+    topic_id: bytes
+    whole: bool
+    result: Log | OSError | Damaged
+
+    def close(self) -> None:
+        if isinstance(self.result, Log):
+            self.result.close(clean=False)
 
 
 class LogManager:
@@ -53,6 +68,8 @@ class LogManager:
         self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: False  # True: the node goes on without it
         self._checkpoints = Checkpointing(files, self.logs, self._homes, self.offline)
         self._made: dict[tuple[Key, bytes], LogDirectory] = {}  # by `make_ahead`, and not asked for yet
+        self._opening: set[Key] = set()  # by `open_ahead`, off the loop
+        self._ahead: dict[Key, Ahead] = {}  # what came of it, and was not asked for yet
 
     @classmethod
     def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
@@ -200,17 +217,9 @@ class LogManager:
         if home is None:
             home = self._make(key, topic_id)
         clean = home.was_clean and not is_new
-        recovery_point, start_offset = home.offsets[RECOVERY_POINTS].get(key, 0), home.offsets[START_OFFSETS].get(key, 0)
-        log = Log.open(
-            self._files,
-            home.place(key),
-            config,
-            self._now_ms,
-            clean_shutdown=clean,
-            recovery_point=recovery_point,
-            start_offset=start_offset,
-            whole=home.offsets[HIGH_WATERMARKS].get(key, 0) if whole else None,
-        )
+        recovery_point = home.offsets[RECOVERY_POINTS].get(key, 0)
+        log = self._opened_ahead(key, topic_id, whole) or self._opener(key, home, config, clean, whole)()
+        log.configure(config)
         if not recovery_point and not (clean and log.end_offset):  # a clean end says nothing of the names of a log that had no records
             self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
@@ -218,6 +227,59 @@ class LogManager:
         self.topic_ids[key] = topic_id
         self._take(key, log, home)
         return log
+
+    def _opener(self, key: Key, home: LogDirectory, config: LogConfig, clean: bool, whole: bool) -> Callable[[], Log]:
+        """With what the checkpoints say now; it touches nothing but the partition's directory."""
+        return partial(
+            Log.open,
+            self._files,
+            home.place(key),
+            config,
+            self._now_ms,
+            clean_shutdown=clean,
+            recovery_point=home.offsets[RECOVERY_POINTS].get(key, 0),
+            start_offset=home.offsets[START_OFFSETS].get(key, 0),
+            whole=home.offsets[HIGH_WATERMARKS].get(key, 0) if whole else None,
+        )
+
+    def open_ahead(self, wanted: Iterable[tuple[Key, bytes, LogConfig, bool]]) -> Callable[[], None]:
+        """Work for off the loop: opens what lies here of them (with their topics' ids, settings, `whole`), for `get_or_create` to find it open.
+
+        A log of another topic of that name is left alone.
+        """
+        jobs = []
+        for key, topic_id, config, whole in wanted:
+            home = self._homes.get(key)
+            if home is not None and key not in self.logs and home.path not in self.offline:
+                self._opening.add(key)
+                jobs.append((key, topic_id, whole, home.place(key), self._opener(key, home, config, home.was_clean, whole)))
+
+        def work() -> None:
+            for key, topic_id, whole, place, opener in jobs:
+                result: Log | OSError | Damaged
+                try:
+                    if decode_partition_metadata(self._files.read(f"{place}/{PARTITION_METADATA}")) != topic_id:
+                        continue
+                    result = opener()
+                except CheckpointError:
+                    continue
+                except (OSError, Damaged) as error:
+                    result = error
+                self._ahead[key] = Ahead(topic_id, whole, result)
+
+        return work
+
+    def _opened_ahead(self, key: Key, topic_id: bytes, whole: bool) -> Log | None:
+        """Raises what opening it has raised."""
+        ahead = self._ahead.pop(key, None)
+        if ahead is None:
+            return None
+        if ahead.topic_id == topic_id and ahead.whole == whole:
+            if isinstance(ahead.result, Exception):
+                raise ahead.result
+            return ahead.result
+        ahead.close()
+        return None
 
     def _make_durable(self, log: Log, home: LogDirectory, is_new: bool) -> None:
         """The first flush of its records makes the names durable too: thousands of partitions may come at once.
@@ -281,10 +343,31 @@ class LogManager:
                 return None
         return self.topic_ids[key]
 
-    def unopened(self) -> list[tuple[Key, bytes]]:
-        """Partitions that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
-        found = [(key, self._topic_id(key)) for key, home in self._homes.items() if key not in self.logs and home.path not in self.offline]
+    def lying_here(self) -> list[Key]:
+        return list(self._homes)
+
+    def lies_here(self, key: Key) -> bool:
+        return key in self._homes
+
+    def unopened(self, keys: Iterable[Key]) -> list[tuple[Key, bytes]]:
+        """Those of them that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
+        lying = [
+            key
+            for key in keys
+            if key not in self.logs and key not in self._opening and (home := self._homes.get(key)) is not None and home.path not in self.offline
+        ]
+        found = [(key, self._topic_id(key)) for key in lying]
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
+
+    def prepare(self, wanted: Sequence[tuple[Key, bytes, LogConfig, bool]]) -> Callable[[], None]:
+        """Work for off the loop, for `get_or_create` to find partitions made, or open (with their topics' ids, settings, `whole`)."""
+        make, open_logs = self.make_ahead([(key, topic_id) for key, topic_id, _, _ in wanted]), self.open_ahead(wanted)
+
+        def work() -> None:
+            make()
+            open_logs()
+
+        return work
 
     def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:
         """Work for off the loop: the directories of those that are new (with their topics' ids), for `get_or_create` to find them made."""
@@ -303,8 +386,17 @@ class LogManager:
 
         return work
 
-    def forget_made(self) -> None:
-        """Those that nobody came for: they were deleted meanwhile."""
+    def forget_ahead(self) -> bool:
+        """What nobody came for: it was deleted meanwhile. Whether there are such logs on the disk."""
+        left = [key for key in self._opening if key not in self.logs]
+        self._opening.clear()
+        for ahead in self._ahead.values():
+            ahead.close()
+        self._ahead.clear()
+        self._forget_made()
+        return bool(left)
+
+    def _forget_made(self) -> None:
         made, self._made = self._made, {}
         for (key, _), home in made.items():
             if key not in self._homes and home.path not in self.offline:
@@ -368,12 +460,17 @@ class LogManager:
         key = (topic, partition)
         return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
+    def work_in_turns(self, later: Later) -> None:
+        """`later` calls what it is given in another turn: thousands of logs are checkpointed some at a time."""
+        self._checkpoints.later = later
+
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
         """How far everything is on disk, so that the next start reads less. After an error the node must stop."""
         self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
         """A clean shutdown of every directory whose logs are all sound. Raises OSError."""
+        self._checkpoints.closed = True  # one that is under way goes no further
         for log in self.logs.values():
             log.close(clean=True)
         for home in self.directories:

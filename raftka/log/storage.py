@@ -92,6 +92,8 @@ class Storage:
         """The topic's configuration changed."""
         self.config = config
         self._sync = config.flush == "fsync" or config.flush_messages == 1
+        if not self._sync and self.flushed_offset < self.written_offset:
+            self._flushes.claim(self.written_offset)
         self.active.index_interval_bytes = config.index_interval_bytes
         self._set_roll_bounds()
 

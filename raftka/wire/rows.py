@@ -118,6 +118,14 @@ class Struct:
         exec(f"def __init__(self{arguments}):{body}", defaults)
         return type(self.name, (Row,), {"__slots__": tuple(names), "__init__": defaults["__init__"], "struct": self})
 
+    def field(self, path: str) -> Field:
+        """The field of that name, or behind structs: `topics.partitions.offset`."""
+        *structs, name = path.split(".")
+        owner = self
+        for each in structs:
+            owner = owner._inner[each]
+        return next(field for field in owner.fields if field.name == name)
+
     @cached_property
     def carries_records(self) -> bool:
         """Somewhere in it are record batches."""

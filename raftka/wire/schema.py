@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import cached_property
 from typing import Any
 
-from raftka.wire.decoder import Decoder, SteppedDecoder, compile_decoder, compile_stepped_decoder
+from raftka.wire.decoder import Decoder, Locator, SteppedDecoder, compile_decoder, compile_locator, compile_stepped_decoder
 from raftka.wire.encoder import EncodedRows, Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_struct, parse_versions
@@ -38,6 +38,7 @@ class Api:
         self.flexible = flexible
         self._texts = request, response
         self._decoders: tuple[dict[int, Decoder], dict[int, Decoder]] = ({}, {})
+        self._locators: dict[tuple[bool, int, tuple[str, ...]], Locator] = {}
         self._encoders: tuple[dict[int, Encoder], dict[int, Encoder]] = ({}, {})
         self._stepped: dict[int, SteppedDecoder] = {}
         self._row_encoders: dict[tuple[Struct, int], Encoder] = {}
@@ -102,6 +103,19 @@ class Api:
 
     def response_parts(self, version: int, row: Row, parts: list[Any]) -> None:
         (self._encoders[1].get(version) or self._encoder(1, version))(row, parts)
+
+    def request_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:
+        """Where in `view` the values of the fields begin, a list for each path (`topics.partitions.offset`). Raises ProtocolError."""
+        return self._locator(self.request, version, paths)(view, position)
+
+    def response_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:
+        return self._locator(self.response, version, paths)(view, position)
+
+    def _locator(self, struct: Struct, version: int, paths: tuple[str, ...]) -> Locator:
+        key = struct is self.request, version, paths
+        if key not in self._locators:
+            self._locators[key] = compile_locator(struct, version, paths, flexible=version in self.flexible)
+        return self._locators[key]
 
     def _decoder(self, side: int, version: int) -> Decoder:
         self._check_known(version)

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from raftka.broker import long_work
+from raftka.broker.partition_host import PartitionHost
 from raftka.metadata.image import TOPIC
 from raftka.replication.partition import LeaderState
+from raftka.runtime.simulated_clock import READING_S
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH
@@ -173,3 +176,35 @@ def test_compacted_topics_keep_theirs_unless_they_delete_too() -> None:
         assert told(stage.wire().ask(DELETE_RECORDS, deletion(4))) == (-1, Code.POLICY_VIOLATION)
         stage.set(TOPIC, "t", cleanup_policy="compact,delete")
         assert told(stage.wire().ask(DELETE_RECORDS, deletion(4))) == (4, Code.NONE)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_work, "FIRST_STEPS", 2)
+    monkeypatch.setattr(long_work, "STEPS", 1)
+    monkeypatch.setattr(long_work, "SLICE_S", 3.5 * READING_S)
+    deleted: list[float] = []
+    delete_before = PartitionHost.delete_before
+
+    with Stage(nodes) as stage:
+
+        def counted(self: PartitionHost, offset: int) -> int:
+            deleted.append(stage.world.now)
+            return delete_before(self, offset)
+
+        monkeypatch.setattr(PartitionHost, "delete_before", counted)
+        stage.create("t", partitions=12 * nodes)
+        leader = stage.leader("t")
+        led = [index for index in range(12 * nodes) if stage.leader("t", index) == leader]
+        wire = stage.wire(leader)
+        for index in led:
+            assert produced(wire.ask(PRODUCE, produce("t", batch(b"x"), index))).error_code == 0
+        row = deletion(1)
+        row.topics[0].partitions = [deletion(1, index).topics[0].partitions[0] for index in [*led, 99]]
+        (topic,) = wire.ask(DELETE_RECORDS, row).topics
+
+        answers = {each.partition_index: (each.low_watermark, Code(each.error_code)) for each in topic.partitions}
+        assert answers == {**dict.fromkeys(led, (1, Code.NONE)), 99: (-1, Code.UNKNOWN_TOPIC_OR_PARTITION)}
+        assert len(deleted) == len(led) > 10
+        assert max(deleted.count(when) for when in set(deleted)) <= 5
+        assert not any(stage.host("t", index).deletions for index in led)

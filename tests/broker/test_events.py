@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from raftka.broker.events import QUIET_S, Events, LimitHits
+from raftka.broker.events import LINES_A_SECOND, QUIET_S, BoundedRate, Events, LimitHits
 from raftka.limits import OUTPUT_BYTES, REQUESTS_IN_HAND
 from raftka.metadata.image import Delta
 from raftka.metadata.records import ConfigSet
@@ -118,6 +118,32 @@ def test_a_limit_that_is_hit_all_the_time_has_a_line_a_minute() -> None:
         ("requests_in_hand", 1),
     ]
     assert lines[0]["allowed"] == OUTPUT_BYTES.value
+
+
+def test_an_event_that_clients_cause_has_so_many_lines_a_second() -> None:
+    log, now = io.StringIO(), [0.0]
+    told = BoundedRate(Events(log, lambda: 0, "debug"), "batch_refused", lambda: now[0])
+    for _ in range(2):
+        for number in range(100):
+            told(number=number)
+        now[0] += 1.0
+
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert [line["number"] for line in lines] == [*range(LINES_A_SECOND)] * 2
+    assert [line.get("left_out") for line in lines] == [*[None] * LINES_A_SECOND, 100 - LINES_A_SECOND, *[None] * (LINES_A_SECOND - 1)]
+
+
+def test_a_refused_batch_is_told_with_its_reason_and_its_client() -> None:
+    with Stage(raftka_log_level="debug") as stage:
+        stage.create("t", partitions=2)
+        stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
+        stage.wire().ask(PRODUCE, produce("t", batch(b"2", producer_id=7, producer_epoch=1, base_sequence=0), partition=1))
+        stage.wire().ask(PRODUCE, produce("t", batch(b"2", producer_id=7, producer_epoch=0, base_sequence=0), partition=1))
+        stage.wire().ask(PRODUCE, produce("nope", batch(b"3"), partition=4))
+
+        stale, unknown = stage.events("batch_refused")
+        assert (stale["partition"], stale["error"], stale["client"], stale["bytes"]) == ("t-1", "INVALID_PRODUCER_EPOCH", "test", len(batch(b"2")))
+        assert (unknown["partition"], unknown["error"]) == ("nope-4", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 @pytest.mark.parametrize(("level", "expected"), [("debug", True), ("info", True), ("warning", False)])

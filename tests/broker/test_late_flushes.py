@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from raftka.broker import late_flushes
+from raftka.broker.late_flushes import LateFlushes
+from raftka.broker.partition_host import PartitionHost
 from raftka.metadata.image import BROKER, TOPIC
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
@@ -126,3 +129,26 @@ def test_one_log_does_not_hide_another() -> None:
         later(there, 0.6)
 
         assert left(there, "other") == 1
+
+
+def test_of_many_logs_some_are_flushed_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_flushes, "FLUSHED_IN_A_TURN", 3)
+    flushed: list[float] = []
+    flush = LateFlushes._flush
+    with stage(log_flush_interval_ms="100") as there:
+
+        def counted(self: LateFlushes, host: PartitionHost) -> None:
+            flushed.append(there.world.now)
+            flush(self, host)
+
+        monkeypatch.setattr(LateFlushes, "_flush", counted)
+        there.create("t", partitions=10)
+        row = produce("t", batch(b"v"))
+        parts = PRODUCE.request.topic_data.partition_data
+        row.topic_data[0].partition_data = [parts(index=index, records=batch(b"v")) for index in range(10)]
+        there.wire().ask(PRODUCE, row)
+        later(there, 1.0)
+
+        assert len(flushed) == 10
+        assert max(flushed.count(when) for when in set(flushed)) <= 3
+        assert not any(there.host("t", index).log.unflushed for index in range(10))

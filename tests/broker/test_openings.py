@@ -1,11 +1,15 @@
 """Thousands of partitions at once: their logs are opened some a turn, and whatever becomes of them meanwhile, nothing is left over."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from raftka.broker.node import Node
 from raftka.broker.openings import OPENED_IN_A_TURN
+from raftka.log.log import Log
+from raftka.log.manager import LogManager
 from raftka.metadata.records import TopicDeleted
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
@@ -73,3 +77,43 @@ def test_a_topic_that_is_deleted_before_it_was_opened_leaves_nothing(again: bool
         stage.world.run(stage.world.now + 1.0)
         assert opened(stage) == 0
         assert [name for name in directories(stage) if not name.endswith("-delete")] == []
+
+
+def test_logs_that_lie_on_the_disk_are_opened_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them may have gigabytes to be read again. The broker is fenced until all are open, for one may have lost what others have."""
+    off_the_loop: list[bool] = []
+    at_work: list[bool] = [False]
+    open_log, prepare = Log.open, LogManager.prepare
+
+    def open_watched(*arguments: Any, **bounds: Any) -> Log:
+        off_the_loop.append(at_work[0])
+        return open_log(*arguments, **bounds)
+
+    def prepared(self: LogManager, wanted: Any) -> Callable[[], None]:
+        work = prepare(self, wanted)
+
+        def watched() -> None:
+            at_work[0] = True
+            work()
+            at_work[0] = False
+
+        return watched
+
+    with Stage() as stage:
+        begun(stage)
+        stage.wait(lambda: opened_all(stage))
+        stage.kill(1)
+        monkeypatch.setattr(Log, "open", open_watched)
+        monkeypatch.setattr(LogManager, "prepare", prepared)
+        node = stage.start(1)
+        stage.wait(lambda: node.serving)
+        assert node.link.withdrawn
+        assert len(off_the_loop) == 0
+        stage.wait(lambda: opened_all(stage))
+        assert off_the_loop == [True] * MANY
+        stage.wait(node.ready.is_set)
+        assert not node.link.withdrawn
+
+
+def opened_all(stage: Stage) -> bool:
+    return opened(stage) == MANY

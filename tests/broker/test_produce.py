@@ -144,7 +144,7 @@ def test_a_good_produce_without_acknowledgement_gets_no_answer() -> None:
 
 
 def test_a_bad_one_closes_and_what_was_answered_before_arrives() -> None:
-    with Stage() as stage:
+    with Stage(raftka_log_flush="os") as stage:
         stage.create("t")
         wire = stage.wire()
         wire.request(PRODUCE, produce("t", GOOD, acks=1))
@@ -242,7 +242,7 @@ def test_requests_that_come_together_are_answered_as_if_they_came_alone() -> Non
         stage.wait(lambda: stage.host("t").high_watermark == 7)
 
 
-def test_a_disk_that_is_full_in_the_middle_of_many_requests_answers_for_those_that_are_written() -> None:
+def test_a_disk_that_is_full_in_the_middle_of_many_requests_acknowledges_none_that_is_not_flushed() -> None:
     with Stage() as stage:
         stage.create("t", configs={"internal_segment_bytes": "1000"})
         wire = stage.wire()
@@ -254,8 +254,8 @@ def test_a_disk_that_is_full_in_the_middle_of_many_requests_answers_for_those_th
         stage.wait(lambda: wire.close_reason is not None or len(wire.frames) == 3)
 
         rows = [produced(decoded(PRODUCE, 9, frame)) for frame in wire.frames]
-        acknowledged = [row.base_offset for row in rows if row.error_code == Code.NONE]
-        log = stage.nodes[1].replicas.hosts["t", 0].log
-        assert log.failed is not None
-        assert acknowledged == list(range(2, log.end_offset))
-        assert len(acknowledged) < 3
+        host = stage.nodes[1].replicas.hosts["t", 0]
+        assert host.log.failed is not None
+        assert (host.log.flushed_offset, host.log.end_offset) == (2, 3)
+        assert [row for row in rows if row.error_code == Code.NONE] == []
+        assert not host.awaiting_flush

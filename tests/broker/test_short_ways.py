@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.connection import ServerConnection
-from raftka.broker.handlers.fetch_plan import SessionPlan
+from raftka.broker.handlers.fetch_plan import FetchPlan, SessionPlan
 from raftka.broker.handlers.list_offsets_plan import EndsPlan
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
@@ -173,3 +173,30 @@ def test_an_end_that_is_not_known_yet_goes_the_long_way() -> None:
         leader.epoch_start_offset = 7
 
         assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.OFFSET_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+def test_a_reader_whose_limits_are_zero_has_its_plan(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many bytes of such a request are those of its offset."""
+    with Stage() as stage, short_ways(monkeypatch, FetchPlan) as taken:
+        topic_id = filled(stage)
+        wire = stage.wire()
+        row = fetch("t", 0, topic_id=topic_id, max_bytes=0, partition_max_bytes=0)
+        for _ in range(4):
+            wire.request(FETCH, row, version)
+            answer = wire.answer(FETCH, version)
+            assert len(answer.responses[0].partitions[0].records) == SIZE
+
+        assert taken == [True] * 3
+
+
+def test_a_request_that_names_a_partition_twice_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage, short_ways(monkeypatch, FetchPlan) as taken:
+        filled(stage)
+        wire = stage.wire()
+        row = fetch("t", 0)
+        row.topics[0].partitions.append(fetch("t", 2).topics[0].partitions[0])
+        for _ in range(3):
+            assert bytes(wire.ask(FETCH, row).responses[0].partitions[0].records)[:8] == (2).to_bytes(8)
+
+        assert taken == []

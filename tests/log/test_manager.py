@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from raftka.log.checkpointing import LOOKED_AT_ONCE, Gathered
+from raftka.log.checkpoints import decode_offsets
 from raftka.log.config import LogConfig
 from raftka.log.directory import LogDirectoryError
 from raftka.log.log import Log
@@ -235,6 +237,113 @@ def test_a_checkpoint_under_way_does_not_undo_a_truncation() -> None:
     waiting.pop()(None)
 
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 10\n"
+
+
+class Steps:
+    """Turns of a loop: what is to be done later waits until it is asked for."""
+
+    def __init__(self, logs: LogManager) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        logs.work_in_turns(self.waiting.append)
+
+    def next(self) -> bool:
+        step = self.waiting.pop()
+        step()
+        return bool(self.waiting)
+
+
+def test_a_checkpoint_looks_at_some_logs_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = 2 * LOOKED_AT_ONCE + 1
+    files = MemoryFiles()
+    logs = manager(files)
+    for index in range(many):
+        logs.get_or_create("t", index, ID, CONFIG)
+    for index in range(0, many, 100):
+        append(logs.get_or_create("t", index, ID, CONFIG), batch(1))
+    looked: list[object] = []
+    some = Gathered.some
+
+    def due(log: Log) -> bool:
+        looked.append(log)
+        return log.end_offset > 0
+
+    def gathered(self: Gathered, count: int) -> bool:
+        looked.extend([self] * count)
+        return some(self, count)
+
+    monkeypatch.setattr(Log, "checkpoint_due", property(due))
+    monkeypatch.setattr(Gathered, "some", gathered)
+    steps, told = Steps(logs), list[OSError | None]()
+    files.flush = lambda some, done: steps.waiting.append(lambda: done(None))  # type: ignore[method-assign, assignment]
+
+    logs.write_checkpoints({("t", index): 1 for index in range(many)}, told.append)
+    of_turn = [len(looked)]
+    while steps.waiting:
+        steps.next()
+        of_turn.append(len(looked) - sum(of_turn))
+
+    assert told == [None]
+    assert max(of_turn) <= LOOKED_AT_ONCE
+    points = decode_offsets(files.read("data/recovery-point-offset-checkpoint"))
+    assert (len(points), sum(points.values())) == (many, len(range(0, many, 100)))
+    assert decode_offsets(files.read("data/replication-offset-checkpoint")) == {("t", index): 1 for index in range(many)}
+
+
+@pytest.mark.parametrize("steps_before", range(8))
+def test_a_checkpoint_in_any_of_its_turns_does_not_undo_a_truncation(steps_before: int) -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    log = logs.get_or_create("t", 0, ID, CONFIG)
+    append(log, *(batch(5, seed=at, size=50) for at in range(4)))
+    logs.write_checkpoints({})
+    append(log, batch(5))
+    steps = Steps(logs)
+    logs.write_checkpoints({})
+    for _ in range(steps_before):
+        if steps.waiting:
+            steps.next()
+
+    log.truncate_to(10)
+    while steps.waiting:
+        steps.next()
+
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 10\n"
+
+
+@pytest.mark.parametrize("steps_before", range(8))
+def test_a_checkpoint_in_any_of_its_turns_says_nothing_of_a_new_partition_of_that_name(steps_before: int) -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    steps = Steps(logs)
+    logs.write_checkpoints({("t", 0): 5})
+    for _ in range(steps_before):
+        if steps.waiting:
+            steps.next()
+
+    logs.remove([("t", 0)])
+    logs.get_or_create("t", 0, OTHER, CONFIG)
+    while steps.waiting:
+        steps.next()
+
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        path = f"data/{name}"
+        assert not files.exists(path) or set(decode_offsets(files.read(path)).values()) <= {0}, name
+
+
+def test_a_closed_manager_goes_on_with_no_checkpoint() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    steps = Steps(logs)
+    logs.write_checkpoints({})
+    steps.next()
+    logs.close({})
+    before = dict(files.names)
+    while steps.waiting:
+        steps.next()
+
+    assert dict(files.names) == before
 
 
 @pytest.mark.parametrize("ends", ["in time", "with an error", "when its log is gone"])

@@ -93,6 +93,28 @@ def test_sequences_wrap() -> None:
     assert log.end_offset == 7
 
 
+@pytest.mark.parametrize("how", ["leads on", "clean", "killed", "follower"])
+@pytest.mark.parametrize("count", [3, 4, 5], ids=["ends at the last", "ends at the first", "wraps inside"])
+def test_the_sequence_after_the_last_is_0(count: int, how: str) -> None:
+    files = disk()
+    log = open_log(files)
+    first = batch(count, producer=7, sequence=SEQUENCES - 3)
+    append(log, first)
+    checkpoint(log)
+    if how == "follower":
+        log = open_log()
+        log.append_as_follower(first, 0)
+        log.write_staged()
+    elif how != "leads on":
+        log = reopened(log, files, how)
+    following = (SEQUENCES - 3 + count) % SEQUENCES
+
+    assert refused(log, batch(1, producer=7, sequence=following + 1)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.append_as_leader(batch(count, producer=7, sequence=SEQUENCES - 3), 0, NOW)[::3] == (0, True)
+    append(log, batch(2, producer=7, sequence=following))
+    assert log.end_offset == count + 2
+
+
 def test_producers_do_not_disturb_each_other() -> None:
     log = open_log()
 

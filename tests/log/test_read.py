@@ -156,3 +156,20 @@ def test_by_time_in_compressed_batches_and_with_log_append_time() -> None:
     log = open_log(message_timestamp_type="LogAppendTime")
     append(log, batch(5), now=NOW)
     assert log.offset_for_timestamp(NOW - 1, 5) == (NOW, 0, 0)
+
+
+def test_a_search_by_time_after_a_truncation_finds_what_was_appended_in_place_of_the_cut() -> None:
+    files = disk()
+    log = open_log(files, index_interval_bytes=0)
+    append(log, *[batch(timestamp=NOW + at) for at in range(3)], *[batch(timestamp=NOW + 1000 + at) for at in range(10)])
+
+    log.truncate_to(3)
+    append(log, *[batch(timestamp=NOW + 2000 + at) for at in range(10)])
+
+    for again in (False, True):
+        if again:
+            log.close(clean=True)
+            log = open_log(files, clean=True, index_interval_bytes=0)
+        found = log.offset_for_timestamp(NOW + 2000, 13)
+        assert found is not None
+        assert found[1] == 3

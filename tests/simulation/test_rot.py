@@ -45,7 +45,7 @@ def test_who_has_forgotten_does_not_lead(first: bool) -> None:
 def test_without_that_rule_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
     believes = LogManager._open
     monkeypatch.setattr(LogManager, "_open", lambda self, key, topic_id, config, whole: believes(self, key, topic_id, config, False))
-    with World(31) as world:
+    with World(35) as world:
         scene = Scene(world, settings={"min.insync.replicas": "1"})
         rotten(scene)
         for node_id in (1, 2, 3):
@@ -112,7 +112,7 @@ def test_who_has_forgotten_waits_for_those_who_have_not() -> None:
 
 
 def test_one_disk_of_a_cluster_rots_while_everything_else_goes_wrong() -> None:
-    runs = [simulate(seed, Options(ROT)) for seed in range(4)]
+    runs = [simulate(seed, Options(ROT)) for seed in range(6)]
 
-    assert [run.violations for run in runs] == [[]] * 4
+    assert [run.violations for run in runs] == [[]] * 6
     assert sum("bit flip" in each or "misdirected" in each for run in runs for each in run.happened) >= 4

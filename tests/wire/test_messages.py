@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.dispatch import HANDLERS
+from raftka.wire.codec import varint
 from raftka.wire.errors import ProtocolError
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
@@ -209,3 +211,37 @@ def test_rows_compare_print_and_refuse_unknown_names() -> None:
         _ = METADATA.response.topics.partition
     with pytest.raises(AttributeError):
         topic.nmae = "b"
+
+
+@pytest.mark.parametrize("version", range(FETCH.min_version, FETCH.max_version + 1))
+def test_the_position_of_a_field_is_where_its_value_begins(version: int) -> None:
+    request = FETCH.request
+    partitions = [request.topics.partitions(partition=0, fetch_offset=offset) for offset in (0, 7)]
+    topics = [request.topics(topic="t", partitions=partitions), request.topics(topic="u", partitions=partitions[:1])]
+    data = FETCH.encode_request(version, request(topics=topics, max_bytes=0, session_epoch=5, replica_id=-1))
+
+    offsets, epochs = FETCH.request_positions(version, memoryview(b"??" + data), 2, "topics.partitions.fetch_offset", "session_epoch")
+
+    assert [int.from_bytes(data[at - 2 : at + 6]) for at in offsets] == [0, 7, 0]
+    assert [int.from_bytes(data[at - 2 : at + 2]) for at in epochs] == ([5] if version >= 7 else [])
+    changed = bytearray(data)
+    changed[offsets[0] - 2 : offsets[0] + 6] = (99).to_bytes(8)
+    row, _ = FETCH.decode_request(version, memoryview(changed))
+    assert [partition.fetch_offset for topic in row.topics for partition in topic.partitions] == [99, 7, 0]
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_the_position_of_records_is_that_of_their_length(version: int) -> None:
+    request = PRODUCE.request
+    data = PRODUCE.encode_request(
+        version, request(topic_data=[request.topic_data(name="t", partition_data=[request.topic_data.partition_data(records=bytes(200))])])
+    )
+    ((at,),) = PRODUCE.request_positions(version, memoryview(data), 0, "topic_data.partition_data.records")
+
+    assert data[at:].startswith(varint(201) if version >= 9 else (200).to_bytes(4))
+
+
+def test_a_cut_message_has_no_positions() -> None:
+    data = LIST_OFFSETS.encode_request(4, LIST_OFFSETS.request(topics=[LIST_OFFSETS.request.topics(name="t")]))
+    with pytest.raises(ProtocolError):
+        LIST_OFFSETS.request_positions(4, memoryview(data)[:-1], 0, "topics.partitions.timestamp")

@@ -48,10 +48,8 @@ class Asking:
                 self.row = result
             else:
                 self.error = result
-        elif isinstance(result, Row):
-            self.pending.complete(result)
         else:
-            self.pending.broken(result)
+            self.pending.settle(result)
 
     def result(self, gone: Callable[["Asking"], None] | None = None) -> Row | Pending:
         """`gone` is called when nobody waits any more."""

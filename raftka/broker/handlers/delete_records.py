@@ -48,19 +48,23 @@ class _Deletion:
         self.timer: Timer | None = None
 
     def run(self) -> Steps[Row | Pending]:
+        began = self.node.runtime.clock.now()
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
                 rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
                 yield
             yield
+        for host in list(self.waiting):
+            if host in self.waiting:
+                host.deletions[self] = None
+                self.look(host)  # it may have come so far while the others were looked at
+            yield
         if not self.waiting:
-            return self._row()
+            return (yield from self._row())
         self.pending = Pending(self.request)
         clock = self.node.runtime.clock
-        self.timer = clock.call_at(clock.now() + max(0, self.request.body.timeout_ms) / 1000, self._finish)
-        for host in self.waiting:
-            host.deletions[self] = None
+        self.timer = clock.call_at(max(clock.now(), began + max(0, self.request.body.timeout_ms) / 1000), self._finish)
         return self.pending
 
     def _partition(self, topic: str, index: int, offset: int) -> Row:
@@ -102,7 +106,15 @@ class _Deletion:
         if self.timer is not None:
             self.timer.cancel()
         if self.pending is not None:
-            self.pending.complete(self._row())
+            self.node.dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle)
 
-    def _row(self) -> Row:
-        return response(topics=[response.topics(name=name, partitions=list(rows.values())) for name, rows in self.topics.items()])
+    def _row(self) -> Steps[Row]:
+        topics = self.request.encoded_rows(response.topics)
+        for name, rows in self.topics.items():
+            partitions = self.request.encoded_rows(partition_row)
+            for row in rows.values():
+                partitions.add(row)
+                yield
+            topics.add(response.topics(name=name, partitions=partitions))
+            yield
+        return response(topics=topics)

@@ -2,7 +2,7 @@
 session of one partition they differ in its epoch too.
 
 Made after such a request was answered the long way. It answers only when there is enough to send: waiting, errors and everything unusual go
-the long way. How an answer is laid out in a version is found by looking at an encoded one.
+the long way. Where fields stand in a request and in an encoded answer says the message's compiler (`Api.request_positions`).
 """
 
 from struct import Struct
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection
 from raftka.broker.fetch_session import NO_SESSION, Wanted
-from raftka.broker.handlers.produce_plan import HEAD_END, NO_TAGS
+from raftka.broker.handlers.produce_plan import HEAD_END, positions_in_answer
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.fetch import FETCH
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from raftka.wire.schema import Row
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
-MARKED_OFFSET = 0x0B0A0D0C0F0E0908
-SAME_IN_REQUEST = OFFSET.pack(MARKED_OFFSET)
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
-MARKS = (0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)
 
 
 def remember(request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int) -> None:
@@ -57,7 +54,7 @@ class FetchPlan:
     )
     operation = "READ"
 
-    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int) -> None:
+    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1) -> None:
         body, asked, host = request.body, wanted.asked, wanted.host
         assert host is not None
         self.version = request.version
@@ -75,40 +72,24 @@ class FetchPlan:
 
     @classmethod
     def of(cls, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int) -> "FetchPlan | None":
-        """Where the offset stands in the request is found by putting another one there."""
-        frame = bytes(request.frame)
-        offset = OFFSET.pack(wanted.asked.fetch_offset)
-        at = frame.find(offset, HEAD_END)
-        while at >= 0:
-            changed = frame[:at] + SAME_IN_REQUEST + frame[at + 8 :]
-            row, _ = FETCH.decode_request(request.version, memoryview(changed), request.body_position)
-            if row.topics and row.topics[0].partitions[0].fetch_offset == MARKED_OFFSET:
-                return cls(request, node, wanted, isolated, max_bytes, at)
-            at = frame.find(offset, at + 1)
-        return None
+        """None when the request names the partition more than once."""
+        offsets, epochs = FETCH.request_positions(
+            request.version, request.frame, request.body_position, "topics.partitions.fetch_offset", "session_epoch"
+        )
+        return cls(request, node, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
 
     @staticmethod
     def _layout(request: "Request", wanted: Wanted, isolated: bool) -> tuple[bytes, bytes, bytes]:
         """What stands before the three offsets, between them and the size of the records, and behind these."""
         session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
         rows = FETCH.response.responses
-        watermark, stable, start = MARKS
-        partition: Row = rows.partitions(
-            partition_index=wanted.asked.partition,
-            high_watermark=watermark,
-            last_stable_offset=stable,
-            log_start_offset=start,
-            aborted_transactions=[] if isolated else None,
-            records=b"",
-        )
+        partition: Row = rows.partitions(partition_index=wanted.asked.partition, aborted_transactions=[] if isolated else None, records=b"")
         topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
         parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
         sample = b"".join([bytes(part) for part in parts])
-        at = sample.index(OFFSETS.pack(*MARKS)[:16])
+        (at,), (size_at,) = positions_in_answer(FETCH, request.version, sample, "responses.partitions.high_watermark", "responses.partitions.records")
         behind = at + (24 if request.version >= 5 else 16)
-        tail = NO_TAGS if request.version in FETCH.flexible else b""
-        size_at = len(sample) - len(tail) - (1 if tail else 4)
-        return sample[8:at], sample[behind:size_at], tail
+        return sample[8:at], sample[behind:size_at], sample[size_at + (1 if request.version in FETCH.flexible else 4) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         at = self.offset_at
@@ -152,12 +133,12 @@ class SessionPlan(FetchPlan):
 
     __slots__ = ("asked", "begin", "epoch_at", "middle", "session", "sessions", "wanted")
 
-    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int) -> None:
+    def __init__(self, request: "Request", node: "Node", wanted: Wanted, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1) -> None:
         super().__init__(request, node, wanted, isolated, max_bytes, offset_at)
         self.wanted, self.session, self.sessions = wanted, wanted.session, node.fetch_sessions
         self.asked = wanted.asked
         frame = bytes(request.frame)
-        self.epoch_at = frame.index(EPOCH.pack(request.body.session_id) + EPOCH.pack(request.body.session_epoch), request.body_position) + 4
+        self.epoch_at = epoch_at
         self.begin = frame[HEAD_END : self.epoch_at]
         self.middle = frame[self.epoch_at + 4 : offset_at]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection
-from raftka.broker.handlers.produce_plan import HEAD_END
+from raftka.broker.handlers.produce_plan import HEAD_END, positions_in_answer
 from raftka.broker.partition_host import PartitionHost
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from raftka.broker.dispatch import Request
 
 TIMESTAMP = Struct(">q")
-MARKED_TIMESTAMP = 0x0B0A0D0C0F0E0908
 OFFSET_AND_EPOCH = Struct(">qi")
-MARKS = (0x1B1A1D1C1F1E1918, 0x2B2A2D2C)
 
 
 def remember(request: "Request", host: PartitionHost) -> None:
@@ -44,28 +42,18 @@ class EndsPlan:
 
     @classmethod
     def of(cls, request: "Request", host: PartitionHost) -> "EndsPlan | None":
-        """Where the timestamp stands is found by putting another one there."""
-        frame = bytes(request.frame)
-        wanted = TIMESTAMP.pack(request.body.topics[0].partitions[0].timestamp)
-        at = frame.find(wanted, request.body_position)
-        while at >= 0:
-            changed = frame[:at] + TIMESTAMP.pack(MARKED_TIMESTAMP) + frame[at + 8 :]
-            row, _ = LIST_OFFSETS.decode_request(request.version, memoryview(changed), request.body_position)
-            if row.topics and row.topics[0].partitions and row.topics[0].partitions[0].timestamp == MARKED_TIMESTAMP:
-                return cls(request, host, at)
-            at = frame.find(wanted, at + 1)
-        return None
+        (timestamps,) = LIST_OFFSETS.request_positions(request.version, request.frame, request.body_position, "topics.partitions.timestamp")
+        return cls(request, host, timestamps[0]) if len(timestamps) == 1 else None
 
     @staticmethod
     def _layout(request: "Request", host: PartitionHost) -> tuple[bytes, bytes]:
         """What stands before and behind the offset and, from v4 on, the leader epoch."""
         rows = LIST_OFFSETS.response.topics
-        row = rows.partitions(partition_index=host.index, offset=MARKS[0], leader_epoch=MARKS[1])
+        row = rows.partitions(partition_index=host.index)
         (sample,) = request.encode(LIST_OFFSETS.response(topics=[rows(name=host.topic, partitions=[row])]))
         assert isinstance(sample, bytes)
-        numbers = OFFSET_AND_EPOCH.pack(*MARKS)[: 12 if request.version >= 4 else 8]
-        at = sample.index(numbers)
-        return sample[8:at], sample[at + len(numbers) :]
+        ((at,),) = positions_in_answer(LIST_OFFSETS, request.version, sample, "topics.partitions.offset")
+        return sample[8:at], sample[at + (12 if request.version >= 4 else 8) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         at, host, leader = self.timestamp_at, self.host, self.leader

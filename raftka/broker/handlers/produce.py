@@ -1,4 +1,5 @@
-"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark.
+"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark, with acks=1 for the
+flush of a leader that is alone in the ISR.
 
 The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (produce_plan.py).
 """
@@ -14,6 +15,7 @@ from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.produce_plan import ZSTD, remember
 from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
+from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.produce import PRODUCE
@@ -153,6 +155,9 @@ class _Produce:
             if self.request.body.acks == -1:
                 self.waiting += 1
                 host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+            elif self.request.body.acks == 1 and host.answers_after_flush:
+                self.waiting += 1
+                host.wait_for_flush(offset, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
     def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, PartitionHost, int]:
@@ -196,6 +201,14 @@ class _Produce:
                 self.node.metrics.hit(cause.limit)
         host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
         self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None)
+        self.node.batch_refused(
+            partition=f"{topic.name or uuid_text(topic.topic_id)}-{partition.index}" if host is None else host.name,
+            error=error.code.name,
+            reason=error.message,
+            bytes=None if partition.records is None else len(partition.records),
+            client=self.request.session.client_id,
+            peer=self.request.session.peer,
+        )
         if host is not None:
             if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
                 row.log_start_offset = host.log.start_offset
@@ -206,7 +219,7 @@ class _Produce:
     def partition_done(self) -> None:
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.node.dispatcher.long_work.run("Produce", self._row(), self._answered)
+            self.node.dispatcher.long_work.run("Produce", self._row(), self.pending.settle)
 
     def _answer(self) -> Steps[Row | Pending | None]:
         self.waiting -= 1
@@ -218,13 +231,6 @@ class _Produce:
             self.pending = self.pending or Pending(self.request)
             return self.pending
         return (yield from self._row())
-
-    def _answered(self, row: Row | Exception) -> None:
-        if self.pending is not None:
-            if isinstance(row, Row):
-                self.pending.complete(row)
-            else:
-                self.pending.broken(row)
 
     def _row(self) -> Steps[Row]:
         """The answer, and where the leaders are that its errors name (KIP-951)."""
@@ -245,7 +251,7 @@ class _Produce:
 
 
 class _Wait:
-    """One partition of a request that waits for the high watermark."""
+    """One partition of a request that waits for the high watermark, or for the leader's flush."""
 
     __slots__ = ("row", "run")
 

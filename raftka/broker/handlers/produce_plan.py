@@ -1,19 +1,23 @@
 """The short way of a Produce: successive requests of a producer differ only in correlation id and records, so the rest is compared, not decoded.
 
 Made after a request with one partition was answered the long way; whatever looks different, or fails, goes the long way again. Holds for every
-version: where the records begin and how the answer is laid out is found by looking at a request and an encoded answer.
+version: where the records begin, and where the numbers of an encoded answer stand, says the message's compiler (`Api.request_positions`).
 """
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import TOPIC
 from raftka.broker.connection import ServerConnection, Slot
 from raftka.broker.partition_host import PartitionHost
+from raftka.limits import REQUESTS_IN_HAND
+from raftka.wire.codec import varint
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.schema import Api
 
 if TYPE_CHECKING:
     from raftka.broker.dispatch import Request
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
 INT32 = CORRELATION = Struct(">i")
 KEY_AND_VERSION = Struct(">hh")
 NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
-MARKS = (0x0123, 0x0B0A0D0C0F0E0908, 0x1B1A1D1C1F1E1918, 0x2B2A2D2C2F2E2928)  # error code, base offset, append time, log start
 ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
 
@@ -81,13 +84,14 @@ class ProducePlan:
     def of(cls, request: "Request", host: PartitionHost, node: "Node") -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
-        tail = NO_TAGS if flexible else b""
         frame = request.frame
-        begin = len(frame) - len(tail) - len(records)
-        if frame[begin + len(records) :] != tail or frame[begin : begin + len(records)] != records:
+        if not frame:
+            return None  # it went with its turn, while the batch was made anew
+        ((at,),) = PRODUCE.request_positions(request.version, frame, request.body_position, "topic_data.partition_data.records")
+        end = at + (len(varint(len(records) + 1)) if flexible else 4) + len(records)
+        if frame[end:] != (NO_TAGS if flexible else b""):
             return None  # tags behind the records, or bytes behind the request
-        size = _varint_size(len(records) + 1) if flexible else 4
-        prefix = bytes(frame[HEAD_END : begin - size])
+        prefix = bytes(frame[HEAD_END:at])
         request.frame = frame[:0]  # it lives as long as the plan
         request.body.topic_data[0].partition_data[0].records = None
         return cls(request, host, node, prefix, flexible)
@@ -95,19 +99,14 @@ class ProducePlan:
     @staticmethod
     def _layout(request: "Request", host: PartitionHost) -> tuple[bytes, bytes, str]:
         """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
-        error, base, time, start = MARKS
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=host.index, error_code=error, base_offset=base, log_append_time_ms=time, log_start_offset=start)
+        row = rows.partition_responses(index=host.index)
         (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         assert isinstance(sample, bytes)
-        numbers = Struct(">hqq").pack(error, base, time)
-        at = sample.index(numbers)
-        behind = at + len(numbers)
+        ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.error_code")
         has_start = request.version >= 5
-        if has_start:
-            behind += 8
-        pre, post = sample[8:at], sample[behind:]
+        pre, post = sample[8:at], sample[at + (26 if has_start else 18) :]
         layout = f">ii{len(pre)}shqq{'q' if has_start else ''}{len(post)}s"
         return pre, post, layout
 
@@ -117,6 +116,17 @@ class ProducePlan:
             size = 30 + len(pre) + len(post)
             return self.answer(size, correlation_id, pre, 0, base, time_ms, self.host.log.start_offset, post)
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
+
+    def refused(self, code: Code, correlation_id: int) -> list[Any]:
+        """The answer to a request that was appended and whose wait ended in an error."""
+        request = self.request
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=self.host.index, error_code=int(code), base_offset=-1)
+        parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
+        head = bytearray(parts[0])
+        INT32.pack_into(head, 4, correlation_id)
+        return [head, *parts[1:]]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         if self.acks == 1:
@@ -141,8 +151,9 @@ class ProducePlan:
             return 0
         epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
         answers: list[bytes] = []
-        end = -1
-        for frame in frames:
+        end = reached = -1
+        waits = host.answers_after_flush
+        for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             batch = batch_of(frame)
             if batch is None:
                 break
@@ -152,9 +163,16 @@ class ProducePlan:
                 break  # as in `run`
             if not duplicate:
                 end = following
+            elif answers:
+                break  # nothing was done; it waits for its own batch alone
+            reached = following
             answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
+            if duplicate:
+                break
         host.appended(len(answers), end, connection)
-        if answers:
+        if answers and waits and reached > log.flushed_offset:
+            host.wait_for_flush(reached, _FlushWait(self, connection.slot(requests=len(answers)), answers))
+        elif answers:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
 
@@ -193,20 +211,31 @@ class _Wait:
     def committed(self, host: PartitionHost, code: Code) -> None:
         if code is Code.NONE:
             self.slot.complete((self.plan.pack(self.correlation_id, self.base, self.time_ms),))
-            return
-        request = self.plan.request
-        topic = request.body.topic_data[0]
-        rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=host.index, error_code=int(code), base_offset=-1)
-        answer = PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])])
-        parts = request.encode(answer)
-        head = bytearray(parts[0])
-        INT32.pack_into(head, 4, self.correlation_id)
-        self.slot.complete((head, *parts[1:]))
+        else:
+            self.slot.complete(self.plan.refused(code, self.correlation_id))
 
 
-def _varint_size(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
+class _FlushWait:
+    """acks=1 answers of a plan that wait for the flush of a leader that is alone in the ISR."""
+
+    __slots__ = ("answers", "plan", "slot")
+
+    def __init__(self, plan: ProducePlan, slot: Slot, answers: list[bytes]) -> None:
+        self.plan = plan
+        self.slot = slot
+        self.answers = answers
+
+    def committed(self, host: PartitionHost, code: Code) -> None:
+        if code is Code.NONE:
+            self.slot.complete(self.answers)
+        else:
+            self.slot.complete([part for answer in self.answers for part in self.plan.refused(code, CORRELATION.unpack_from(answer, 4)[0])])
+
+
+def positions_in_answer(api: Api, version: int, sample: bytes, *paths: str) -> tuple[list[int], ...]:
+    """As `Api.response_positions`, in an encoded answer with its size and header."""
+    _, position = decode_response_header(memoryview(sample)[4:], api, version)
+    return api.response_positions(version, memoryview(sample), 4 + position, *paths)
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:

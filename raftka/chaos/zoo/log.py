@@ -5,9 +5,11 @@ from typing import Any
 
 from raftka.broker.node import Node
 from raftka.broker.replica_manager import ReplicaManager
+from raftka.broker.stray_logs import StrayLogs
 from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery, segment
-from raftka.log.checkpointing import Checkpointing
+from raftka.log.checkpointing import Gathered
+from raftka.log.checkpoints import START_OFFSETS
 from raftka.log.index import OffsetIndex, TimeIndex
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
@@ -116,12 +118,21 @@ def time_index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
-@plant(Checkpointing, "offsets_of")
-def deleted_records_come_back(offsets_of: Any) -> Any:
+@plant(TimeIndex, "truncate")
+def time_index_survives_truncation(_: Any) -> Any:
+    """The time index keeps entries of records that were cut: a search by time begins behind records that were appended in their place."""
+
+    def bug(self: TimeIndex, offset: int) -> None: ...
+
+    return bug
+
+
+@plant(Gathered, "offsets")
+def deleted_records_come_back(offsets: Any) -> Any:
     """Where a log starts is not written down: what DeleteRecords took is there again after a restart."""
 
-    def bug(self: Checkpointing, home: Any, high_watermarks: Any) -> Any:
-        return {name: {} if "start" in name else offsets for name, offsets in offsets_of(self, home, high_watermarks).items()}
+    def bug(self: Gathered, name: str) -> Any:
+        return {} if name == START_OFFSETS else offsets(self, name)
 
     return bug
 
@@ -166,10 +177,10 @@ def rotten_name_is_another_topic(_: Any) -> Any:
     return bug
 
 
-@plant(ReplicaManager, "_remove_strays", "width")
+@plant(StrayLogs, "remove", "width")
 def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
 
-    def bug(self: ReplicaManager, image: Any) -> None: ...
+    def bug(self: StrayLogs) -> None: ...
 
     return bug

@@ -5,7 +5,7 @@ from typing import Any
 from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery
 from raftka.log.log import Log
-from raftka.log.producer_state import Producer, ProducerState
+from raftka.log.producer_state import SEQUENCES, Producer, ProducerState
 from raftka.metadata.image import MetadataImage
 
 
@@ -26,6 +26,30 @@ def remembers_the_last_batch_alone(add: Any) -> Any:
     def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
         add(self, sequence, count, base_offset, timestamp)
         del self.batches[:-1]
+
+    return bug
+
+
+@plant(Producer, "add")
+def no_sequence_follows_the_last(add: Any) -> Any:
+    """After a batch that ends exactly at sequence 2^31-1 the log expects 2^31, which no producer can send, instead of 0."""
+
+    def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
+        add(self, sequence, count, base_offset, timestamp)
+        self.next_sequence = self.batches[-1][1] + 1
+
+    return bug
+
+
+@plant(Producer, "add")
+def sequences_do_not_wrap_inside_a_batch(add: Any) -> Any:
+    """A batch whose sequences begin again at 0 inside it is remembered with a last sequence that is none: what follows is refused."""
+
+    def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
+        add(self, sequence, count, base_offset, timestamp)
+        if sequence + count > SEQUENCES:
+            self.batches[-1] = (sequence, sequence + count - 1, base_offset, timestamp)
+            self.next_sequence = sequence + count
 
     return bug
 

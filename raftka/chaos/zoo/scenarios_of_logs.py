@@ -9,7 +9,7 @@ from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.zoo.directed import finds
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from raftka.log.producer_state import ENTRY, SNAPSHOT_HEAD, VERSION, ProducerState
+from raftka.log.producer_state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.raft_types import Snapshot
 from raftka.runtime.simulated import World
 from raftka.runtime.simulated_disk import SYNC_S
@@ -18,7 +18,7 @@ from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import DELETE_TOPICS
-from raftka.wire.records import build_batch
+from raftka.wire.records import NewRecord, build_batch
 
 BEGUN_MS = 1_700_000_000_000
 COMPACTED = {
@@ -307,6 +307,63 @@ def sealed_at_the_recovery_point() -> None:
         row = times_row(TOPIC, 0, -1, BEGUN_MS + last)
         found = scene.cluster.do(scene.client, lambda: scene.client.ask_leader(TOPIC, 0, LIST_OFFSETS, row))
         assert found.offset == last, f"the record of that time is at {last}, asked for it says {found.offset}"
+
+
+@finds
+def time_index_survives_truncation() -> None:
+    """A leader that no follower hears takes records, which are cut when it follows; records of later times are found there in their place."""
+    with World(37) as world:
+        scene = Scene(world, configs={"index.interval.bytes": "0", "min.insync.replicas": "1"})
+        for number in range(3):
+            _put(scene, b"key", b"before", timestamp=BEGUN_MS + number)
+        scene.wait_whole()
+        deposed, client = scene.leader, scene.client
+        for other in scene.followers:
+            world.network.cut(f"n{deposed}", f"n{other}")
+        for number in range(10):
+            row = produce_row(TOPIC, 0, build_batch([(b"key", b"for nobody", (), BEGUN_MS + 1000 + number)]), acks=1)
+            scene.cluster.do(client, lambda row=row: client.ask((f"n{deposed}", CLIENT_PORT), PRODUCE, row))  # type: ignore[misc]
+        assert scene.host(deposed).log.end_offset == 13
+        assert world.run(lambda: scene.cluster.leader_of(TOPIC, 0) not in (None, deposed), at_most_s=60.0)
+        world.network.heal()
+        scene.wait_whole()
+        assert scene.host(deposed).log.end_offset == 3
+        for number in range(10):
+            _put(scene, b"key", b"after", timestamp=BEGUN_MS + 2000 + number)
+        scene.wait_whole()
+        row = times_row(TOPIC, 0, -1, BEGUN_MS + 2000)
+        row.replica_id = -2  # so that a follower answers
+        answer = scene.cluster.do(client, lambda: client.ask((f"n{deposed}", CLIENT_PORT), LIST_OFFSETS, row))
+        found = answer.topics[0].partitions[0].offset
+        assert found == 3, f"the record of that time is at 3, asked for it says {found}"
+
+
+@finds
+def no_sequence_follows_the_last() -> None:
+    """A producer's batch ends at the last sequence there is; its next one begins at 0."""
+    _sequences_begin_again(World(38), 1)
+
+
+@finds
+def sequences_do_not_wrap_inside_a_batch() -> None:
+    """A producer's batch has the last sequence there is, and the first, inside it."""
+    _sequences_begin_again(World(39), 3)
+
+
+def _sequences_begin_again(world: World, beyond: int) -> None:
+    """Two batches of four records; the first one ends one below `beyond`. Also after another replica has taken over."""
+    with world:
+        scene = Scene(world, configs={"min.insync.replicas": "1"})
+        client, sequence = scene.client, SEQUENCES - 5 + beyond
+        for another_leads in (False, True):
+            if another_leads:
+                scene.cluster.kill(scene.leader, power_loss=True)
+            values: list[NewRecord] = [(None, b"%d" % at, (), BEGUN_MS) for at in range(4)]
+            batch = build_batch(values, producer_id=7, producer_epoch=0, base_sequence=sequence % SEQUENCES)
+            row = produce_row(TOPIC, 0, batch)
+            answer = scene.cluster.do(client, lambda row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
+            assert answer.error_code == Code.NONE
+            sequence += 4
 
 
 @finds
