@@ -17,9 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.lake import Attempt, Done, abort, commit, plan_files, prepare, read_files
+from raftka.pipeline.lake import Attempt, Done, abort, commit, prepare
 from raftka.pipeline.lake_files import write_files
 from raftka.pipeline.lake_options import READ, WRITTEN, Lake, lake_options
+from raftka.pipeline.lake_read import File, Plan, plan, read, shape
 
 QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"  # Spark's names for what a task can know of its query
 
@@ -32,10 +33,11 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return "raftka_delta"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(plan_files(self._read())[0])
+        return from_arrow_schema(shape(self._read()))
 
     def reader(self, schema: StructType) -> "BatchReader":
-        return BatchReader(self._read())
+        lake = self._read()
+        return BatchReader(lake, plan(lake, schema.names))
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         if overwrite:
@@ -57,21 +59,25 @@ def arrow_schema(schema: StructType) -> Any:
 
 
 class Files(InputPartition):  # type: ignore[misc]
-    def __init__(self, version: int, paths: tuple[str, ...]) -> None:
-        self.version, self.paths = version, paths
+    def __init__(self, files: tuple[File, ...]) -> None:
+        self.files = files
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
+    """Planned where it is made, in the driver; its pickled copies read the files that their partitions name."""
+
+    def __init__(self, lake: Lake, planned: Plan) -> None:
+        self._lake, self._plan = lake, planned
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": self._plan._replace(tasks=[])}
 
     def partitions(self) -> list[InputPartition]:
-        _, version, groups = plan_files(self._lake)
-        return [Files(version, paths) for paths in groups] or [Files(version, ())]
+        return [Files(files) for files in self._plan.tasks] or [Files(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Files)
-        return read_files(self._lake, partition.version, partition.paths)
+        return read(self._lake, self._plan, partition.files)
 
 
 class Message(WriterCommitMessage):  # type: ignore[misc]

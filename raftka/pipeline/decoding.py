@@ -34,6 +34,11 @@ def arrow_type(kind: Kind) -> Any:
     return pa.list_(arrow_type(kind.of)) if isinstance(kind, Many) else ARROW[kind]
 
 
+def storable(text: str) -> str:
+    """The text in UTF-8: lone surrogates, which have no bytes there, are spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class Decoder:
     """Goes to the workers, pickled; `schemas` are Avro's, by number."""
 
@@ -46,25 +51,44 @@ class Decoder:
         return {**self.__dict__, "_parsed": {}}
 
     def columns(self, values: Any) -> Any:
-        """Of an Arrow array of bytes an array of structs: the declared fields, and why there are none."""
-        rows: list[Any] = []
-        errors: list[str | None] = []
-        for value in values.to_pylist():
-            row, error = self.row(value)
-            rows.append(row)
-            errors.append(error)
-        arrays = [self._column(rows, each) for each in self._wanted]
+        """Of an Arrow array of bytes an array of structs: the declared fields, and why there are none. No row stops the others."""
+        rows, errors = self._rows(values.to_pylist())
+        try:
+            arrays = [self._column(rows, each) for each in self._wanted]
+        except Exception:  # Arrow does not say which row it refuses
+            self._set_aside(rows, errors)
+            arrays = [self._column(rows, each) for each in self._wanted]
         return pa.StructArray.from_arrays([*arrays, pa.array(errors, pa.string())], names=[*(each.name for each in self._wanted), ERROR])
 
     def row(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
-        """One of both."""
+        """The fields, or the error that makes this record a dead letter."""
         try:
             return self._row(value), None
         except Misfit as misfit:
-            return None, str(misfit)
+            return None, storable(str(misfit))
+        except Exception as error:  # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow goes on
+            return None, storable(f"the decoder failed: {type(error).__name__} {error}")
+
+    def _rows(self, values: list[bytes | None]) -> tuple[list[dict[str, Any] | None], list[str | None]]:
+        rows: list[dict[str, Any] | None] = []
+        errors: list[str | None] = []
+        for value in values:
+            row, error = self.row(value)
+            rows.append(row)
+            errors.append(error)
+        return rows, errors
+
+    def _set_aside(self, rows: list[dict[str, Any] | None], errors: list[str | None]) -> None:
+        """Turn each row that Arrow refuses into an error."""
+        for at, row in enumerate(rows):
+            try:
+                for each in self._wanted:
+                    self._column([row], each)
+            except Exception as error:
+                rows[at], errors[at] = None, storable(f"{each.name} does not fit its column: {type(error).__name__} {error}")
 
     @staticmethod
-    def _column(rows: list[Any], field: Field) -> Any:
+    def _column(rows: list[dict[str, Any] | None], field: Field) -> Any:
         return pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.kind))
 
     def _row(self, value: bytes | None) -> dict[str, Any]:

@@ -64,6 +64,14 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
     return check
 
 
+def _text(value: Any) -> str:
+    """Only what UTF-8 can hold: JSON may escape half of a surrogate pair."""
+    if type(value) is not str:
+        raise ValueError
+    value.encode()
+    return value
+
+
 def _moment(value: Any) -> datetime:
     """ISO 8601, UTC where it does not say, or ms since 1970."""
     if type(value) is int:
@@ -72,7 +80,7 @@ def _moment(value: Any) -> datetime:
         value = datetime.fromisoformat(value)
     if not isinstance(value, datetime):
         raise ValueError
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)  # 0001-01-01 in Tokyo is in no year of UTC's
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -81,7 +89,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "bigint": _whole(64),
     "float": _number,
     "double": _number,
-    "string": _of(str),
+    "string": _text,
     "binary": _of(bytes),
     "timestamp": _moment,
 }
@@ -167,6 +175,8 @@ def parsed_json(value: bytes) -> Any:
         raise Misfit(f"no JSON: {error.reason} at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise Misfit(f"no JSON: {error.msg} at character {error.pos}") from None
+    except ValueError as error:  # such as a number with more digits than Python reads
+        raise Misfit(f"no JSON of ours: {error}") from None
     except RecursionError:
         raise Misfit("no JSON of ours: it is nested too deeply") from None
 

@@ -5,22 +5,19 @@ query's name: a batch that stands there already is not added again. What is left
 is in the log; until then nobody can tell it from what is still to be added.
 """
 
-import json
-import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 from zlib import crc32
 
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.lake_files import DataFile, explained, names_in, remove
+from raftka.pipeline.lake_files import DataFile, explained, remove
 from raftka.pipeline.lake_options import Lake
+from raftka.pipeline.lake_upkeep import batch_in_log, check_there, compact, remove_tries
 
 TRIES = 10  # others may add to the table at the same moment
 PARTITION_TYPES = ("string", "integer", "long", "short", "byte", "date", "boolean")
-
-log = logging.getLogger(__name__)
 
 
 class Attempt(NamedTuple):
@@ -134,15 +131,17 @@ def commit(lake: Lake, schema: Any, done: Sequence[Done]) -> None:
     failure: Exception | None = None
     for tried in range(TRIES):
         with explained(lake):
-            table = _demanded(lake)
+            table = demanded(lake)
             seen = None if attempt.query is None else table.transaction_version(attempt.query)
             if seen is not None and _is_there(lake, attempt, seen):
-                if not tried:  # else they may be the ones that are there
-                    remove(lake, [each.path for each in files])
+                _tidy(lake, table, attempt, files if not tried else ())  # after a failure they may be the ones that are there
                 return
             first = _is_first(table, done)
             if not files:
                 return
+            if not tried:
+                check_there(lake, files)
+                table = _compacted(lake, table, attempt)
             try:
                 if added := _added(lake, table, schema):
                     table.alter.add_columns(list(added.values()))
@@ -151,9 +150,26 @@ def commit(lake: Lake, schema: Any, done: Sequence[Done]) -> None:
                 failure = error
                 continue
         if first:
-            _remove_older_tries(lake, attempt, files)
+            remove_tries(lake, attempt.stem, {each.path for each in files}, table.version())
         return
     raise PipelineError(f"the lake {lake.url} was changed by others {TRIES} times while this batch was to be added: {failure}")
+
+
+def _tidy(lake: Lake, table: Any, attempt: Attempt, files: Sequence[DataFile]) -> None:
+    """Of a batch that is in the log remove what other tries left: this one, and those that a driver had no time to remove before it was killed."""
+    assert attempt.query is not None
+    added = batch_in_log(lake, table, attempt.query, attempt.batch)
+    remove(lake, [each.path for each in files if added is None or each.path not in added])
+    if added:
+        remove_tries(lake, attempt.stem, added, table.version())
+
+
+def _compacted(lake: Lake, table: Any, attempt: Attempt) -> Any:
+    """Every so many batches, before one is added: the files of the last batch, which may be done again, are as the log's entry of it says."""
+    if attempt.query is None or not lake.compact_every or attempt.batch % lake.compact_every or not attempt.batch:
+        return table
+    compact(lake, table)
+    return demanded(lake)
 
 
 def _created(lake: Lake, schema: Any) -> Any:
@@ -194,10 +210,7 @@ def _append(table: Any, schema: Any, files: Iterable[DataFile], attempt: Attempt
     from deltalake.transaction import AddAction
 
     now_ms = time.time_ns() // 1_000_000
-    adds = [
-        AddAction(each.path, each.size, dict(each.partition), now_ms, data_change=True, stats=json.dumps({"numRecords": each.records}))
-        for each in files
-    ]
+    adds = [AddAction(each.path, each.size, dict(each.partition), now_ms, data_change=True, stats=each.stats) for each in files]
     numbers = [] if attempt.query is None else [Transaction(attempt.query, attempt.batch), Transaction(_runs(attempt), _run(attempt))]
     partition_by = list(table.metadata().partition_columns)
     table.create_write_transaction(adds, "append", table.schema(), partition_by, commit_properties=CommitProperties(app_transactions=numbers or None))
@@ -209,54 +222,8 @@ def abort(lake: Lake, done: Sequence[Done | None]) -> None:
         remove(lake, [each.path for task in done if task is not None for each in task.files])
 
 
-def _remove_older_tries(lake: Lake, attempt: Attempt, files: Sequence[DataFile]) -> None:
-    """Where this batch's files are: the same rows went to the same partitions before."""
-    own = {each.path for each in files}
-    folders = {each.path.rpartition("/")[0] for each in files}
-    try:
-        found = [path for folder in folders for path in names_in(lake, folder) if path.rpartition("/")[2].startswith(attempt.stem)]
-    except Exception as error:
-        log.warning("the lake %s could not be looked through for what earlier tries of batch %s left: %s", lake.url, attempt.batch, error)
-        return
-    remove(lake, [path for path in found if path not in own])
-
-
-# reading
-
-
-def plan_files(lake: Lake, size: int = 128 << 20) -> tuple[Any, int, list[tuple[str, ...]]]:
-    """Arrow schema, version, and paths by task, each of about so many bytes. Raises PipelineError."""
-    import pyarrow as pa
-
-    table = _demanded(lake, lake.version)
-    with explained(lake):
-        found = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pylist()
-        schema = pa.schema(table.to_pyarrow_dataset().schema)
-    groups: list[list[str]] = [[]]
-    filled = 0
-    for each in found:
-        if groups[-1] and filled + each["size_bytes"] > size:
-            groups.append([])
-            filled = 0
-        groups[-1].append(each["path"])
-        filled += each["size_bytes"]
-    return schema, table.version(), [tuple(group) for group in groups if group]
-
-
-def read_files(lake: Lake, version: int, paths: Sequence[str]) -> Iterator[Any]:
-    """Arrow batches. Raises PipelineError."""
-    import pyarrow.dataset as ds
-
-    with explained(lake):
-        whole = _demanded(lake, version).to_pyarrow_dataset()
-        wanted = {unquote(path) for path in paths}
-        fragments = [each for each in whole.get_fragments() if each.path in wanted]
-        assert len(fragments) == len(wanted), (len(fragments), wanted)
-        part = ds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
-        yield from (batch for batch in part.to_batches() if batch.num_rows)
-
-
-def _demanded(lake: Lake, version: int | None = None) -> Any:
+def demanded(lake: Lake, version: int | None = None) -> Any:
+    """Raises PipelineError, also when there is none."""
     table = opened(lake, version)
     if table is None:
         raise PipelineError(f"there is no Delta table at {lake.url}")

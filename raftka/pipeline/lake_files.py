@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.lake_options import Lake
+from raftka.pipeline.lake_options import Lake, is_folder
+from raftka.pipeline.lake_stats import statistics
 
 BUFFERED_BYTES = 64 << 20  # in Arrow, of all files of a task; the largest is written out then, as a row group
 FILE_BYTES = 512 << 20  # about; then another one is begun
@@ -27,6 +28,7 @@ class DataFile(NamedTuple):
     size: int
     records: int
     partition: Mapping[str, str | None]
+    stats: str  # as the log has them
 
 
 @contextmanager
@@ -55,15 +57,22 @@ def files_of(lake: Lake) -> Any:
     return PyFileSystem(DeltaStorageHandler(lake.url, dict(lake.storage) or None))
 
 
+def plain_files_of(lake: Lake) -> Any:
+    """The same, with what deltalake hides in folders: files that it was writing when it was killed (named `...#1`)."""
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+    return SubTreeFileSystem(lake.url, LocalFileSystem()) if is_folder(lake) else files_of(lake)
+
+
 def names_in(lake: Lake, folder: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
-    return [each.path for each in files_of(lake).get_file_info(FileSelector(folder)) if each.type == FileType.File]
+    return [each.path for each in plain_files_of(lake).get_file_info(FileSelector(folder)) if each.type == FileType.File]
 
 
 def remove(lake: Lake, paths: Collection[str]) -> None:
     """Files that are not in the log. That they can not be removed harms nothing."""
-    files = files_of(lake)
+    files = plain_files_of(lake)
     for path in paths:
         try:
             files.delete_file(path)
@@ -135,8 +144,10 @@ class _File:
         self.records = self.buffered = 0
         self._root, self._partition = root, partition
         self._waiting: list[Any] = []
+        self._finite = True
+        self._footers: list[Any] = []
         self._stream = root.open_output_stream(self.path)
-        self._writer = pq.ParquetWriter(self._stream, schema)
+        self._writer = pq.ParquetWriter(self._stream, schema, metadata_collector=self._footers)
 
     @property
     def size(self) -> int:
@@ -146,6 +157,7 @@ class _File:
         self._waiting.append(rows)
         self.records += rows.num_rows
         self.buffered += rows.nbytes
+        self._finite = self._finite and is_finite(rows)
 
     def write_out(self) -> None:
         import pyarrow as pa
@@ -160,7 +172,7 @@ class _File:
         self._writer.close()
         size = self.size
         self._stream.close()
-        return DataFile(self.path, size, self.records, self._partition)
+        return DataFile(self.path, size, self.records, self._partition, statistics(self.records, self._footers[0], finite=self._finite))
 
     def close_quietly(self) -> str:
         for end in (self._writer.close, self._stream.close):
@@ -169,6 +181,15 @@ class _File:
             except Exception:
                 pass  # it is thrown away
         return self.path
+
+
+def is_finite(batch: Any) -> bool:
+    """Whether no floating point number in it is NaN or infinite."""
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    columns = [batch.column(name) for name in batch.schema.names if types.is_floating(batch.schema.field(name).type)]
+    return all(pc.all(pc.is_finite(each), min_count=0).as_py() is not False for each in columns)
 
 
 def split(batch: Any, partition_by: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], Any]]:

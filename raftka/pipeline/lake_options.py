@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.lake_where import Condition, conditions
 from raftka.pipeline.options import refuse_unknown
 
-READ = ["path", "versionAsOf"]
-WRITTEN = ["path", "partitionBy", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
+READ = ["path", "versionAsOf", "columns", "where"]
+WRITTEN = ["path", "partitionBy", "compactEvery", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
+COMPACT_EVERY = 100  # batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,9 @@ class Lake:
     storage: Mapping[str, str] = field(default_factory=dict)  # what deltalake needs to get there, as it names it
     partition_by: tuple[str, ...] = ()
     version: int | None = None  # to read
+    columns: tuple[str, ...] = ()  # to read; empty: all
+    where: tuple[Condition, ...] = ()  # of the rows to read: all hold
+    compact_every: int = COMPACT_EVERY  # batches of a query; 0: never
     transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
 
 
@@ -32,8 +37,21 @@ def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: b
     transaction = _transaction(options)
     if streaming and transaction is not None:
         raise OptionRefused("txnAppId and txnVersion are for batch queries: a stream's batches are numbered by its checkpoint")
-    partition_by = tuple(name.strip() for name in options.get("partitionby", "").split(",") if name.strip())
-    return Lake(url_of(options["path"].strip()), storage, partition_by, _number(options, "versionAsOf"), transaction)
+    every = _number(options, "compactEvery")
+    return Lake(
+        url_of(options["path"].strip()),
+        storage,
+        _names(options, "partitionBy"),
+        _number(options, "versionAsOf"),
+        _names(options, "columns"),
+        conditions(options["where"]) if "where" in options else (),
+        COMPACT_EVERY if every is None else every,
+        transaction,
+    )
+
+
+def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in options.get(name.lower(), "").split(",") if each.strip())
 
 
 def _transaction(options: Mapping[str, str]) -> tuple[str, int] | None:
@@ -48,6 +66,11 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
     if text is not None and not text.strip().isdecimal():
         raise OptionRefused(f"{name} is {text!r}: it is to be a whole number")
     return None if text is None else int(text)
+
+
+def is_folder(lake: Lake) -> bool:
+    """Whether it is on a file system of this machine."""
+    return "://" not in lake.url
 
 
 def url_of(path: str) -> str:

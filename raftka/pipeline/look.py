@@ -98,7 +98,8 @@ class _Names:
             return None
         for output in found.outputs:
             if name == output.name and output.path is not None:
-                return self._spark.read.format("raftka_delta").options(**output.options).load(output.path)
+                storage = {key: value for key, value in output.options.items() if key.lower().startswith("storage.")}  # the others are of writing
+                return self._spark.read.format("raftka_delta").options(**storage).load(output.path)
         for stream in found.streams:
             if name in (stream.name, f"{stream.name}_raw", f"{stream.name}_bad"):
                 return self._stream(found, stream, name)

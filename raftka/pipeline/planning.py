@@ -170,35 +170,60 @@ def initial(options: SourceOptions, lookup: Lookup) -> Position:
 # streams
 
 
-def latest(options: SourceOptions, lookup: Lookup, start: Position) -> Position:
-    """How far the topics go now. Raises DataLoss."""
+def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Position | None = None) -> Position:
+    """How far the topics go now; with the `target` of an availableNow run no further than that. Both ways the same losses are looked for. Raises
+    DataLoss."""
     known = {topic for topic, _ in start.offsets}
     found = find(options, lookup, known)
     there = places(options, found)
     ends = dict(lookup.offsets(dict.fromkeys(there, LATEST))) if there else {}
     ids = _ids(found)
-    again = remade(start, ids)
+    again = remade(start, ids) | (remade(target, ids) if target is not None else set())
     for topic in sorted(again):
         loss(options, f"topic {topic} was deleted and made again since the last batch", "the new one is read from its beginning")
     same = {where: offset for where, offset in start.offsets.items() if where[0] not in again}
     for topic, partition in sorted(same.keys() - ends.keys()):
         loss(options, f"{topic}-{partition} is gone: its topic was deleted", "what was not read of it is lost")
-    _never_back(options, lookup, same, ends)
-    return Position(ends, ids, start.offsets if start.initial else None)
+    wanted = {} if target is None else {where: end for where, end in target.offsets.items() if where[0] not in again}
+    _never_back(options, lookup, same, wanted, ends)
+    now = Position(ends, ids, start.offsets if start.initial else None)
+    return now if target is None else _up_to(target, start, now)
 
 
-def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, ends: dict[Where, int]) -> None:
-    """A partition that ends before where it was read: a new leader may not know its end yet, so not at once."""
+def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, wanted: Offsets, ends: dict[Where, int]) -> None:
+    """Look for partitions that end before where they were read, or before what is wanted. A new leader may not know its end yet: so not at once."""
+    least = {where: max(starts.get(where, 0), wanted.get(where, 0)) for where in (starts.keys() | wanted.keys()) & ends.keys()}
     for _ in range(DOUBTS):
-        shorter = [where for where, offset in starts.items() if where in ends and ends[where] < offset]
+        shorter = [where for where, offset in least.items() if ends[where] < offset]
         if not shorter:
             return
         lookup.pause()
         ends.update(lookup.offsets(dict.fromkeys(shorter, LATEST)))
-    for where in [where for where, offset in starts.items() if where in ends and ends[where] < offset]:
-        what = f"{where[0]}-{where[1]} ends at offset {ends[where]}, but was read up to {starts[where]}"
-        loss(options, what, "nothing is read of it until it is longer than that")
-        ends[where] = starts[where]
+    for where in sorted(where for where, offset in least.items() if ends[where] < offset):
+        what = f"{where[0]}-{where[1]} ends at offset {ends[where]}"
+        if ends[where] < starts.get(where, 0):
+            loss(options, f"{what}, but was read up to {starts[where]}", "nothing is read of it until it is longer than that")
+            ends[where] = starts[where]
+        else:
+            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "what is gone is left out")
+
+
+def _up_to(target: Position, start: Position, now: Position) -> Position:
+    """Leave out what came after the run began: records, partitions, topics. A topic that was made again since then stays as `start` has it: so the
+    next run finds it to be another one. A topic that the query knows and the target does not was not known to the broker that was asked."""
+    late, again, asked = remade(target, now.ids), remade(start, now.ids), {topic for topic, _ in target.offsets}
+    offsets: dict[Where, int] = {}
+    for where, end in now.offsets.items():
+        begin = start.offsets.get(where)
+        if where in target.offsets and where[0] not in late:
+            offsets[where] = max(min(end, target.offsets[where]), 0 if begin is None or where[0] in again else begin)
+        elif begin is not None and where[0] not in asked:
+            offsets[where] = end
+        elif begin is not None and (where[0] in late or where[0] not in again):
+            offsets[where] = begin
+    topics = {topic for topic, _ in offsets}
+    ids = {**now.ids, **{topic: start.ids[topic] for topic in late & start.ids.keys()}}
+    return replace(now, offsets=offsets, ids={topic: topic_id for topic, topic_id in ids.items() if topic in topics})
 
 
 def remade(start: Position, ids: Mapping[str, str]) -> set[str]:

@@ -40,7 +40,7 @@ class Stream:
         self._progress = Progress(options)
         self._initial: Position | None = None
         self._last_batch: float | None = None  # when one was planned
-        self._frozen: Position | None = None  # availableNow: as far as it was at the beginning
+        self._frozen: Position | None = None  # availableNow: where the run ends
         self._newest: Position | None = None
 
     def initial(self) -> Json:
@@ -50,7 +50,7 @@ class Stream:
         return self._initial.as_json()
 
     def freeze(self) -> None:
-        """From now on there is nothing but what there is now."""
+        """From now on read nothing but what there is now (availableNow). What is lost before or after is told by `latest`, as without."""
         self._frozen = planning.latest(self._options, self._lookup, Position({}))
 
     def latest(self, start: Json, *, everything: bool = False) -> Json:
@@ -83,11 +83,10 @@ class Stream:
         return planning.tasks(planning.stream_ranges(position(start), position(end)), self._options.min_partitions)
 
     def _end(self, begin: Position) -> Position:
-        if self._frozen is None:
-            return planning.latest(self._options, self._lookup, begin)
-        frozen = self._frozen
-        offsets = {**begin.offsets, **{where: max(offset, begin.offsets.get(where, 0)) for where, offset in frozen.offsets.items()}}
-        return Position(offsets, {**begin.ids, **frozen.ids}, begin.offsets if begin.initial else None)
+        end = planning.latest(self._options, self._lookup, begin, self._frozen)
+        if self._frozen is not None:
+            self._frozen = end
+        return end
 
     def _is_early(self, begin: Position, end: Position) -> bool:
         """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. What is there is read by availableNow however little it is."""

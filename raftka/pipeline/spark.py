@@ -16,17 +16,17 @@ DEFAULTS = {"spark.sql.session.timeZone": "UTC"}  # timestamps of records are mo
 def session(
     app_name: str = "raftka", config: Mapping[str, str] | None = None, *, master: str | None = None, log: Path | None = None, held: int | None = None
 ) -> Any:
-    """The running session, or a new one; `config` are Spark's settings. JAVA_HOME and, where all runs on this machine, PYSPARK_PYTHON are set in this
-    process. `log`: where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. Raises
-    PipelineError."""
+    """The running session, or a new one; `config` are Spark's settings. JAVA_HOME is set in this process, and PYSPARK_PYTHON where it is not. `log`:
+    where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. Raises PipelineError."""
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise PipelineError("PySpark is not installed. Next step: pip install 'raftka[pipeline]'") from None
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())
+        # Spark looks for raftka in the driver with this Python, and runs the same path in executors; else it takes the first python3 of PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if is_local({**(config or {}), **({"spark.master": master} if master else {})}):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the first python3 of PATH, which may have no raftka
             _set_home()
     if log is not None:
         _launch({**DEFAULTS, **(config or {})}, log, held)

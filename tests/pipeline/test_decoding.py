@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from raftka.pipeline.decoding import Decoder
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.fields import fields, spark_json
+from raftka.pipeline.fields import CHECKS, fields, spark_json
 
 TRUCK = {"truck": "int", "latitude": "double", "speed": "double?"}
 WRITTEN = {
@@ -76,6 +76,56 @@ def test_a_column_for_each_field_and_one_for_what_was_wrong() -> None:
 )
 def test_what_does_not_fit_says_why(value: bytes, said: str) -> None:
     assert error(value) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("string", b'"\\ud800"', r"name is '\ud800' where a string is to be"),
+        ("string", b"9" * 5000, "no JSON of ours: Exceeds the limit"),
+        ("[string]", b'["a", "\\udfff"]', r"name[1] is '\udfff' where a string is to be"),
+        ("timestamp", b'"0001-01-01T00:00:00+14:00"', "name is '0001-01-01T00:00:00+14:00' where a timestamp is to be"),
+        ("timestamp", b"99999999999999999999", "name is 99999999999999999999 where a timestamp is to be"),
+        ("bigint", b'"\\ud800"', r"name is '\ud800' where a bigint is to be"),
+    ],
+)
+def test_a_value_that_no_column_holds_is_one_dead_letter_and_the_rows_beside_it_stay(kind: str, value: bytes, said: str) -> None:
+    declared = {"truck": "int", "name": [kind[1:-1]] if kind.startswith("[") else f"{kind}?"}
+    with_it = b'{"truck": 2, "name": ' + value + b"}"
+    plain = (
+        [b'{"truck": 1, "name": null}', b'{"truck": 3, "name": null}'] if "[" not in kind else [b'{"truck": %d, "name": []}' % at for at in (1, 3)]
+    )
+
+    found = decoder(declared).columns(pa.array([plain[0], with_it, plain[1]], pa.binary())).to_pylist()
+
+    assert [row["truck"] for row in found] == [1, None, 3]
+    assert [row["_error"] is None for row in found] == [True, False, True]
+    assert found[1]["_error"].startswith(said)
+
+
+def test_a_row_that_arrow_refuses_is_one_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHECKS, "string", lambda value: value)  # as if the checks let a value through that no column holds
+    values = [b'{"name": "a"}', b'{"name": "\\ud800"}', b"no JSON", b'{"name": "b"}']
+
+    found = decoder({"name": "string"}).columns(pa.array(values, pa.binary())).to_pylist()
+
+    assert [row["name"] for row in found] == ["a", None, None, "b"]
+    assert [row["_error"] is None for row in found] == [True, False, False, True]
+    assert found[1]["_error"].startswith("name does not fit its column: UnicodeEncodeError")
+
+
+def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(value: bytes) -> Any:
+        if value == b"2":
+            raise RuntimeError("half of a pair: \ud800")
+        return {"truck": int(value), "latitude": 1}
+
+    monkeypatch.setattr("raftka.pipeline.decoding.parsed_json", failing)
+
+    found = decoder().columns(pa.array([b"1", b"2", b"3"], pa.binary())).to_pylist()
+
+    assert [row["truck"] for row in found] == [1, None, 3]
+    assert found[1]["_error"] == r"the decoder failed: RuntimeError half of a pair: \ud800"
 
 
 def test_groups_and_lists() -> None:

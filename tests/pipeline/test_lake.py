@@ -2,6 +2,8 @@
 
 import errno
 import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -19,9 +21,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from raftka.pipeline import lake_files
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.lake import Attempt, Done, abort, commit, opened, plan_files, prepare, read_files
+from raftka.pipeline.lake import Attempt, Done, abort, commit, opened, prepare
 from raftka.pipeline.lake_files import write_files
 from raftka.pipeline.lake_options import READ, WRITTEN, Lake, lake_options
+from raftka.pipeline.lake_read import plan, read
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -47,10 +50,8 @@ class Query:
         self.commit(self.write(batch, *tasks))
 
     def rows(self) -> list[dict[str, Any]]:
-        _, version, groups = plan_files(self.lake)
-        return sorted(
-            (row for group in groups for each in read_files(self.lake, version, group) for row in each.to_pylist()), key=lambda row: row["id"]
-        )
+        wanted = plan(self.lake)
+        return sorted((row for task in wanted.tasks for each in read(self.lake, wanted, task) for row in each.to_pylist()), key=lambda row: row["id"])
 
     def ids(self) -> list[int]:
         return [row["id"] for row in self.rows()]
@@ -99,6 +100,117 @@ def test_what_a_killed_try_left_is_removed_once_the_batch_is_there(query: Query)
     assert again.files() == 3  # two batches, and the file of another query
 
 
+@pytest.mark.parametrize("partition_by", [(), ("name",)])
+def test_a_driver_killed_between_its_entry_and_its_tidying_leaves_nothing_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: tuple[str, ...]
+) -> None:
+    """A try is killed before its entry in the log; the next one behind it, before it removes what the first left; the third finds the batch there."""
+    query = Query(tmp_path / "lake", partition_by=partition_by)
+    query.both(0, named(0))
+    query.write(1, named(3))  # and is killed
+    second = Query(query.folder, run="run two")
+    with monkeypatch.context() as patch:
+        patch.setattr("raftka.pipeline.lake.remove_tries", lambda *_: None)
+        second.both(1, named(3))
+    assert query.files() == 3
+    third = Query(query.folder, run="run three")
+    third.both(1, named(3))
+
+    assert (third.ids(), query.files()) == ([0, 3], 2)
+
+
+def test_a_batch_that_others_have_compacted_since_loses_no_file(query: Query) -> None:
+    """Readers of the version before may still read what the log does not name any more."""
+    query.both(0, named(0))
+    query.both(1, named(1), named(2))
+    DeltaTable(str(query.folder)).optimize.compact()
+    again = Query(query.folder, run="run two")
+    again.both(1, named(1, 2))
+
+    assert again.ids() == [0, 1, 2]
+    assert DeltaTable(str(query.folder), version=2).to_pyarrow_table().num_rows == 3
+    assert query.files() == 4
+
+
+KILLED = """
+import os, sys
+import pyarrow as pa
+from raftka.pipeline.lake_files import _Writing
+from raftka.pipeline.lake_options import Lake
+schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+writing = _Writing(Lake(sys.argv[1]), schema, (), "raftka-query-1-")
+writing.add(pa.RecordBatch.from_pylist([{"id": at, "name": str(hash(str(at)))} for at in range(500_000)], schema=schema))
+for file in writing._open.values():
+    file.write_out()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_half_a_file_and_half_an_entry_of_a_killed_process_are_removed(query: Query) -> None:
+    query.both(0, named(0))
+    assert subprocess.run([sys.executable, "-c", KILLED, str(query.folder)], check=False, timeout=60).returncode == -9
+    (half,) = query.folder.glob("*.parquet#1")  # as deltalake names what it has not finished
+    log = query.folder / "_delta_log"
+    entries = [log / f"{version:020}.json#1" for version in (0, 1, 9)]
+    for entry in entries:
+        entry.write_text("half of")
+    again = Query(query.folder, run="run two")
+    again.both(1, named(1))
+
+    assert again.ids() == [0, 1]
+    assert not half.exists()
+    assert [entry.exists() for entry in entries] == [False, False, True]  # the last one may be of a writer that lives
+
+
+def test_a_file_that_the_driver_does_not_see_stops_the_batch(query: Query) -> None:
+    query.both(0, named(0))
+    gone, short = query.write(1, named(1)), query.write(1, named(2))
+    (query.folder / gone[0].files[0].path).unlink()
+    path = query.folder / short[0].files[0].path
+    path.write_bytes(path.read_bytes()[:-1])
+
+    with pytest.raises(PipelineError, match=r"to the lake .*lake, and the driver sees no such file there. Nothing was added. Next step: a path that"):
+        query.commit(gone)
+    with pytest.raises(PipelineError, match=r"and the driver sees one of \d+ bytes there"):
+        query.commit(short)
+    assert query.ids() == [0]
+    query.both(1, named(3))
+    assert query.ids() == [0, 3]
+
+
+def test_small_files_are_compacted_every_so_many_batches(query: Query) -> None:
+    query.lake = replace(query.lake, compact_every=4)
+    for batch in range(10):
+        query.both(batch, named(2 * batch), named(2 * batch + 1))
+    sizes = [len(DeltaTable(str(query.folder), version=version).file_uris()) for version in range(13)]
+
+    assert query.ids() == list(range(20))
+    assert sizes == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9, 1, 3, 5]
+    assert DeltaTable(str(query.folder)).transaction_version("query") == 9
+    again = Query(query.folder, run="run two")
+    again.both(9, named(18, 19))
+    assert again.ids() == list(range(20))
+
+
+def test_a_compaction_that_fails_harms_no_batch(query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    query.lake = replace(query.lake, compact_every=1)
+    query.both(0, named(0))
+    monkeypatch.setattr("deltalake.table.TableOptimizer.compact", lambda *_, **__: (_ for _ in ()).throw(OSError("no space left")))
+    query.both(1, named(1))
+
+    assert query.ids() == [0, 1]
+    assert "could not be compacted: no space left" in caplog.text
+
+
+def test_compaction_can_be_left_to_others(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.pipeline.lake.compact", lambda *_: pytest.fail("compacted"))
+    query.lake = replace(query.lake, compact_every=0)
+    for batch in range(3):
+        query.both(batch, named(batch))
+
+    assert query.ids() == [0, 1, 2]
+
+
 def test_what_a_retried_task_left_is_removed(query: Query) -> None:
     query.both(0, named(0))
     query.write(1, named(1))
@@ -109,7 +221,7 @@ def test_what_a_retried_task_left_is_removed(query: Query) -> None:
 
 def test_in_the_middle_of_a_run_nobody_looks_for_left_overs(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     query.both(0, named(0))
-    monkeypatch.setattr("raftka.pipeline.lake.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
+    monkeypatch.setattr("raftka.pipeline.lake_upkeep.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
     query.both(1, named(1))
 
     assert query.ids() == [0, 1]
@@ -343,7 +455,7 @@ def test_a_full_disk_is_told_and_what_was_begun_is_removed(tmp_path: Path, monke
 
 def test_what_is_no_table_is_told(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="there is no Delta table at /nowhere"):
-        plan_files(Lake("/nowhere"))
+        plan(Lake("/nowhere"))
     with pytest.raises(PipelineError, match="the lake nothing://x"):
         prepare(Lake("nothing://x"), SCHEMA)
 
@@ -352,7 +464,7 @@ def test_an_earlier_version_is_read(query: Query) -> None:
     query.both(0, named(0))
     query.both(1, named(1))
     early = replace(query.lake, version=1)
-    _, version, groups = plan_files(early, size=1)
+    wanted = plan(early, size=1)
 
-    assert (version, len(groups)) == (1, 1)
-    assert len(plan_files(query.lake, size=1)[2]) == 2
+    assert (wanted.version, len(wanted.tasks)) == (1, 1)
+    assert len(plan(query.lake, size=1).tasks) == 2

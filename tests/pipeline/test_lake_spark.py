@@ -99,6 +99,42 @@ def test_batches_of_every_type_there_and_back(spark: Any, tmp_path: Path) -> Non
     assert back.orderBy("id").collect() == frame.orderBy("id").collect()
 
 
+def test_a_day_of_a_lake_is_read_without_the_others(spark: Any, tmp_path: Path) -> None:
+    """The files of the other days are not there any more, so only a frame of none of them can be counted."""
+    lake = str(tmp_path / "lake")
+    rows = spark.sql("select id, concat('n', id) as name, date_sub(date'2026-01-03', cast(id % 3 as int)) as day from range(30)")
+    rows.write.format("raftka_delta").mode("append").option("path", lake).option("partitionBy", "day").save()
+    reader = spark.read.format("raftka_delta")
+    today, others = reader.option("where", "day = '2026-01-03'").load(lake), reader.option("where", "day < '2026-01-03'").load(lake)
+    few = spark.read.format("raftka_delta").option("columns", "day, name").load(lake)
+    typed = spark.read.format("raftka_delta").schema("name string, id long").load(lake)
+
+    assert (today.count(), others.count(), today.union(others).count(), today.where("id in (3, 4, 6)").count()) == (10, 20, 30, 2)
+    assert (few.columns, few.where("name = 'n7'").count()) == (["day", "name"], 1)
+    assert [tuple(row) for row in typed.where("id > 27").orderBy("id").collect()] == [("n28", 28), ("n29", 29)]
+    for day in ("2026-01-01", "2026-01-02"):
+        for path in Path(lake, f"day={day}").iterdir():
+            path.unlink()
+    assert today.count() == 10
+    with pytest.raises(Exception, match="day="):
+        others.count()
+
+
+def test_a_frame_is_queried_in_several_ways_whatever_spark_pushes_down(spark: Any, tmp_path: Path) -> None:
+    """Spark 4.3 keeps the filters of one query for the next one of the same frame: so a lake's reader takes none."""
+    lake = str(tmp_path / "lake")
+    spark.range(30).selectExpr("id", "id % 3 as day").write.format("raftka_delta").mode("append").option("partitionBy", "day").save(lake)
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "true")
+    try:
+        frame = spark.read.format("raftka_delta").load(lake)
+        assert frame.where("day = 0").union(frame.where("day = 1")).count() == 20
+        assert frame.count() == 30
+    finally:
+        spark.conf.set(setting, before)
+
+
 def test_a_lake_is_not_overwritten(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="a lake takes appends"):
         spark.range(3).write.format("raftka_delta").mode("overwrite").save(str(tmp_path / "lake"))

@@ -75,7 +75,7 @@ def test_streams_and_lakes_of_a_project(spark: Any, run: Run, cluster: Cluster, 
     (tmp_path / "streams.yml").write_text(
         f"bootstrap: {cluster.bootstrap_servers}\n"
         f"streams:\n  trucks: {{topic: {topic}, format: json, fields: {{truck: int, speed: double}}, watermark: 10 seconds}}\n"
-        f"outputs:\n  kept: {{from: trucks, delta: lake}}\n"
+        f"outputs:\n  kept: {{from: trucks, delta: lake, options: {{compactEvery: 20}}}}\n"
     )
     assert printed(run("--streams", tmp_path, "select truck, max(speed) as top from trucks group by truck order by truck limit 1")) == [
         ["truck", "top"],

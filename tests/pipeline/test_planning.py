@@ -245,6 +245,123 @@ def test_a_log_that_became_shorter_is_told_and_never_read_again() -> None:
     assert planned(lenient, end)[1] == [("t", 0, 100, 103)]
 
 
+# each trigger tells each loss
+
+
+def processing_time(stream: Stream) -> None:
+    """Spark asks for the next batch, and freezes nothing."""
+
+
+def available_now(stream: Stream) -> None:
+    stream.freeze()
+
+
+TRIGGERS = [processing_time, available_now]  # `once` asks as processingTime does, once and without limits
+
+
+def deleted(table: Table) -> None:
+    del table.logs["t"]
+
+
+def made_again(table: Table) -> None:
+    table.logs["t"], table.ids["t"] = [(0, 500)], "another"
+
+
+def shortened(table: Table) -> None:
+    table.logs["t"] = [(0, 80)]
+
+
+LOSSES = [(deleted, "t-0 is gone"), (made_again, "topic t was deleted and made again"), (shortened, "t-0 ends at offset 80, but was read up to 100")]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+@pytest.mark.parametrize(("lose", "said"), LOSSES)
+def test_each_trigger_tells_a_loss_before_the_run(trigger: Any, lose: Any, said: str) -> None:
+    table = Table(t=[(0, 100)], u=[(0, 1)])
+    _, end = began(table, subscribePattern="t|u")
+    lose(table)
+    restarted = Stream(options(subscribePattern="t|u"), table)
+    trigger(restarted)
+
+    with pytest.raises(DataLoss, match=said):
+        restarted.latest(end)
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+@pytest.mark.parametrize(("lose", "said"), LOSSES)
+def test_each_trigger_tells_a_loss_between_two_batches(trigger: Any, lose: Any, said: str) -> None:
+    table = Table(t=[(0, 100)], u=[(0, 1)])
+    stream = Stream(options(startingOffsets="earliest", subscribePattern="t|u"), table)
+    trigger(stream)
+    end, _ = planned(stream, stream.initial())
+    lose(table)
+
+    with pytest.raises(DataLoss, match=said):
+        stream.latest(end)
+
+
+def test_an_available_now_run_tells_that_its_end_is_gone() -> None:
+    table = Table(t=[(0, 100)])
+    stream = Stream(options(startingOffsets="earliest", maxOffsetsPerTrigger="50"), table)
+    stream.freeze()
+    end, _ = planned(stream, stream.initial())
+    table.logs["t"] = [(0, 80)]
+
+    with pytest.raises(DataLoss, match="t-0 ends at offset 80, but ended at 100 when this run began"):
+        stream.latest(end)
+
+
+def test_an_available_now_run_without_its_end_reads_what_is_left() -> None:
+    table = Table(t=[(0, 100)])
+    stream = Stream(options(startingOffsets="earliest", maxOffsetsPerTrigger="50", failOnDataLoss="false"), table)
+    stream.freeze()
+    end, _ = planned(stream, stream.initial())
+    table.logs["t"] = [(0, 80)]
+    end, read = planned(stream, end)
+
+    assert read == [("t", 0, 50, 80)]
+    assert table.pauses == planning.DOUBTS
+    assert planned(stream, end) == (end, [])
+    assert table.pauses == planning.DOUBTS  # it is told once
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_is_lost_to_an_available_now_run_may_be_passed_by(before: bool) -> None:
+    """A topic that was made again before the run is read by it; later, by the next one. Another one that was deleted is left out."""
+    table = Table(t=[(0, 100)], u=[(0, 10)])
+    given: dict[str, Any] = {"subscribePattern": "t|u", "failOnDataLoss": "false", "startingOffsets": "earliest"}
+    first = Stream(options(**given), table)
+    end, _ = planned(first, first.initial())
+    run = Stream(options(**given), table)
+    if not before:
+        run.freeze()
+    table.logs["t"], table.ids["t"] = [(0, 30)], "another"
+    del table.logs["u"]
+    if before:
+        run.freeze()
+    end, read = planned(run, end)
+    again, more = planned(run, end)
+    table.logs["t"] = [(0, 31)]
+    following = Stream(options(**given), table)
+    following.freeze()
+
+    assert (read, more, again) == ([("t", 0, 0, 30)] if before else [], [], end)
+    assert planned(following, end)[1] == [("t", 0, 30, 31) if before else ("t", 0, 0, 31)]
+
+
+def test_a_topic_that_the_first_broker_asked_does_not_know_is_read_by_an_available_now_run() -> None:
+    table = Table(t=[(0, 100)])
+    _, end = began(table)
+    table.logs["t"], table.hidden = [(0, 120)], ["t"]
+    run = Stream(options(), table)
+    run.freeze()
+    end, read = planned(run, end)
+    table.logs["t"] = [(0, 130)]
+
+    assert read == [("t", 0, 100, 120)]
+    assert planned(run, end) == (end, [])
+
+
 # limits
 
 

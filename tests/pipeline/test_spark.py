@@ -1,6 +1,8 @@
 """format("raftka") in a real Spark: batches, streams over restarts, the sink. A handful: what needs no Spark is tested without."""
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,15 @@ class Job:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         return [progress["numInputRows"] for progress in query.recentProgress]
+
+    def one_run(self, folder: Path, trigger: Mapping[str, Any], **options: Any) -> None:
+        """Until it has read all there is, or has failed. Raises what the query raises."""
+        frame = self.reading(self.spark.readStream, startingOffsets="earliest", **options)
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
+        try:
+            query.processAllAvailable() if "processingTime" in trigger else query.awaitTermination()
+        finally:
+            query.stop()
 
     def written(self, folder: Path) -> list[tuple[int, int]]:
         rows = self.spark.read.parquet(str(folder / "out")).select("partition", "offset").collect()
@@ -89,6 +100,50 @@ def test_what_is_lost_stops_the_query_with_the_next_step(job: Job, player: Playe
         job.stream(tmp_path)
     assert len(job.written(tmp_path)) == 10
     assert sum(job.stream(tmp_path, failOnDataLoss="false")) == 20
+
+
+def records_taken(job: Job, player: Player, folder: Path) -> str:
+    player.fill(job.topic, 20, 0)
+    player.fill(job.topic, 20, 0)
+    player.delete_records(job.topic, 30)
+    return f"{job.topic}-0 begins at offset 30 now, but was to be read from 10"
+
+
+def topic_deleted(job: Job, player: Player, folder: Path) -> str:
+    job.cluster.delete_topic(job.topic)
+    return f"{job.topic}-0 is gone: its topic was deleted"
+
+
+def topic_made_again(job: Job, player: Player, folder: Path) -> str:
+    job.cluster.delete_topic(job.topic)
+    job.cluster.create_topic(job.topic, partitions=3)
+    player.brokers.forget(job.topic)
+    player.fill(job.topic, 30, 0)
+    return f"topic {job.topic} was deleted and made again"
+
+
+def log_shorter(job: Job, player: Player, folder: Path) -> str:
+    """The checkpoint knows of 90 more records than there are."""
+    offsets = folder / "checkpoint" / "offsets" / "0"
+    text = offsets.read_text()
+    longer = re.sub(r'("0": ?)10\b', r"\g<1>100", text)
+    assert longer != text
+    offsets.write_text(longer)
+    offsets.with_name(".0.crc").unlink()
+    return f"{job.topic}-0 ends at offset 10, but was read up to 100"
+
+
+@pytest.mark.parametrize("trigger", [{"processingTime": "0 seconds"}, {"availableNow": True}, {"once": True}], ids=lambda each: next(iter(each)))
+@pytest.mark.parametrize("lose", [records_taken, topic_deleted, topic_made_again, log_shorter])
+def test_each_loss_stops_a_query_of_each_trigger(job: Job, player: Player, tmp_path: Path, lose: Any, trigger: Mapping[str, Any]) -> None:
+    """Line by line what docs/pipeline.md says under "What may be lost"."""
+    player.fill(job.topic, 10, 0)
+    job.one_run(tmp_path, trigger)
+    said = lose(job, player, tmp_path)
+
+    with pytest.raises(Exception, match=f"{said}.*Next step: failOnDataLoss=false"):
+        job.one_run(tmp_path, trigger)
+    assert not (tmp_path / "checkpoint" / "commits" / "1").exists()
 
 
 def test_rows_become_records(job: Job, player: Player) -> None:
