@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, NO_LEADER, TOPIC, MetadataImage
-from raftka.metadata.partitions import Alive, changed, settle
-from raftka.metadata.records import ConfigSet, Record, Replicas
-from raftka.metadata.settings import OF_TOPIC, NodeSettings, TopicConfigs, check_topic_configs
+from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
+from raftka.metadata.records import ConfigSet, Record
+from raftka.metadata.settings import OF_TOPIC, NodeSettings, check_topic_configs
 from raftka.metadata.settings_dynamic import check_dynamic_configs, dynamic_setting
 from raftka.metadata.settings_groups import GROUP_SETTINGS, IllTold, check_client_metrics_configs, check_group_configs
 from raftka.metadata.settings_values import Setting, SettingError, Type
@@ -59,20 +58,6 @@ def alter_configs(
             hits += limit_of(error)
             answers.append(AlteredConfigs(int(error.code), error.message))
     return records, tuple(answers)
-
-
-def unclean_elections(draft: MetadataImage, configs: TopicConfigs, alive: Alive) -> list[Record]:
-    """Who leads from now on where nobody did, by the settings of `draft`: for when unclean election is allowed while it is needed."""
-
-    def unclean(topic: str, isr: Replicas) -> bool:
-        return not any(draft.alive(each) for each in isr) and configs.of(draft, topic).unclean_leader_election
-
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in draft.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if before.leader == NO_LEADER and (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
 
 
 def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSettings, *, replace_all: bool) -> list[Record]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import PartitionChanged, Record, Replicas
 from raftka.wire.errors import Code, KafkaError
 
@@ -66,27 +66,21 @@ def _completed(partition: PartitionImage) -> PartitionImage:
     return partition._replace(replicas=replicas, isr=isr, leader=leader, adding=(), removing=())
 
 
-def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes in all partitions when these brokers are not alive any more."""
-    moved = frozenset(gone)
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in image.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if not moved.isdisjoint(before.isr)
-        if (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
+def settling(image: MetadataImage, heard: Alive, unclean: Unclean) -> Callable[[TopicImage, int, PartitionImage], PartitionImage]:
+    """Each partition as it should be with the brokers that are alive in the image: whatever a broker's death, shutdown or return comes to.
 
+    A partition without a leader is given to a broker that the controller has `heard` itself. Into an ISR only a leader brings a broker.
+    """
+    alive = frozenset(image.alive_brokers())
 
-def when_back(image: MetadataImage, back: int, alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes when this broker is alive again: partitions without a leader may get one. Into an ISR only a leader brings it back."""
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in image.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if before.leader == NO_LEADER and back in before.replicas
-        if (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if before.leader == NO_LEADER:
+            return settle(topic.name, before, heard, unclean)
+        if alive.issuperset(before.isr) and not before.offline:
+            return before
+        return settle(topic.name, before, alive, unclean)
+
+    return after
 
 
 def to_preferred(image: MetadataImage, most: int) -> list[Record]:
