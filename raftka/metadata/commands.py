@@ -17,6 +17,7 @@ class Registered(NamedTuple):
 
 
 TELL_HELD = -1
+NO_DIRECTORY = bytes(16)
 
 
 class HeartbeatAnswer(NamedTuple):
@@ -87,6 +88,7 @@ class QuorumReplica(NamedTuple):
     log_end_offset: int
     last_fetch_ms: int  # wall clock of the controller; -1: not heard of
     last_caught_up_ms: int
+    directory_id: bytes = NO_DIRECTORY
 
 
 class QuorumState(NamedTuple):

@@ -30,13 +30,22 @@ MALFORMED = (  # Kafka's words, which clients show
 )
 
 
-def _refused(request: Request, code: Code) -> Row:
-    results = [response.results(error_code=int(code), resource_type=r.resource_type, resource_name=r.resource_name) for r in request.body.resources]
+def _refused(request: Request, code: Code, message: str | None = None) -> Row:
+    results = [
+        response.results(error_code=int(code), error_message=message, resource_type=each.resource_type, resource_name=each.resource_name)
+        for each in request.body.resources
+    ]
     return request.answer(results=results)
+
+
+def _malformed(request: Request) -> Row:
+    return _refused(request, Code.INVALID_REQUEST, MALFORMED)
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
 def describe_configs(request: Request, node: "Node") -> Row:
+    if any(resource.resource_type not in DESCRIBED for resource in request.body.resources):
+        return _malformed(request)  # also what could be described
     run = _Description(request, node)
     return response(results=[run.result(resource) for resource in request.body.resources])
 
@@ -61,9 +70,7 @@ class _Description:
         return row
 
     def _configs(self, resource: Row) -> list[Row]:
-        describe = DESCRIBED.get(resource.resource_type)
-        if describe is None:
-            raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
+        describe = DESCRIBED[resource.resource_type]
         check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
         wanted = set(resource.configuration_keys or ())
         entries = [each for each in describe(self.node, resource.resource_name) if not wanted or each.name in wanted]

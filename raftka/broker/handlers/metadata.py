@@ -33,7 +33,7 @@ def metadata(request: Request, node: "Node") -> Row:
     topics = _all(request, node) if everything else [_asked(request, node, topic) for topic in asked]
     if request.body.include_topic_authorized_operations:
         for topic in topics:
-            if not topic.error_code:
+            if topic.name is not None and topic.error_code != Code.TOPIC_AUTHORIZATION_FAILED:
                 topic.topic_authorized_operations = request.authorized_operations((TOPIC, topic.name))
     endpoints = [(broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced]
     return response(
