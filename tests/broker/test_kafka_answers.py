@@ -1,6 +1,7 @@
 """Answers that Apache Kafka 4.3.1 was asked for side by side, beside those that were recorded (golden.jsonl)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_a_special_timestamp_of_a_later_version_is_refused_before_its_partition_
     ],
 )
 def test_aborted_transactions_of_an_error(
-    stage: Stage, isolated: bool, topic: str, fields: dict[str, int], code: Code, aborted: list[object] | None
+    stage: Stage, isolated: bool, topic: str, fields: dict[str, Any], code: Code, aborted: list[object] | None
 ) -> None:
     row = fetched(stage.wire().ask(FETCH, fetch(topic, **fields, isolation_level=int(isolated)), 12))
 
@@ -75,7 +76,12 @@ def test_aborted_transactions_of_an_error(
 
 def test_a_topic_that_does_not_exist_is_not_deleted_and_the_answer_says_so(stage: Stage) -> None:
     request = DELETE_TOPICS.request
-    rows = [{"name": "nosuch"}, {"name": None, "topic_id": SOME_ID}, *[{"name": "t", "topic_id": SOME_ID}] * 2, *[{"name": None}] * 2]
+    rows: list[dict[str, Any]] = [
+        {"name": "nosuch"},
+        {"name": None, "topic_id": SOME_ID},
+        *[{"name": "t", "topic_id": SOME_ID}] * 2,
+        *[{"name": None}] * 2,
+    ]
     answer = stage.wire().ask(DELETE_TOPICS, request(topics=[request.topics(**row) for row in rows], timeout_ms=1000))
 
     both, neither = "You may not specify both topic name and topic id.", "Neither topic name nor id were specified."
