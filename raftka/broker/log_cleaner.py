@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for, waits_for_checkpoint
+from raftka.log.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for
 from raftka.log.compact_job import Cleaned, Ended
 from raftka.log.compaction import compact
 from raftka.log.log import Log
@@ -65,10 +65,12 @@ class LogCleaner:
             if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
                 continue
             dirt = dirt_of(log, host.high_watermark, now_ms)  # with transactions: what is stable
-            to_disk = to_disk or waits_for_checkpoint(log, host.high_watermark, dirt)
-            if dirt is not None and is_worth_it(log, dirt) and (best is None or dirt.ratio > best[1].ratio):
-                best = host, dirt
-        if to_disk and best is None:
+            if dirt is not None and is_worth_it(log, dirt):
+                best = (host, dirt) if best is None or dirt.ratio > best[1].ratio else best
+            elif not to_disk:
+                later = dirt_of(log, host.high_watermark, now_ms, log.flushed_offset)
+                to_disk = later is not None and is_worth_it(log, later)
+        if to_disk and best is None:  # only what tells how far it is on disk is missing
             self.replicas.checkpoint()
         return best
 

@@ -24,11 +24,14 @@ class Dirt(NamedTuple):
     overdue: bool
 
 
-def dirt_of(log: Log, up_to: int, now_ms: int) -> Dirt | None:
-    """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided where there are transactions."""
+def dirt_of(log: Log, up_to: int, now_ms: int, settled: int | None = None) -> Dirt | None:
+    """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided where there are transactions.
+
+    `settled`: as it would be if the recovery point on disk were this one.
+    """
     config, segments = log.config, log.segments
     first_dirty = log.cleaned_offset if log.start_offset <= log.cleaned_offset <= log.end_offset else log.start_offset
-    limit = min(up_to, log.settled_point)
+    limit = min(up_to, log.settled_point if settled is None else settled)
     oldest_left = now_ms - config.min_compaction_lag_ms
     end, clean_end, clean_bytes, dirty_bytes, overdue = first_dirty, log.start_offset, 0, 0, horizon_passed(log, now_ms)
     for segment, following in pairwise(segments):
@@ -59,12 +62,6 @@ def cleaned(log: Log, ended: Ended) -> None:
     """A round has ended, and all its segments are in their places."""
     log.cleaned_offset = max(ended.clean_until, log.cleaned_offset if log.cleaned_offset <= log.end_offset else 0)
     log.next_horizon_ms = inf if ended.next_horizon_ms == NO_HORIZON else ended.next_horizon_ms
-
-
-def waits_for_checkpoint(log: Log, up_to: int, dirt: Dirt | None) -> bool:
-    """Whether complete segments are committed and on disk, and only the file with the recovery points does not say so yet."""
-    known = max(log.settled_point, dirt.end if dirt is not None else 0)
-    return any(segment.base_offset <= min(up_to, log.flushed_offset) for segment in log.segments if segment.base_offset > known)
 
 
 def is_worth_it(log: Log, dirt: Dirt) -> bool:
