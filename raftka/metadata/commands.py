@@ -106,6 +106,13 @@ class ProducerIdBlock(NamedTuple):
     size: int
 
 
+class StaticSettings(NamedTuple):
+    """A controller's number, and what its properties file gives that topics inherit."""
+
+    node_id: int
+    given: tuple[tuple[str, str], ...]
+
+
 class Change(NamedTuple):
     """What the leader of one partition wants its ISR to be."""
 
@@ -331,6 +338,13 @@ class AllocateProducerIds:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What a topic has that sets nothing itself, as the controller's file says: CreateTopics shows that, whichever broker was asked."""
+
+    REPLY: ClassVar[Any] = StaticSettings
+
+
+@dataclass(frozen=True, slots=True)
 class WriteExtension:
     """Puts and deletes (value None) of another package, one atomic batch."""
 
@@ -360,7 +374,9 @@ Administration = (
     | UpdateFeatures
     | DescribeQuorum
 )
-OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds
+OfBrokers = (
+    RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults
+)
 Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}

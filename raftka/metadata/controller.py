@@ -28,6 +28,8 @@ from raftka.metadata.commands import (
     Registered,
     ReplicasLost,
     ReplicasOffline,
+    StaticSettings,
+    TopicDefaults,
     UnregisterBroker,
     WriteExtension,
 )
@@ -51,7 +53,7 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from raftka.metadata.settings import NodeSettings, TopicConfigs
+from raftka.metadata.settings import INHERITED, NodeSettings, TopicConfigs
 from raftka.metadata.topics import TopicNames
 from raftka.metadata.walks import After, Walk
 from raftka.wire.errors import Code, KafkaError
@@ -139,6 +141,9 @@ class Controller:
                 broker = current(self.image, broker_id, broker_epoch)
                 self.sessions.forget(broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker], context))
+            case TopicDefaults():
+                given = tuple([(name, text) for name, text in self.settings.given.items() if name in INHERITED])
+                return Outcome(reply=StaticSettings(self.settings.node_id, given))
             case WriteExtension():
                 return Outcome(*write(self.image, command, context.next_offset))
             case ExtensionCommand(package, payload):

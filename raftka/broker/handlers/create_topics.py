@@ -1,10 +1,13 @@
 """CreateTopics: v2-7. The controller decides; answers when it has committed, brokers open their logs as they apply the records."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
-from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic
+from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic, StaticSettings, TopicDefaults
+from raftka.metadata.describe import ConfigRow, OfController, Static, TopicRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 response = CREATE_TOPICS.response
+DEFAULTS_S = 2.0
 
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
@@ -26,10 +30,22 @@ async def create_topics(request: Request, node: "Node") -> Row:
     except KafkaError as error:
         return _refused(request, error.code, error.message)
     configs = {topic.name: {config.name: config.value for config in topic.configs} for topic in body.topics}
-    rows = [_row(request, node, topic, configs.get(topic.name, {})) for topic in created]
+    defaults = await _defaults(node) if request.version >= 5 and any(not topic.error for topic in created) else node.settings
+    described = node.topic_rows if defaults is node.settings else TopicRows()
+    inherit = partial(described.of_one_with, defaults, node.image)
+    rows = [_row(request, topic, configs.get(topic.name, {}), inherit) for topic in created]
     refused = [topic for topic in body.topics if topic not in allowed]
     rows += [response.topics(name=topic.name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), configs=None) for topic in refused]
     return response(topics=rows)
+
+
+async def _defaults(node: "Node") -> Static:
+    """Of the node that has created them; our own when it does not answer any more."""
+    try:
+        told: StaticSettings = await node.link.ask(TopicDefaults(), DEFAULTS_S)
+    except KafkaError:
+        return node.settings
+    return OfController(told.node_id, dict(told.given)) if told.node_id != node.node_id else node.settings
 
 
 def _new_topic(topic: Row) -> NewTopic:
@@ -42,7 +58,7 @@ def _new_topic(topic: Row) -> NewTopic:
     )
 
 
-def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[str, str | None]) -> Row:
+def _row(request: Request, topic: CreatedTopic, overrides: dict[str, str | None], inherit: Callable[[dict[str, str]], list[ConfigRow]]) -> Row:
     if topic.error:
         return response.topics(name=topic.name, topic_id=ZERO_UUID, error_code=topic.error, error_message=topic.message, configs=[])
     if not request.may("DESCRIBE_CONFIGS", (TOPIC, topic.name)):
@@ -53,7 +69,7 @@ def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[st
         response.topics.configs(
             name=entry.name, value=entry.value, read_only=entry.read_only, config_source=int(entry.source), is_sensitive=entry.is_sensitive
         )
-        for entry in node.topic_rows.of_one_with(node.settings, node.image, given)
+        for entry in inherit(given)
     ]
     return response.topics(
         name=topic.name,

@@ -78,7 +78,8 @@ def _missing(request: Request, node: "Node", name: str) -> Code:
     if request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
-        node.topic_creation.want(NewTopic(name))
+        settings = node.settings  # this broker's, whichever node is the controller
+        node.topic_creation.want(NewTopic(name, settings["num.partitions"], settings["default.replication.factor"]))
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
