@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from raftka.broker.isr_requests import CHANGES_OF_REQUEST
+from raftka.limits import BROKERS as BROKER_LIMIT
 from raftka.limits import PARTITIONS, RAFT_ENTRY_BYTES, TOPICS
 from raftka.metadata import walks
 from raftka.metadata.commands import (
@@ -25,7 +27,7 @@ from raftka.metadata.commands import (
     UnregisterBroker,
 )
 from raftka.metadata.configs import SET, UNCLEAN
-from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.controller import REBALANCED_AT_ONCE, Context, Controller, Outcome
 from raftka.metadata.image import BROKER, NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed
 from raftka.metadata.records import (
@@ -202,6 +204,15 @@ def test_the_size_of_a_change_is_never_underestimated() -> None:
         assert len(encode_batch([record], 1 << 40)) - len(encode_batch([], 1 << 40)) <= size_bound(record)
 
     assert walks.PORTION_BYTES + 2 * size_bound(changed(b"t" * 16, 0, before, after)) <= RAFT_ENTRY_BYTES.value
+
+
+def test_changes_that_a_leader_asks_for_at_once_fit_into_one_entry_whatever_the_isr() -> None:
+    """So do those of the controller that go back to their first replicas."""
+    everybody = tuple(range((1 << 31) - BROKER_LIMIT.value, 1 << 31))
+    before = PartitionImage(everybody, everybody[:1], everybody[0], 0, 0)
+    largest = size_bound(changed(b"t" * 16, 0, before, before._replace(isr=everybody, partition_epoch=1)))
+
+    assert max(CHANGES_OF_REQUEST, REBALANCED_AT_ONCE) * largest <= RAFT_ENTRY_BYTES.value
 
 
 def test_a_walk_looks_at_a_part_of_the_partitions_at_a_time() -> None:
