@@ -50,7 +50,7 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
     after = _completed(after)
     if after.offline:
         after = after._replace(offline=tuple([each for each in after.offline if each in after.replicas]))
-    gone = not set(before.replicas) <= set(after.replicas)
+    gone = before.replicas is not after.replicas and not set(before.replicas) <= set(after.replicas)
     epoch = before.leader_epoch + (gone or after.leader != before.leader)
     return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
 
@@ -58,8 +58,10 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
 def _completed(partition: PartitionImage) -> PartitionImage:
     """A reassignment is complete when all that it adds are in the ISR: then what it removes goes. Not without a leader: who lives is unknown."""
     adding, removing = partition.adding, partition.removing
+    if not (adding or removing):
+        return partition
     isr = tuple([each for each in partition.isr if each not in removing])
-    if not (adding or removing) or partition.leader == NO_LEADER or not isr or not set(adding) <= set(isr):
+    if partition.leader == NO_LEADER or not isr or not set(adding) <= set(isr):
         return partition
     replicas = tuple([each for each in partition.replicas if each not in removing])
     leader = partition.leader if partition.leader in isr else next(each for each in replicas if each in isr)

@@ -13,10 +13,11 @@ from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.partitions import changed
 from raftka.metadata.records import PartitionChanged, Record
 
-PORTION_BYTES = 64 * KIB  # of records: 800 partitions of three replicas
-LOOKED_AT = 20_000  # partitions in one portion: some milliseconds when nothing of them changes
+PORTION_BYTES = 32 * KIB  # of records: 400 partitions of three replicas
+LOOKED_AT = 10_000  # partitions in one portion: some milliseconds when nothing of them changes
 RECORD_BYTES = 72  # an encoded PartitionChanged without its broker ids
 ID_BYTES = 5  # a broker id
+NO_TOPIC = TopicImage("", b"", ())
 
 After = Callable[[TopicImage, int, PartitionImage], PartitionImage]  # the partition as it should be; itself if it is so already
 
@@ -40,14 +41,15 @@ class Walk:
         room, look = PORTION_BYTES, LOOKED_AT
         while room > 0 and look > 0 and not self.finished:
             topic_id, given = self._topics[self._topic]
-            topic = image.topics.get(topic_id)
-            partitions = () if topic is None else range(len(topic.partitions)) if self._whole else given
+            topic = image.topics.get(topic_id, NO_TOPIC)
+            there = topic.partitions
+            partitions = range(len(there)) if self._whole else given
             for index in partitions[self._position : self._position + look]:
                 self._position += 1
                 look -= 1
-                before = image.partition(topic_id, index)
-                if topic is None or before is None:
+                if not 0 <= index < len(there):
                     continue
+                before = there[index]
                 now = after(topic, index, before)
                 if now is not before:
                     records.append(record := changed(topic_id, index, before, now))
