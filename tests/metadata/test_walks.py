@@ -42,6 +42,7 @@ from raftka.metadata.records import (
     encode_batch,
 )
 from raftka.metadata.walks import Walk, size_bound
+from raftka.wire.errors import KafkaError
 from tests.metadata.world import BROKERS, SETTINGS, World
 
 FIRST, SECOND, THIRD = b"1a".ljust(16, b"\0"), b"1b".ljust(16, b"\0"), b"1c".ljust(16, b"\0")  # directories of broker 1
@@ -309,3 +310,18 @@ def test_a_new_controller_goes_on_where_the_one_before_was_deposed() -> None:
     run = Run(deposed.image)
 
     assert {partition.leader for partition in run.partitions()} == {2}
+
+
+def test_a_registration_in_portions_begins_again_when_the_earlier_process_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been taken into ISRs again that the registration has visited."""
+    monkeypatch.setattr(walks, "PORTION_BYTES", 1)
+    run = Run(crowded(LED, 2), 2, 3)
+    outcome = run.controller.decide(NEW_DISK, run.context())
+    run.append(outcome)
+    run.append(run.controller.decide(Heartbeat(1, 1, run.image.offset), run.context()))
+    assert run.image.alive(1)
+
+    assert outcome.rest is not None
+    with pytest.raises(KafkaError, match="another process is broker 1"):
+        outcome.rest(run.context())
+    assert run.image.brokers[1].epoch == 1
