@@ -291,12 +291,12 @@ class Fetch:
         )
 
     def _error(self, asked: Row, error: KafkaError, topic_id: bytes) -> Row:
-        absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
+        absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
         row = of_partition(
             partition_index=asked.partition,
             error_code=int(error.code),
             high_watermark=-1,
-            aborted_transactions=[] if absent or self.isolated else None,
+            aborted_transactions=[] if absent else None,
             records=b"",
         )
         if error.code in LEADER_TOLD and self.request.version >= 16:
