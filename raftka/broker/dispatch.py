@@ -157,13 +157,14 @@ def _refused(request: Request, code: Code) -> Row:
 class Dispatcher:
     def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
         self.node = node
-        self.long_work = LongWork(node.runtime.clock, events)
+        self.long_work = LongWork(node.runtime.clock)
         self.events = events
         self.metrics = metrics
         self.authorizer: Authorizer = AllowAll()
         self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
         self.connections: dict[ServerConnection, None] = {}
         self.now = node.runtime.clock.now
+        self.cpu_s = node.runtime.clock.cpu_s
         self.began = 0.0  # when the bytes under way were handed to us
         self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
 
@@ -199,6 +200,7 @@ class Dispatcher:
             self._unsupported(connection, frame, key, version, correlation_id)
             return
         self.kind = self.metrics.kind(registration.api.name)
+        connection.handled = registration.api.name
         if len(frame) > LONG_FRAME_BYTES:
             self._decode_long(connection, registration, version, frame)
         else:

@@ -25,6 +25,7 @@ from raftka.broker.refusal import REFUSALS, CannotListen, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
 from raftka.broker.topic_creation import TopicCreation
+from raftka.broker.turn_times import TurnTimes
 from raftka.log.manager import LogManager
 from raftka.metadata.describe import BrokerRows, TopicRows
 from raftka.metadata.extension import Extension
@@ -46,6 +47,7 @@ class Node:
         self.events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
         self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
         self.batch_refused = BoundedRate(self.events, "batch_refused", runtime.clock.now)
+        runtime.watch_turns(TurnTimes(self.metrics, self.events))
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()

@@ -112,7 +112,7 @@ def _list_changed(kind: Kind, name: str, operation: int, value: str, before: str
         text = kind.unknown if setting is None and kind.unknown is not None else kind.no_list
         raise KafkaError(Code.INVALID_CONFIG, text.format(OPERATION=NAMES[operation].upper(), operation=NAMES[operation], name=name))
     now = _parts(setting.default if before is None else before)
-    given = _parts(value)
+    given = dict.fromkeys(_parts(value))
     left = [each for each in now if each not in given] if operation == SUBTRACT else list(dict.fromkeys([*now, *given]))
     return ",".join(left)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from raftka.runtime.door import TurnWatch
 from raftka.runtime.real_apart import Apart
 from raftka.runtime.real_files import RealFiles
 from raftka.runtime.real_network import EPOLLIN, RealNetwork, Turn
@@ -86,8 +87,11 @@ class RealClock:
                 return
             if not going().is_set():
                 await going().wait()
+            began = self._turn.began = time.monotonic()
             self._run_due()
             end_turn()
+            if self._turn.watch is not None:
+                self._turn.watch.turn(self._turn.began - began)
 
     def _sweep(self) -> None:
         self._heap[:] = [entry for entry in self._heap if entry[2].action is not None]
@@ -101,6 +105,7 @@ class RealClock:
             timer = heapq.heappop(heap)[2]
             if timer.action is not None:
                 timer.action()
+                self._turn.done(timer.action)
         while heap and heap[0][2].action is None:
             heapq.heappop(heap)
         self._next = heap[0][0] if heap else inf
@@ -188,6 +193,9 @@ class RealRuntime:
 
         self._tasks += 1
         self._nursery.start_soon(guarded, name=name)
+
+    def watch_turns(self, watch: TurnWatch) -> None:
+        self.network.current.watch = watch
 
     def fail(self, error: BaseException) -> None:
         if self.failure is None and not self._stopped:
