@@ -15,6 +15,7 @@ from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_
 from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
 from raftka.broker.frame_pool import FramePool
+from raftka.broker.long_requests import LongRequests
 from raftka.broker.long_work import LongWork, Steps, T, Unfinished, drained
 from raftka.broker.metrics import SAMPLED, Latency, Metrics
 from raftka.wire.encoder import EncodedRows
@@ -86,6 +87,7 @@ class Request:
     frame: memoryview = field(repr=False)
     body_position: int  # in the frame
     owns_frame: bool = False  # nobody else uses the frame's memory
+    goes_on: bool = False  # its handler is at work in later turns too
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
 
     def keep(self, pool: FramePool) -> None:
@@ -158,6 +160,7 @@ class Dispatcher:
     def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
         self.node = node
         self.long_work = LongWork(node.runtime.clock)
+        self.long_requests = LongRequests(metrics)
         self.events = events
         self.metrics = metrics
         self.authorizer: Authorizer = AllowAll()
@@ -240,19 +243,34 @@ class Dispatcher:
         if not lent:
             frame = memoryview(bytearray(frame))  # it may be read in later turns too
         header, position = self._header(connection, api, version, frame)
+        request = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
         steps = api.decode_request_in_steps(version, frame, position)
+        go_on = partial(self.long_work.go_on, api.name, steps, partial(self._decoded, registration, request), partial(self._wanted, request))
         try:
-            body, _ = self.long_work.begin(steps)
+            if not self.long_requests.enter(request, len(frame), go_on):
+                raise Unfinished
+            request.body, _ = self.long_work.begin(steps)
         except Unfinished:
             if lent:
                 pool.hold(frame)
             connection.hold()
-            request = Request(
-                api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, True, connection.slot()
-            )
-            self.long_work.go_on(api.name, steps, partial(self._decoded, registration, request), lambda: not connection.gone)
+            request.owns_frame, request.slot = True, connection.slot()
+            if self.long_requests.has(request):
+                go_on()
+        except ProtocolError:
+            self.long_requests.leave(request)
+            raise
         else:
-            self._call(registration, Request(api, version, header.correlation_id, body, connection.session, connection, frame, position, not lent))
+            self._call(registration, request)
+            if not request.goes_on:
+                self.long_requests.leave(request)
+
+    def _wanted(self, request: Request) -> bool:
+        """Whether there is still a client; else the request is over."""
+        if request.connection.gone:
+            self.long_requests.leave(request)
+            return False
+        return True
 
     def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
         connection = request.connection
@@ -266,6 +284,8 @@ class Dispatcher:
         except Exception as error:
             self.failed(connection, error)
         self.kind = None  # its slot answers for the time
+        if not request.goes_on:
+            self.long_requests.leave(request)
         connection.release()
 
     def _call(self, registration: Registration, request: Request) -> None:
@@ -319,13 +339,15 @@ class Dispatcher:
         connection = request.connection
         request.keep(self.node.pool)
         request.slot = request.slot or connection.slot()
+        request.goes_on = True
         connection.hold()
 
         def done(result: Answer | Exception) -> None:
             self._answer(request, result)
+            self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.go_on(request.api.name, steps, done, lambda: not connection.gone)
+        self.long_work.go_on(request.api.name, steps, done, partial(self._wanted, request))
 
     def _answer(self, request: Request, answer: Answer | Exception) -> None:
         slot = request.slot
@@ -343,6 +365,7 @@ class Dispatcher:
 
     def _spawn(self, registration: Registration, request: Request) -> None:
         request.connection.hold()
+        request.goes_on = True
         pending = Pending(request)
         self.node.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
@@ -359,6 +382,7 @@ class Dispatcher:
             answer = None
         if isinstance(answer, Row):
             pending.complete(answer)
+        self.long_requests.leave(request)
         request.connection.release()
 
     def _intercepted(self, request: Request) -> Row | None:

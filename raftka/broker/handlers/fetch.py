@@ -127,8 +127,8 @@ class Fetch:
         if reader.follows and self._genuine():
             session.heard = now
         self.session, self.goes_on = session, goes_on
-        self.watching = session.lasting
-        if session.lasting:
+        self.watching = session.lasting or (self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN)  # what happens while it reads
+        if self.watching:
             session.parked = self
 
     def _genuine(self) -> bool:
