@@ -21,6 +21,7 @@ from raftka.broker.metrics import SAMPLED, Latency, Metrics
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
+from raftka.wire.rows import free
 from raftka.wire.schema import Api, Row, Struct
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Request:
     body_position: int  # in the frame
     owns_frame: bool = False  # nobody else uses the frame's memory
     goes_on: bool = False  # its handler is at work in later turns too
+    stays: bool = False  # among the long requests until its answer is written, also when that comes later
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
 
     def keep(self, pool: FramePool) -> None:
@@ -262,7 +264,7 @@ class Dispatcher:
             raise
         else:
             self._call(registration, request)
-            if not request.goes_on:
+            if not request.goes_on and not request.stays:
                 self.long_requests.leave(request)
 
     def _wanted(self, request: Request) -> bool:
@@ -271,6 +273,11 @@ class Dispatcher:
             self.long_requests.leave(request)
             return False
         return True
+
+    def answered(self, request: Request) -> None:
+        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too."""
+        if self.long_requests.leave(request):
+            self.long_work.go_on("freeing a request", free(request.body), _ignore)
 
     def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
         connection = request.connection
@@ -284,7 +291,7 @@ class Dispatcher:
         except Exception as error:
             self.failed(connection, error)
         self.kind = None  # its slot answers for the time
-        if not request.goes_on:
+        if not request.goes_on and not request.stays:
             self.long_requests.leave(request)
         connection.release()
 
@@ -344,7 +351,10 @@ class Dispatcher:
 
         def done(result: Answer | Exception) -> None:
             self._answer(request, result)
-            self.long_requests.leave(request)
+            if not isinstance(result, Pending):
+                self.answered(request)
+            elif not request.stays:
+                self.long_requests.leave(request)
             connection.release()
 
         self.long_work.go_on(request.api.name, steps, done, partial(self._wanted, request))
@@ -382,7 +392,7 @@ class Dispatcher:
             answer = None
         if isinstance(answer, Row):
             pending.complete(answer)
-        self.long_requests.leave(request)
+        self.answered(request)
         request.connection.release()
 
     def _intercepted(self, request: Request) -> Row | None:
@@ -436,6 +446,10 @@ class Dispatcher:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.metrics.count("raftka_protocol_errors_total")
         self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+
+
+def _ignore(_: Any) -> None:
+    pass
 
 
 def _drained(refusal: Any) -> Row | None:

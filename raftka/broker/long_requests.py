@@ -39,12 +39,14 @@ class LongRequests:
         """How many have not entered yet."""
         return len(self._waiting)
 
-    def leave(self, request: "Request") -> None:
-        """The request is answered, or nobody wants the answer any more. Nothing happens if it has not entered."""
+    def leave(self, request: "Request") -> bool:
+        """The request is answered, or nobody wants the answer any more. False: it had not entered, or had left before."""
         size = self._inside.pop(id(request), None)
-        if size is not None:
-            self._bytes -= size
-            self._admit()
+        if size is None:
+            return False
+        self._bytes -= size
+        self._admit()
+        return True
 
     def _has_room(self, size: int) -> bool:
         return not self._inside or self._bytes + size <= LONG_REQUEST_BYTES.value
