@@ -50,15 +50,18 @@ class Outcome:
         return sorted(self.waits_s)[min(len(self.waits_s) - 1, int(share * len(self.waits_s)))] if self.waits_s else float("nan")
 
 
-def requests(leaders: int = 1) -> Iterator[tuple[str, Api, int, Row]]:
-    """Name, API, version, and the request."""
+Named = tuple[str, Api, int, Row]  # name, API, version, and the request
 
-    def topics(api: Api, name: str = "topics", **fields: object) -> list[Row]:
-        struct = getattr(api.request, name)
-        return [struct(name=f"no-such-topic-{i}", **fields) for i in range(COUNT)]
 
+def requests() -> Iterator[Named]:
+    yield from of_groups()
+    yield from of_partitions()
+    yield from of_topics()
+    yield from of_producers()
+
+
+def of_groups() -> Iterator[Named]:
     groups = [f"group-{i}" for i in range(COUNT)]
-    yield "Metadata", METADATA, 12, METADATA.request(topics=topics(METADATA), allow_auto_topic_creation=False)
     yield "DescribeGroups", DESCRIBE_GROUPS, 5, DESCRIBE_GROUPS.request(groups=groups)
     yield "DeleteGroups", DELETE_GROUPS, 2, DELETE_GROUPS.request(groups_names=groups)
     yield "ConsumerGroupDescribe", CONSUMER_GROUP_DESCRIBE, 0, CONSUMER_GROUP_DESCRIBE.request(group_ids=groups)
@@ -85,6 +88,9 @@ def requests(leaders: int = 1) -> Iterator[tuple[str, Api, int, Row]]:
     )
     members = [LEAVE_GROUP.request.members(member_id=f"member-{i}") for i in range(COUNT)]
     yield "LeaveGroup", LEAVE_GROUP, 4, LEAVE_GROUP.request(group_id="g", members=members)
+
+
+def of_partitions() -> Iterator[Named]:
     row = FETCH.request.topics
     partitions = [row.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(COUNT)]
     yield "Fetch", FETCH, 7, FETCH.request(max_wait_ms=0, max_bytes=1 << 20, topics=[row(topic=VICTIM, partitions=partitions)])
@@ -104,6 +110,12 @@ def requests(leaders: int = 1) -> Iterator[tuple[str, Api, int, Row]]:
             topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=1 + i, offset=0) for i in range(COUNT)])], timeout_ms=5000
         ),
     )
+
+
+def of_topics() -> Iterator[Named]:
+    none = [METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(COUNT)]
+    yield "Metadata", METADATA, 12, METADATA.request(topics=none, allow_auto_topic_creation=False)
+    more = [CREATE_PARTITIONS.request.topics(name=f"no-such-topic-{i}", count=2) for i in range(COUNT)]
     yield (
         "CreateTopics, bad names",
         CREATE_TOPICS,
@@ -120,7 +132,7 @@ def requests(leaders: int = 1) -> Iterator[tuple[str, Api, int, Row]]:
             topics=[CREATE_TOPICS.request.topics(name=f"t{i}", num_partitions=1, replication_factor=99) for i in range(9_000)], timeout_ms=5000
         ),
     )
-    yield "CreatePartitions", CREATE_PARTITIONS, 3, CREATE_PARTITIONS.request(topics=topics(CREATE_PARTITIONS, count=2), timeout_ms=5000)
+    yield "CreatePartitions", CREATE_PARTITIONS, 3, CREATE_PARTITIONS.request(topics=more, timeout_ms=5000)
     yield "DeleteTopics", DELETE_TOPICS, 5, DELETE_TOPICS.request(topic_names=[f"no{i}" for i in range(COUNT)], timeout_ms=5000)
     row = ELECT_LEADERS.request.topic_partitions
     yield (
@@ -144,6 +156,9 @@ def requests(leaders: int = 1) -> Iterator[tuple[str, Api, int, Row]]:
         1,
         INCREMENTAL_ALTER_CONFIGS.request(resources=[resource(resource_type=2, resource_name=f"no{i}", configs=change) for i in range(60_000)]),
     )
+
+
+def of_producers() -> Iterator[Named]:
     topic = PRODUCE.request.topic_data
     none = [topic.partition_data(index=100 + i, records=b"") for i in range(COUNT)]
     yield "Produce, no partitions", PRODUCE, 9, PRODUCE.request(acks=1, timeout_ms=5000, topic_data=[topic(name=VICTIM, partition_data=none)])
