@@ -44,6 +44,7 @@ class Outcome:
     waits_s: list[float] = field(default_factory=list)
     answers: int = 0
     closed: int = 0
+    noticed: int = 0  # controllers that began, and brokers that were fenced
     rss_mb: float = 0.0
 
     def quantile(self, share: float) -> float:
@@ -226,7 +227,7 @@ def attack(address: tuple[str, int], frame: bytes, outcome: Outcome, stop: threa
 
 
 def measure(system: System, name: str, frame: bytes, address: tuple[str, int], leader: tuple[str, int]) -> Outcome:
-    outcome, stop = Outcome(), threading.Event()
+    outcome, stop, before = Outcome(), threading.Event(), noticed(system)
     clients = [threading.Thread(target=neighbour, args=(leader, outcome, stop), daemon=True)]
     clients += [threading.Thread(target=attack, args=(address, frame, outcome, stop), daemon=True) for _ in range(CONNECTIONS if frame else 0)]
     for client in clients:
@@ -238,7 +239,14 @@ def measure(system: System, name: str, frame: bytes, address: tuple[str, int], l
     stop.set()
     for client in clients:
         client.join(timeout=30)
+    outcome.noticed = noticed(system) - before
     return outcome
+
+
+def noticed(system: System) -> int:
+    """How often the nodes' logs tell that a controller began, or that a broker was fenced."""
+    logs = [log.read_text() for log in system.folder.glob("*/*.log")]
+    return sum(log.count(f'"event": "{event}"') for log in logs for event in ("controller_active", "broker_fenced"))
 
 
 def resident_mb(pid: int) -> float:
@@ -250,8 +258,8 @@ def resident_mb(pid: int) -> float:
 
 
 def lines(make: Callable[[], System], only: str = "") -> Iterator[str]:
-    yield "| the largest request on ten connections | produce p50 ms | p99 ms | most ms | answers | peak RSS MB |"
-    yield "|---|---|---|---|---|---|"
+    yield "| the largest request on ten connections | produce p50 ms | p99 ms | most ms | answers | peak RSS MB | elections, fenced |"
+    yield "|---|---|---|---|---|---|---|"
     with make() as system:
         system.start()
         system.wait_ready()
@@ -269,4 +277,4 @@ def lines(make: Callable[[], System], only: str = "") -> Iterator[str]:
 
 def line(name: str, outcome: Outcome) -> str:
     p50, p99, most = (outcome.quantile(share) * 1000 for share in (0.5, 0.99, 1.0))
-    return f"| {name} | {p50:.1f} | {p99:.1f} | {most:.1f} | {outcome.answers} | {outcome.rss_mb:.0f} |"
+    return f"| {name} | {p50:.1f} | {p99:.1f} | {most:.1f} | {outcome.answers} | {outcome.rss_mb:.0f} | {outcome.noticed} |"
