@@ -5,10 +5,11 @@ Clients alone are hit; what brokers ask each other goes through as always.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
 from raftka.broker.dispatch import HANDLERS, Interceptor, Postponed, Request
+from raftka.broker.long_work import drained
 from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row
@@ -101,6 +102,8 @@ class Faults:
             handler: Any = HANDLERS[key].handler
             if iscoroutinefunction(handler):
                 node.node.runtime.spawn(partial(_quietly, handler, request, node.node), "a lost answer")
+            elif isgeneratorfunction(handler):
+                drained(handler(request, node.node))
             else:
                 handler(request, node.node)
             request.connection.abort("a fault of the test's: the answer is lost")

@@ -65,8 +65,8 @@ def line(stream: IO[str] | None) -> str:
 
 def is_ok(bridge: tuple[str, int]) -> bool:
     with socket.create_connection(bridge) as asking:
-        asking.sendall(b"ruok")
-        return asking.recv(10) == b"imok"
+        asking.sendall(b"srvr")
+        return asking.recv(100).startswith(b"Zookeeper version")
 
 
 def addresses(told: str, what: str = "bootstrap.servers") -> list[tuple[str, int]]:
