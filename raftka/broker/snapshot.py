@@ -80,6 +80,7 @@ class Snapshot:
     requests: dict[str, LatencyNumbers]
     flushes: LatencyNumbers
     commits: LatencyNumbers
+    held: LatencyNumbers
     partitions: list[PartitionNumbers]
     groups: list[GroupNumbers]
     each_partition: bool  # whether every one is to be shown
@@ -114,6 +115,7 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list
         requests={name: LatencyNumbers(each.buckets, each.sum_s) for name, each in metrics.requests.items()},
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
+        held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
         partitions=partitions,
         groups=groups,
         each_partition=node.settings["metrics.partitions"],
