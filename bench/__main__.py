@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, faults, groups, histories, hostile, pipeline, scale, spark_jobs, zookeepers
+from bench import bridge, compaction, failover, faults, groups, histories, hostile, pipeline, scale, spark_jobs, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
 GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge", "hostile")
-ALONE = ("pipeline",)  # needs raftka[pipeline]: only when it is named
+ALONE = ("pipeline", "failover")  # only when it is named: needs raftka[pipeline]; takes twelve minutes, and fetches clients in other languages
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
 RATES = (("rps", "- requests/s", 0, ""), ("MBps", "- MB/s", 0, ""), ("p50us", "- p50 us", 0, ""), ("p99us", "- p99 us", 0, ""))
@@ -94,6 +94,11 @@ class Bench:
 
     def kill(self) -> Iterator[str]:
         yield from self._failover("SIGKILL of a leader", signal.SIGKILL)
+
+    def failover(self) -> Iterator[str]:
+        for make in [Raftka(3, failover.SETTINGS), *([Kafka(3, failover.SETTINGS)] if self.kafka else [])]:
+            with self._started(make) as system:
+                yield from failover.rows(system, self.rounds)
 
     def stop(self) -> Iterator[str]:
         yield from self._failover("SIGSTOP of a leader", signal.SIGSTOP)
@@ -215,7 +220,7 @@ def _median(runs: Sequence[dict[str, Any]], key: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./run bench", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("groups", nargs="*", choices=[*GROUPS, *ALONE, []], metavar="GROUP", help=f"{', '.join(GROUPS)} (all); pipeline")
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, *ALONE, []], metavar="GROUP", help=f"{', '.join(GROUPS)} (all); {', '.join(ALONE)}")
     parser.add_argument("--runs", type=int, default=5, help="runs of each load (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run (2)")
     parser.add_argument("--rounds", type=int, default=20, help="leaders hit in kill and stop (20)")

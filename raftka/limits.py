@@ -51,6 +51,7 @@ BESIDE_BYTES = Limit(
     "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"
 )
 PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with what there is")
+HELD_ANSWERS = Limit("held_answers", 1_000, "answers that wait because they name a broker that seems to have died; further ones are not held")
 SESSION_PARTITIONS = Limit(
     "session_partitions", 1_000_000, "partitions in all fetch sessions of a node, about 400 bytes each; further readers get none"
 )

@@ -92,6 +92,7 @@ class ServerConnection:
         "_stopped",
         "active",
         "dispatcher",
+        "follower",
         "handled",
         "out",
         "out_bytes",
@@ -112,6 +113,7 @@ class ServerConnection:
         self.out_bytes = 0
         self.plans: dict[int, Plan] = {}
         self.pipeline: PipelinePlan | None = None  # the one of them for requests that come many at a time
+        self.follower = -1  # the broker that follows us on this connection
         self.silent_s = 0.0
         self.active = True  # something came since `overdue` was asked
         self._pending_bytes = 0  # of a frame that was not whole then

@@ -14,17 +14,20 @@ from raftka.limits import LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller import Context, Controller, Outcome, Rest
 from raftka.metadata.extension import ExtensionMachine
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
 from raftka.runtime.door import Transport
 from raftka.wire.errors import Code, KafkaError, limit_of
+from raftka.wire.frame import encode_request
+from raftka.wire.messages.api_versions import API_VERSIONS
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
     from raftka.metadata.raft import RaftCore
 
 Done = Callable[[KafkaError | None, Any], None]
+PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
 
 
@@ -236,35 +239,59 @@ class ControllerHost:
         if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
             return
         endpoint = broker.endpoint(self.node.settings.inter_broker_listener) or broker.endpoints[0]
-        command = BrokerLost(broker_id, broker.epoch)
+        self._probe(endpoint, BrokerLost(broker_id, broker.epoch), PROBES)
+
+    def _probe(self, endpoint: Endpoint, command: BrokerLost, probes: int) -> None:
+        """A process that is being killed closes its listener last: it may still take a connection, and then breaks it without an answer."""
 
         def refused() -> None:
-            self.node.events.info("broker_process_gone", broker=broker_id)
+            self.node.events.info("broker_process_gone", broker=command.broker_id)
             self.submit(command, lambda error, reply: None)
 
-        self.node.runtime.network.connect(endpoint.host, endpoint.port, _Probe(refused))
+        def again() -> None:
+            if probes > 1:
+                self.clock.call_at(self.clock.now() + PROBE_AGAIN_S, lambda: self._probe(endpoint, command, probes - 1))
+
+        probe = _Probe(refused, again)
+        self.clock.call_at(self.clock.now() + PROBE_S, probe.give_up)
+        self.node.runtime.network.connect(endpoint.host, endpoint.port, probe)
 
 
 class _Probe:
-    """Connects, and is satisfied."""
+    """Connects and asks for the versions; whatever comes, it lives."""
 
-    def __init__(self, refused: Callable[[], None]) -> None:
+    def __init__(self, refused: Callable[[], None], broken: Callable[[], None]) -> None:
         self._refused = refused
-        self._opened = False
+        self._broken = broken
+        self._transport: Transport | None = None
+        self._answered = False
+        self._output: tuple[bytes, ...] = (encode_request(API_VERSIONS, 0, 1, "probe", API_VERSIONS.request()),)
 
     def opened(self, transport: Transport) -> None:
-        self._opened = True
-        transport.close("it lives")
+        self._transport = transport
+        transport.wake()
 
     def room(self) -> None:
         return None
 
-    def receive(self, view: memoryview) -> None:
-        pass
+    def give_up(self) -> None:
+        """It hangs: its session will end."""
+        self._answered = True
+        if self._transport is not None:
+            self._transport.close("no answer came")
 
-    def take_output(self) -> tuple[()]:
-        return ()
+    def receive(self, view: memoryview) -> None:
+        self._answered = self._answered or bool(view)
+        assert self._transport is not None
+        self._transport.close("it lives" if self._answered else "closed by the other side")
+
+    def take_output(self) -> tuple[bytes, ...]:
+        output, self._output = self._output, ()
+        return output
 
     def closed(self, reason: str) -> None:
-        if not self._opened and "refused" in reason.lower():
-            self._refused()
+        if self._transport is None:
+            if "refused" in reason.lower():
+                self._refused()
+        elif not self._answered:
+            self._broken()

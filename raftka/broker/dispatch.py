@@ -441,6 +441,8 @@ class Dispatcher:
 
     def connection_closed(self, connection: ServerConnection, reason: str) -> None:
         self.node.admission.closed(connection)
+        if connection.follower >= 0:
+            self.node.suspects.broken(connection.follower)
         self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
 
     def refused(self, connection: ServerConnection, reason: str) -> None:

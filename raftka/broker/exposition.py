@@ -145,6 +145,7 @@ class Exposition:
         page.add(f"{CHANNEL}response_total", raft.received_messages)
         page.add("raftka_metadata_proposals_waiting", raft.waiting)
         page.histogram("raftka_metadata_commit_seconds", commits, 1.0)
+        page.histogram("raftka_held_answers_seconds", snapshot.held, 1.0)
 
     def _process_numbers(self, page: Page, snapshot: Snapshot) -> None:
         used = 0.0

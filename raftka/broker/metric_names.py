@@ -92,6 +92,7 @@ kafka_server_kafkaserver_linux_disk_read_bytes gauge Bytes that the process has 
 kafka_server_kafkaserver_linux_disk_write_bytes gauge Bytes that the process has had written to disks.
 raftka_metadata_commit_seconds histogram Seconds from a metadata entry's append to its commit, while this node was the controller.
 raftka_metadata_proposals_waiting gauge Metadata entries of this node's log that are not committed.
+raftka_held_answers_seconds histogram Seconds for which Metadata and FindCoordinator were held, because they named a broker that seemed to have died.
 raftka_leader_elections_total counter Partitions that got another leader, while this node was the controller.
 raftka_segments_deleted_total counter Segments that retention has deleted.
 raftka_segments_rolled_total counter Segments that were completed.

@@ -45,6 +45,7 @@ class Metrics:
         "connections_made",
         "counters",
         "flushes",
+        "held",
         "of_topics",
         "replication_bytes_in",
         "replication_bytes_out",
@@ -62,6 +63,7 @@ class Metrics:
         self.replication_bytes_in = self.replication_bytes_out = 0
         self.flushes = Latency()
         self.turns = Latency()  # of the loop
+        self.held = Latency()  # answers that named a suspected broker
         self.commits = Latency()  # of metadata entries, while this node is the controller
 
     def count(self, name: str, by: int = 1) -> None:

@@ -17,6 +17,7 @@ from raftka.broker.fetch_session import FetchSessions
 from raftka.broker.frame_pool import FramePool
 from raftka.broker.group_host import Groups
 from raftka.broker.http import HttpServer
+from raftka.broker.listed_brokers import ListedBrokers
 from raftka.broker.metrics import Metrics
 from raftka.broker.pages import pages_of
 from raftka.broker.producer_ids import ProducerIds
@@ -24,6 +25,7 @@ from raftka.broker.quorum import Quorum
 from raftka.broker.refusal import REFUSALS, CannotListen, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
+from raftka.broker.suspects import Suspects
 from raftka.broker.topic_creation import TopicCreation
 from raftka.broker.turn_times import TurnTimes
 from raftka.log.manager import LogManager
@@ -58,6 +60,8 @@ class Node:
         self.beside = Beside(runtime.offload, self.metrics)
         self.pool = FramePool(runtime.clock.at_turn_end)
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
+        self.suspects = Suspects(self)
+        self.listed_brokers = ListedBrokers(self)
         self.quorum = Quorum(self)
         self.link = ControllerLink(self)
         self.producer_ids = ProducerIds(self)
@@ -206,6 +210,8 @@ class Node:
         for each in self.coordinators:
             each.on_image(self.image, delta)
         if delta.brokers_changed or delta.reloaded:
+            self.listed_brokers.on_image(self.image, delta)
+            self.suspects.on_image(self.image)
             if self.image.alive(self.node_id):
                 self.ready.set()
             self.link.beat()

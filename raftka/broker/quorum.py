@@ -283,12 +283,21 @@ class Quorum:
         self._meet(peer.hello)
         link.up = True
         link.failures = 0
+        self.node.suspects.heard(link.voter)
         link.refused_for = ""
         if self.core is not None:
             self.core.peer_up(link.voter)
             self.poke()
         elif self._observing is None:
             self._observe(link)
+
+    def ping(self, node_id: int) -> bool:
+        """Ask that node for a sign of life, `suspects.present`. False: there is no connection to ask on."""
+        link = self.links.get(node_id)
+        if link is None or not link.up or link.peer is None:
+            return False
+        link.peer.send(Kind.PING)
+        return True
 
     def _observe(self, link: Link) -> None:
         self._observing = link
@@ -322,6 +331,8 @@ class Quorum:
         calls, link.calls = link.calls, {}
         for done in calls.values():
             done(KafkaError(Code.NETWORK_EXCEPTION), None)
+        if was_up:
+            self.node.suspects.broken(link.voter)
         if was_up and self.core is not None:
             self.core.peer_lost(link.voter)
             self.poke()
@@ -341,7 +352,9 @@ class Quorum:
             if done is not None:
                 done(KafkaError(Code(code), message) if code else None, value)
         elif kind is Kind.LEADER:
-            self._lead_by(*fields)
+            self.node.suspects.present(link.voter)
+            if self.core is None:
+                self._lead_by(*fields)
         elif kind is Kind.ENTRIES and self.core is None:
             self.node.apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
@@ -441,6 +454,7 @@ class Quorum:
             self.node.metrics.count("raftka_controller_refusals_total")
             self.node.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
         elif peer.hello.broker and self.host is not None:
+            self.node.suspects.broken(peer.node_id)
             self.host.connection_lost(peer.node_id)
 
     def transfer(self) -> bool:

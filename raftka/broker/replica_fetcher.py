@@ -362,6 +362,8 @@ class ReplicaFetcher:
         self.pump_later()
 
     def _closed(self, reason: str) -> None:
+        if self.follows and self.connection is not None and self.connection.versions:  # it was up, and we did not close it
+            self.node.suspects.broken(self.leader)
         self.connection = None
         self.in_flight = False
         self.session.lost()

@@ -81,6 +81,7 @@ class Snapshot:
     flushes: LatencyNumbers
     turns: LatencyNumbers
     commits: LatencyNumbers
+    held: LatencyNumbers
     partitions: list[PartitionNumbers]
     groups: list[GroupNumbers]
     each_partition: bool  # whether every one is to be shown
@@ -116,6 +117,7 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
         turns=LatencyNumbers(metrics.turns.buckets, metrics.turns.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
+        held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
         partitions=partitions,
         groups=groups,
         each_partition=node.settings["metrics.partitions"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from raftka.wire.frame import decode_response_header, encode_request
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.rows import Row
 from raftka.wire.schema import Api
@@ -26,7 +27,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    brokers: dict[int, tuple[str, int]]  # only those that are not fenced
+    brokers: dict[int, tuple[str, int]]  # those that are not fenced, and for a moment those that died
     controller: int
     partitions: tuple[PartitionView, ...]
 
@@ -75,7 +76,7 @@ def wait_for_brokers(addresses: Sequence[tuple[str, int]], count: int, deadline:
 
 def _brokers_listed_by(address: tuple[str, int]) -> int:
     try:
-        return len(ask(address, []).brokers)
+        return len(call(address, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(), version=0).brokers)
     except OSError:
         return 0
 

@@ -303,6 +303,7 @@ ELSEWHERE = {
     "member_protocol_bytes": "test_group_limits",
     "member_bytes_of_coordinator": "test_group_limits",
     "parked_requests": "test_purgatory",
+    "held_answers": "test_suspects",
     "http_connections": "test_http",
     "http_request_bytes": "test_http",
     "http_seconds": "test_http",

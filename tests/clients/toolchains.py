@@ -111,10 +111,12 @@ class Toolchains:
         return self._built("franz_go")
 
     def _built(self, name: str) -> Program:
+        return self.built(HERE / name, name.replace("_", "-"))
+
+    def built(self, sources: Path, name: str) -> Program:
         """A Go program, from its folder; what is kept is named by its source."""
-        sources = HERE / name
         content = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
-        kept = f"{name.replace('_', '-')}-{hashlib.sha256(content).hexdigest()[:12]}"
+        kept = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
         return Program([str(self._kept(kept, lambda folder: _go_build(sources, folder)) / "client")])
 
     def kafkajs(self) -> Program:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.long_work import Steps
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -31,7 +31,11 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
-def describe_topic_partitions(request: Request, node: "Node") -> Steps[Row]:
+def describe_topic_partitions(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from node.suspects.answer(request, lambda leaders: _answer(request, node, leaders)))
+
+
+def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
     """A cursor that names none of the asked topics, or a partition that can not be, is refused for each of them."""
     image, cursor = node.image, request.body.cursor
     everything = not request.body.topics
@@ -43,7 +47,8 @@ def describe_topic_partitions(request: Request, node: "Node") -> Steps[Row]:
         start = cursor.topic_name, cursor.partition_index
     most = int(node.settings["max.request.partition.size.limit"])
     names = yield from _in_order(asked, start[0])
-    return (yield from _page(request, image, names, start, max(1, min(request.body.response_partition_limit, most)), everything=everything))
+    room = max(1, min(request.body.response_partition_limit, most))
+    return (yield from _page(request, image, names, start, room, leaders, everything=everything))
 
 
 def _in_order(names: Collection[str], first: str) -> Steps[list[str]]:
@@ -61,7 +66,9 @@ def _in_order(names: Collection[str], first: str) -> Steps[list[str]]:
     return merged
 
 
-def _page(request: Request, image: MetadataImage, names: list[str], start: tuple[str, int], room: int, *, everything: bool) -> Steps[Row]:
+def _page(
+    request: Request, image: MetadataImage, names: list[str], start: tuple[str, int], room: int, leaders: set[int], *, everything: bool
+) -> Steps[Row]:
     topics = request.encoded_rows(response.topics)
     for name in names:
         yield
@@ -78,6 +85,7 @@ def _page(request: Request, image: MetadataImage, names: list[str], start: tuple
             return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=0))
         first = start[1] if name == start[0] else 0
         last = min(first + room, len(known.partitions))
+        leaders.update([partition.leader for partition in known.partitions[first:last]])
         topics.add((yield from _topic(request, image, known, range(first, last))))
         if last < len(known.partitions):
             return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=last))

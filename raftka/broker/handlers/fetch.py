@@ -126,6 +126,7 @@ class Fetch:
         session, goes_on = yield from node.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
         if reader.follows and self._genuine():
             session.heard = now
+            self.request.connection.follower = self.replica
         self.session, self.goes_on = session, goes_on
         self.watching = session.lasting or (self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN)  # what happens while it reads
         if self.watching:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -31,15 +31,24 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(FIND_COORDINATOR, refused=_refused)
-def find_coordinator(request: Request, node: "Node") -> Steps[Row]:
+def find_coordinator(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from node.suspects.answer(request, lambda coordinators: _answer(request, node, coordinators)))
+
+
+def _answer(request: Request, node: "Node", coordinators: set[int]) -> Steps[Row]:
+    """`coordinators`: the brokers that the answer names are added."""
     body = request.body
     if request.version >= 4:
         rows = request.encoded_rows(response.coordinators)
         for key in body.coordinator_keys:
-            rows.add(_found(request, node, key, response.coordinators, key=key, error_message=""))
+            row = _found(request, node, key, response.coordinators, key=key, error_message="")
+            coordinators.add(row.node_id)
+            rows.add(row)
             yield
         return response(coordinators=rows)
-    return _found(request, node, body.key, response, error_message="NONE")
+    found = _found(request, node, body.key, response, error_message="NONE")
+    coordinators.add(found.node_id)
+    return found
 
 
 def _found(request: Request, node: "Node", wanted: str, row: Any, **fields: str) -> Row:

@@ -1,10 +1,13 @@
-"""Metadata: v0-13; topics by name or id (KIP-516), auto-creation. Answers from the local image and never waits."""
+"""Metadata: v0-13; topics by name or id (KIP-516), auto-creation. Answers from the local image.
+
+An answer that names a leader that seems to have died waits (suspects.py); nothing else does.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.long_work import Steps
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -29,20 +32,25 @@ def _nothing(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request, node: "Node") -> Steps[Row]:
+def metadata(request: Request, node: "Node") -> Steps[Row | Pending]:
+    return (yield from node.suspects.answer(request, lambda leaders: _answer(request, node, leaders)))
+
+
+def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
+    """`leaders`: those that the answer names are added."""
     image, listener = node.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
     if not everything and (code := (yield from _null_names(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
-    for steps in _all(request, node) if everything else _each_asked(request, node):
+    for steps in _all(request, node, leaders) if everything else _each_asked(request, node, leaders):
         row = yield from steps
         if request.body.include_topic_authorized_operations and row.name is not None and row.error_code != Code.TOPIC_AUTHORIZATION_FAILED:
             row.topic_authorized_operations = request.authorized_operations((TOPIC, row.name))
         topics.add(row)
         yield
-    endpoints = [(broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced]
+    endpoints = [(broker, broker.endpoint(listener)) for broker in node.listed_brokers.of(image)]
     return response(
         brokers=[
             response.brokers(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -60,33 +68,33 @@ def metadata(request: Request, node: "Node") -> Steps[Row]:
     )
 
 
-def _all(request: Request, node: "Node") -> Iterator[Steps[Row]]:
-    return (_topic(request, node.image, topic) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name)))
+def _all(request: Request, node: "Node", leaders: set[int]) -> Iterator[Steps[Row]]:
+    return (_topic(request, node.image, topic, leaders) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name)))
 
 
-def _each_asked(request: Request, node: "Node") -> Iterator[Steps[Row]]:
+def _each_asked(request: Request, node: "Node", leaders: set[int]) -> Iterator[Steps[Row]]:
     """One answer for a topic that is named more than once."""
     seen: set[tuple[str | None, bytes]] = set()
     for topic in request.body.topics:
         if (key := (topic.name, topic.topic_id)) not in seen:
             seen.add(key)
-            yield _asked(request, node, topic)
+            yield _asked(request, node, topic, leaders)
 
 
-def _asked(request: Request, node: "Node", topic: Row) -> Steps[Row]:
+def _asked(request: Request, node: "Node", topic: Row, leaders: set[int]) -> Steps[Row]:
     image = node.image
     if topic.name is None:
         known = image.topics.get(topic.topic_id)
         code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
         if known is None or not request.may("DESCRIBE", (TOPIC, known.name)):
             return response.topics(error_code=int(code), name=None, topic_id=topic.topic_id)
-        return (yield from _topic(request, image, known))
+        return (yield from _topic(request, image, known, leaders))
     if not request.may("DESCRIBE", (TOPIC, topic.name)):  # whether it is there or not
         return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
     known = image.topic_named(topic.name)
     if known is None:
         return response.topics(error_code=int(_missing(request, node, topic.name)), name=topic.name)
-    return (yield from _topic(request, image, known))
+    return (yield from _topic(request, image, known, leaders))
 
 
 def _missing(request: Request, node: "Node", name: str) -> Code:
@@ -109,10 +117,11 @@ def _valid(name: str) -> bool:
     return True
 
 
-def _topic(request: Request, image: MetadataImage, topic: TopicImage) -> Steps[Row]:
+def _topic(request: Request, image: MetadataImage, topic: TopicImage, leaders: set[int]) -> Steps[Row]:
     partitions = request.encoded_rows(response.topics.partitions)
     for index, partition in enumerate(topic.partitions):
         partitions.add(_partition(image, index, partition))
+        leaders.add(partition.leader)
         yield
     return response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
 
