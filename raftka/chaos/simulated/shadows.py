@@ -165,19 +165,20 @@ class _Opened:
         if log.start_offset > living.start_offset:
             found.append(f"{where} starts at {log.start_offset}, the living one at {living.start_offset}")
         if not living.config.compacted and self._least(living):
-            found += _differ(where, log, living)
+            found += _differ(where, log, living, self._least(living))
         return found
 
 
 def _state(log: Log) -> tuple[object, ...]:
-    producers = {producer_id: (each.epoch, tuple(each.batches)) for producer_id, each in log.producers.producers.items()}
+    """Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (log_checks.py)."""
+    producers = {producer_id: (each.epoch, each.next_sequence, each.batches[-1]) for producer_id, each in log.producers.producers.items()}
     return log.start_offset, log.end_offset, log.epochs.entries(), producers
 
 
-def _differ(where: str, log: Log, living: Log) -> list[str]:
-    """Up to where both reach; what one has cut meanwhile the other may still have."""
+def _differ(where: str, log: Log, living: Log, below: int) -> list[str]:
+    """Below what is claimed to be on the disk."""
     mine = {batch.base: batch.data for batch in scan(log)}
-    theirs = {batch.base: batch.data for batch in scan(living) if batch.last < living.flushed_offset}
+    theirs = {batch.base: batch.data for batch in scan(living) if batch.last < below}
     other = [base for base in mine.keys() & theirs.keys() if mine[base] != theirs[base]]
     missing = [base for base in theirs.keys() - mine.keys() if log.start_offset <= base < log.end_offset]
     return [f"{where} has another batch at {base}" for base in other[:3]] + [f"{where} has no batch at {base}" for base in missing[:3]]

@@ -8,6 +8,7 @@ from raftka.chaos.simulated.beside import BESIDE, Mixed, mixed_settings, works
 from raftka.chaos.simulated.schedule import Kind
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
+INDEX_BYTES = 4096  # what a topic has that is not told
 MAX_INT = "2147483647"
 
 
@@ -32,7 +33,7 @@ class Settings:
     noise: bool = False  # one more writer, who asks for less than acks=all
     groups: int = 0  # whose offsets are committed
     directories: int = 1  # of every broker's logs
-    index_bytes: int = 4096  # between two entries of an index
+    index_bytes: int = INDEX_BYTES  # between two entries of an index
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
     flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
@@ -58,11 +59,8 @@ class Settings:
 
     @property
     def topic_configs(self) -> dict[str, str]:
-        return {
-            "min.insync.replicas": str(self.min_isr),
-            "internal.segment.bytes": str(self.segment_bytes),
-            "index.interval.bytes": str(self.index_bytes),
-        }
+        found = {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
+        return found | ({"index.interval.bytes": str(self.index_bytes)} if self.index_bytes != INDEX_BYTES else {})
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,8 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     index_bytes = chance.choice((64, 300, 4096))
     directories = chance.choice((1, 1, 1, 2, 3))
     flush = "os" if chance.random() < 0.12 else "fsync"
-    return replace(settings, beside=others, mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush)
+    pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
+    return replace(settings, beside=others, mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush, pause_s=pause_s)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

@@ -114,6 +114,7 @@ class SessionReader:
                     self.wanted = set(range(PARTITIONS))
                 for where in sorted(set(self._leaders.values())):
                     stale |= not await self._fetch(where)
+                stale |= len(self._leaders) < PARTITIONS
             await trio.sleep(RETRY_S)
         self.done = True
 
