@@ -264,6 +264,14 @@ class Segment:
             if file.size() != size:
                 file.truncate(size)
 
+    def forget_stale_entries(self) -> tuple[File, ...]:
+        """The index files may have reached the disk before records that were lost: such entries go. Returns the files to flush."""
+        believed = {".index": self.offset_index.written * OFFSET_ENTRY.size, ".timeindex": self.time_index.written * TIME_ENTRY.size}
+        if all(len(self._read(suffix) or b"") <= size for suffix, size in believed.items()):
+            return ()
+        self.write_index()
+        return self.index_files or ()
+
     def seal(self) -> tuple[File, ...]:
         """It will not grow for now: the largest timestamp goes into the index, also where no interval is full. Returns the files to flush."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)

@@ -113,6 +113,24 @@ def test_a_bit_that_flipped_is_found(log: Log, files: MemoryFiles) -> None:
     assert any("is damaged" in each for each in wrong_with(log, files))
 
 
+def test_index_entries_of_lost_records_do_not_come_back_with_a_clean_end(files: MemoryFiles) -> None:
+    log = open_log(files, index_interval_bytes=100)
+    for number in range(10):
+        append(log, batch(2, timestamp=NOW + 10 * number, size=80))
+    log.close(clean=True)
+    path = segment_path(DIRECTORY, 0, ".log")
+    data = files.read(path)
+    files.replace(path, data[: len(data) // 2])  # a power loss took the tail of the records, and not that of the time index
+    index = segment_path(DIRECTORY, 0, ".index")
+    files.replace(index, files.read(index)[:8])
+
+    log = open_log(files, recovery_point=10, index_interval_bytes=100)
+    assert log.end_offset == 10
+    log.close(clean=True)
+
+    assert not wrong_with(open_log(files, clean=True, recovery_point=10, index_interval_bytes=100), files)
+
+
 # disks that are copied
 
 
