@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, faults, groups, histories, pipeline, scale, spark_jobs, zookeepers
+from bench import bridge, compaction, faults, groups, histories, hostile, pipeline, scale, spark_jobs, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge")
+GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge", "hostile")
 ALONE = ("pipeline",)  # needs raftka[pipeline]: only when it is named
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
@@ -128,6 +128,13 @@ class Bench:
         yield from pipeline.rows(self.runs)
         yield ""
         yield from spark_jobs.rows(self.runs, self.kafka)
+
+    def hostile(self) -> Iterator[str]:
+        for nodes, settings in ((1, ONE_NODE), (3, THREE_NODES)):
+            yield f"Nodes: {nodes}."
+            yield ""
+            yield from hostile.lines(lambda nodes=nodes, settings=settings: Raftka(nodes, settings))  # type: ignore[misc]
+            yield ""
 
     def bridge(self) -> Iterator[str]:
         if zookeepers.available():

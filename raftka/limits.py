@@ -39,6 +39,9 @@ CONNECTIONS = Limit("connections", 10_000, "file descriptors and about 3 KB each
 CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.connections with a listener's prefix")
 CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
 CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
+LONG_REQUEST_BYTES = Limit(
+    "long_request_bytes", 2 * MIB, "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin"
+)
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")

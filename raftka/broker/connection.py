@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from raftka.broker.dispatch import Dispatcher
 
 REPLANS = 32  # of one connection
-TURN_S = 0.005  # of one connection's requests in a row, before others have theirs
+TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
 HEAD = Struct(">hhi")  # api key, api version, correlation id
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
@@ -91,6 +92,7 @@ class ServerConnection:
         "_stopped",
         "active",
         "dispatcher",
+        "handled",
         "out",
         "out_bytes",
         "pipeline",
@@ -119,6 +121,7 @@ class ServerConnection:
         self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
         self._ended = False
+        self.handled: str | None = None  # the API of the last request that no plan has answered
         self._replanned = 0
         self._over = False  # it will be closed, what still comes is of no interest
 
@@ -277,13 +280,14 @@ class ServerConnection:
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch
         dispatcher.began = dispatcher.now()
+        until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
         try:
             if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
                 frames = frames[dispatcher.dispatch_many(self, frames) :]
             for at, frame in enumerate(frames):
                 if self._over:
                     return
-                if at and not self._stopped and dispatcher.now() - dispatcher.began > TURN_S:
+                if at and not self._stopped and dispatcher.now() - dispatcher.began > TURN_S and dispatcher.cpu_s() > until:
                     self.mute(dispatcher.now())
                 if self._stopped:
                     self._backlog.append(bytearray(frame))
@@ -337,11 +341,11 @@ class ServerConnection:
             return
         self._full = self._stopped = False
         dispatcher = self.dispatcher
-        now = dispatcher.now()
-        until = now + TURN_S
+        until = dispatcher.cpu_s() + TURN_S if len(self._backlog) > 1 else inf
+        began = now = dispatcher.now()
         try:
             while self._backlog and not self._stopped:
-                if now > until:
+                if now - began > TURN_S and dispatcher.cpu_s() > until:  # the first clock costs next to nothing
                     self.mute(now)
                     return
                 dispatcher.began = now

@@ -5,13 +5,14 @@ The machine runs ahead of what is committed; whenever this node's leadership beg
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.quorum_state import QuorumView
 from raftka.limits import LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
-from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.controller import Context, Controller, Outcome, Rest
 from raftka.metadata.extension import ExtensionMachine
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.raft_types import NotLeader, ProposalsFull
@@ -53,11 +54,17 @@ class ControllerHost:
         if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
+        self._carry_out(partial(self._decide, machine, command), done)
+
+    def _carry_out(self, decide: Callable[[], Outcome], done: Done) -> None:
         refused, reply = None, None
         try:
-            outcome = self._decide(machine, command)
+            outcome = decide()
             self._append(outcome.records)
             reply = outcome.reply
+            if outcome.rest is not None:
+                self._go_on(outcome.rest, done)
+                return
             if outcome.hand_over:
                 done = self._handing_over(done)
             if outcome.confirm and not outcome.records:
@@ -75,6 +82,19 @@ class ControllerHost:
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
         self._waiting.append((self._last_index, done, refused, reply))
         self._release()
+        self._arm()
+
+    def _go_on(self, rest: Rest, done: Done) -> None:
+        """With what did not go into one entry, in another turn: others are served in between."""
+        machine = self.machine
+
+        def go_on() -> None:
+            if self.machine is machine and machine is not None and self.active:
+                self._carry_out(lambda: self._guarded(machine, rest, "a further portion"), done)
+            else:
+                done(KafkaError(Code.NETWORK_EXCEPTION), None)
+
+        self.clock.call_at(self.clock.now(), go_on)
         self._arm()
 
     def _handing_over(self, done: Done) -> Done:
@@ -100,14 +120,17 @@ class ControllerHost:
         self._poke()
         self._arm()
 
-    def _decide(self, machine: Controller, command: Command) -> Any:
-        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
+    def _decide(self, machine: Controller, command: Command) -> Outcome:
         if isinstance(command, Heartbeat):
             self.view.broker_heard(command)
         elif isinstance(command, DescribeQuorum):
             return Outcome(reply=self.view.describe(self.node.node_id, machine, self.heard))
+        return self._guarded(machine, partial(machine.decide, command), type(command).__name__)
+
+    def _guarded(self, machine: Controller, decide: Rest, name: str) -> Outcome:
+        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
         try:
-            outcome = machine.decide(command, self._context())
+            outcome = decide(self._context())
             for limit in machine.take_hits():
                 self.node.metrics.hit(limit)
             return outcome
@@ -115,7 +138,7 @@ class ControllerHost:
             raise
         except Exception as error:
             self.node.metrics.count("raftka_handler_errors_total")
-            self.node.events.error("command_failed", command=type(command).__name__, error=repr(error))
+            self.node.events.error("command_failed", command=name, error=repr(error))
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
 
     def _context(self) -> Context:
@@ -126,7 +149,11 @@ class ControllerHost:
             return
         assert self.machine is not None
         decided_at = self.core.last_index + 1
-        index = self.core.propose(encode_batch(records, decided_at))
+        try:
+            index = self.core.propose(encode_batch(records, decided_at))
+        except (NotLeader, LimitExceeded):
+            self.machine.not_appended()
+            raise
         assert index == decided_at, "only the controller appends while it leads"
         self._proposed.append((index, self.clock.now()))
         self.machine.replay(index, records)
@@ -178,7 +205,7 @@ class ControllerHost:
     def _arm(self) -> None:
         if self.machine is None:
             return
-        when = self.machine.deadline()
+        when = max(self.machine.deadline(), self.clock.now())
         if when < self._timer_at:
             self._timer_at = when
             self.clock.call_at(when, self._tick_now)

@@ -15,11 +15,13 @@ from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_
 from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
 from raftka.broker.frame_pool import FramePool
+from raftka.broker.long_requests import LongRequests
 from raftka.broker.long_work import LongWork, Steps, T, Unfinished, drained
 from raftka.broker.metrics import SAMPLED, Latency, Metrics
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
+from raftka.wire.rows import free
 from raftka.wire.schema import Api, Row, Struct
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ class Request:
     frame: memoryview = field(repr=False)
     body_position: int  # in the frame
     owns_frame: bool = False  # nobody else uses the frame's memory
+    goes_on: bool = False  # its handler is at work in later turns too
+    stays: bool = False  # among the long requests until its answer is written, also when that comes later
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
 
     def keep(self, pool: FramePool) -> None:
@@ -157,13 +161,15 @@ def _refused(request: Request, code: Code) -> Row:
 class Dispatcher:
     def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
         self.node = node
-        self.long_work = LongWork(node.runtime.clock, events)
+        self.long_work = LongWork(node.runtime.clock)
+        self.long_requests = LongRequests(metrics)
         self.events = events
         self.metrics = metrics
         self.authorizer: Authorizer = AllowAll()
         self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
         self.connections: dict[ServerConnection, None] = {}
         self.now = node.runtime.clock.now
+        self.cpu_s = node.runtime.clock.cpu_s
         self.began = 0.0  # when the bytes under way were handed to us
         self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
 
@@ -199,6 +205,7 @@ class Dispatcher:
             self._unsupported(connection, frame, key, version, correlation_id)
             return
         self.kind = self.metrics.kind(registration.api.name)
+        connection.handled = registration.api.name
         if len(frame) > LONG_FRAME_BYTES:
             self._decode_long(connection, registration, version, frame)
         else:
@@ -238,19 +245,39 @@ class Dispatcher:
         if not lent:
             frame = memoryview(bytearray(frame))  # it may be read in later turns too
         header, position = self._header(connection, api, version, frame)
+        request = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
         steps = api.decode_request_in_steps(version, frame, position)
+        go_on = partial(self.long_work.go_on, api.name, steps, partial(self._decoded, registration, request), partial(self._wanted, request))
         try:
-            body, _ = self.long_work.begin(steps)
+            if not self.long_requests.enter(request, len(frame), go_on):
+                raise Unfinished
+            request.body, _ = self.long_work.begin(steps)
         except Unfinished:
             if lent:
                 pool.hold(frame)
             connection.hold()
-            request = Request(
-                api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, True, connection.slot()
-            )
-            self.long_work.go_on(api.name, steps, partial(self._decoded, registration, request), lambda: not connection.gone)
+            request.owns_frame, request.slot = True, connection.slot()
+            if self.long_requests.has(request):
+                go_on()
+        except ProtocolError:
+            self.long_requests.leave(request)
+            raise
         else:
-            self._call(registration, Request(api, version, header.correlation_id, body, connection.session, connection, frame, position, not lent))
+            self._call(registration, request)
+            if not request.goes_on and not request.stays:
+                self.long_requests.leave(request)
+
+    def _wanted(self, request: Request) -> bool:
+        """Whether there is still a client; else the request is over."""
+        if request.connection.gone:
+            self.long_requests.leave(request)
+            return False
+        return True
+
+    def answered(self, request: Request) -> None:
+        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too."""
+        if self.long_requests.leave(request):
+            self.long_work.go_on("freeing a request", free(request.body), _ignore)
 
     def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
         connection = request.connection
@@ -264,6 +291,8 @@ class Dispatcher:
         except Exception as error:
             self.failed(connection, error)
         self.kind = None  # its slot answers for the time
+        if not request.goes_on and not request.stays:
+            self.long_requests.leave(request)
         connection.release()
 
     def _call(self, registration: Registration, request: Request) -> None:
@@ -317,13 +346,18 @@ class Dispatcher:
         connection = request.connection
         request.keep(self.node.pool)
         request.slot = request.slot or connection.slot()
+        request.goes_on = True
         connection.hold()
 
         def done(result: Answer | Exception) -> None:
             self._answer(request, result)
+            if not isinstance(result, Pending):
+                self.answered(request)
+            elif not request.stays:
+                self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.go_on(request.api.name, steps, done, lambda: not connection.gone)
+        self.long_work.go_on(request.api.name, steps, done, partial(self._wanted, request))
 
     def _answer(self, request: Request, answer: Answer | Exception) -> None:
         slot = request.slot
@@ -341,6 +375,7 @@ class Dispatcher:
 
     def _spawn(self, registration: Registration, request: Request) -> None:
         request.connection.hold()
+        request.goes_on = True
         pending = Pending(request)
         self.node.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
@@ -357,6 +392,7 @@ class Dispatcher:
             answer = None
         if isinstance(answer, Row):
             pending.complete(answer)
+        self.answered(request)
         request.connection.release()
 
     def _intercepted(self, request: Request) -> Row | None:
@@ -410,6 +446,10 @@ class Dispatcher:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.metrics.count("raftka_protocol_errors_total")
         self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+
+
+def _ignore(_: Any) -> None:
+    pass
 
 
 def _drained(refusal: Any) -> Row | None:

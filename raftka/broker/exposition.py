@@ -227,6 +227,7 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     page.add(f"{REPLICAS}offlinereplicacount", sum(each.offline for each in partitions))
     page.add("kafka_server_replicafetchermanager_maxlag", snapshot.max_lag, clientId="Replica")
     page.histogram("kafka_log_logflushstats_logflushrateandtimems", snapshot.flushes, 0.001)
+    page.histogram("raftka_turntimems", snapshot.turns, 0.001)
     page.add("kafka_log_logmanager_offlinelogdirectorycount", snapshot.failed_directories)
     page.add("raftka_producers", sum(each.producers for each in partitions))
     page.add(FORGOTTEN, sum(each.producers_forgotten for each in partitions))

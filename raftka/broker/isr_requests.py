@@ -14,7 +14,7 @@ from raftka.wire.errors import Code, KafkaError
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-CHANGES_OF_REQUEST = 500  # some 5 ms of work when the answer comes
+CHANGES_OF_REQUEST = 500  # one entry of the metadata log, some milliseconds of the controller
 
 Asked = tuple[PartitionHost, AlterIsr]
 Answered = Callable[[PartitionHost, AlterIsr, Altered | Code], None]

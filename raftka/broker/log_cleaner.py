@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.partition_host import PartitionHost
-from raftka.log.cleaner import Dirt, dirt_of, is_worth_it, job_for
+from raftka.log.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for
 from raftka.log.compact_job import Cleaned, Ended
 from raftka.log.compaction import compact
 from raftka.log.log import Log
@@ -59,15 +59,19 @@ class LogCleaner:
 
     def _dirtiest(self, now_ms: int) -> tuple[PartitionHost, Dirt] | None:
         best: tuple[PartitionHost, Dirt] | None = None
+        to_disk = False
         for host in self.replicas.hosts.values():
             log = host.log
             if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
                 continue
-            if log.settled_point < log.recovery_point:  # as after a start: what was read may not be on disk
-                self.replicas.checkpoint_later()
             dirt = dirt_of(log, host.high_watermark, now_ms)  # with transactions: what is stable
-            if dirt is not None and is_worth_it(log, dirt) and (best is None or dirt.ratio > best[1].ratio):
-                best = host, dirt
+            if dirt is not None and is_worth_it(log, dirt):
+                best = (host, dirt) if best is None or dirt.ratio > best[1].ratio else best
+            elif not to_disk:
+                later = dirt_of(log, host.high_watermark, now_ms, log.flushed_offset)
+                to_disk = later is not None and is_worth_it(log, later)
+        if to_disk and best is None:  # only what tells how far it is on disk is missing
+            self.replicas.checkpoint()
         return best
 
     def _begin(self, host: PartitionHost, dirt: Dirt, now_ms: int, threads: int) -> None:
@@ -189,7 +193,7 @@ class Round:
     def _end(self) -> None:
         self.log.cleaning = False
         if self._error is None and self._ended is not None:
-            self.log.cleaned_offset = self._ended.clean_until
+            cleaned(self.log, self._ended)
             self.cleaner.done(self, self._ended)
         else:
             self.log.drop_cleaned()

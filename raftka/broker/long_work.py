@@ -12,14 +12,12 @@ from typing import Any, TypeVar
 
 import trio
 
-from raftka.broker.events import Events
 from raftka.runtime.door import Clock
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]  # yields between items, returns the result
 
 SLICE_S = 0.005  # CPU time
-LONG_TURN_S = 0.1  # wall time that one step should never take: such a step is logged
 FIRST_STEPS = 16  # of work that begins, before the clock is read: nearly all requests are done with these
 STEPS = 8  # between two readings of the clock, which cost some 0.3 us each
 
@@ -38,9 +36,9 @@ class Unfinished(Exception):
 
 
 class LongWork:
-    def __init__(self, clock: Clock, events: Events) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._events = events
+        self.handled: str | None = None  # the work that had the last slice
         self._queue: deque[_Work] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
         self._scheduled = False
@@ -114,7 +112,7 @@ class LongWork:
         until = self._until()
         while self._queue and self._clock.cpu_s() < until:
             work = self._queue.popleft()
-            began = self._clock.now()
+            self.handled = work.name
             try:
                 if not work.wanted():
                     work.steps.close()
@@ -126,8 +124,6 @@ class LongWork:
                 work.done(error)
             else:
                 work.done(result)
-            if (took_s := self._clock.now() - began) > LONG_TURN_S:
-                self._events.warning("long_turn", handler=work.name, ms=round(took_s * 1000))
         self._schedule()
 
     def _some_steps(self, steps: Steps[Any], until: float) -> Any:

@@ -49,6 +49,7 @@ class Metrics:
         "replication_bytes_in",
         "replication_bytes_out",
         "requests",
+        "turns",
     )
 
     def __init__(self, hit: Callable[[Limit], None] = lambda limit: None) -> None:
@@ -60,6 +61,7 @@ class Metrics:
         self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
         self.replication_bytes_in = self.replication_bytes_out = 0
         self.flushes = Latency()
+        self.turns = Latency()  # of the loop
         self.commits = Latency()  # of metadata entries, while this node is the controller
 
     def count(self, name: str, by: int = 1) -> None:

@@ -1,6 +1,7 @@
 """One node: puts the parts together, and hands each committed metadata entry to those whom it concerns. Decides nothing itself."""
 
 import sys
+from collections.abc import Callable
 from typing import IO
 
 import trio
@@ -20,10 +21,11 @@ from raftka.broker.metrics import Metrics
 from raftka.broker.pages import pages_of
 from raftka.broker.producer_ids import ProducerIds
 from raftka.broker.quorum import Quorum
-from raftka.broker.refusal import REFUSALS, told
+from raftka.broker.refusal import REFUSALS, CannotListen, told
 from raftka.broker.replica_manager import ReplicaManager
 from raftka.broker.shards import Shards
 from raftka.broker.topic_creation import TopicCreation
+from raftka.broker.turn_times import TurnTimes
 from raftka.log.manager import LogManager
 from raftka.metadata.describe import BrokerRows, TopicRows
 from raftka.metadata.extension import Extension
@@ -31,7 +33,7 @@ from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage,
 from raftka.metadata.raft_types import Committed, Snapshot
 from raftka.metadata.recovery import NotRecoverable, recoveries
 from raftka.metadata.settings import NodeSettings, TopicConfigs
-from raftka.runtime.door import Listener, Runtime
+from raftka.runtime.door import Connection, Listener, Runtime
 from raftka.wire.schema import Row, Struct
 
 LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
@@ -45,6 +47,7 @@ class Node:
         self.events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
         self.metrics = Metrics(LimitHits(self.events, runtime.clock.now))
         self.batch_refused = BoundedRate(self.events, "batch_refused", runtime.clock.now)
+        runtime.watch_turns(TurnTimes(self.metrics, self.events))
         self.image = MetadataImage()
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()
@@ -94,7 +97,7 @@ class Node:
         self.groups = Groups(self)
         for endpoint in self.settings.listeners:
             accept = self.admission.acceptor(endpoint.listener)
-            self.listeners[endpoint.listener] = self.runtime.network.listen(endpoint.host, endpoint.port, accept)
+            self.listeners[endpoint.listener] = self.listen("listeners", endpoint.host, endpoint.port, accept)
         self._listen_for_scrapes()
         self.quorum.start()
         if self.settings.is_broker:
@@ -127,6 +130,13 @@ class Node:
     def controller_port(self) -> int | None:
         return self.quorum.listener.port if self.quorum.listener is not None else None
 
+    def listen(self, setting: str, host: str, port: int, accept: Callable[[], Connection | None]) -> Listener:
+        """`setting`: that says so. Raises CannotListen."""
+        try:
+            return self.runtime.network.listen(host, port, accept)
+        except OSError as error:
+            raise CannotListen(error, setting) from None
+
     @property
     def metrics_port(self) -> int | None:
         return self.web_listener.port if self.web_listener is not None else None
@@ -136,7 +146,7 @@ class Node:
         if port is not None:
             first = next(iter(self.settings.listeners), self.settings.controller_listener)
             self.web = HttpServer(pages_of(self), self.runtime.clock, self.metrics, self.events)
-            self.web_listener = self.runtime.network.listen(first.host if first is not None else "", port, self.web.accept)
+            self.web_listener = self.listen("metrics.port", first.host if first is not None else "", port, self.web.accept)
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """Port 0 stands for the one that the listener has got."""

@@ -97,7 +97,7 @@ class Quorum:
             self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
             self.host = ControllerHost(self.node, self.core, self.poke)
             endpoint = settings.controller_listener
-            self.listener = self.node.runtime.network.listen(endpoint.host, endpoint.port, self._accept)
+            self.listener = self.node.listen("listeners", endpoint.host, endpoint.port, self._accept)
             self.feed_image()
         self.starts = Starts(files, self._home(), self.node.incarnation_id, self.node.runtime.random("starts"))
         for link in self.links.values():

@@ -38,8 +38,8 @@ class QuorumView:
         self.caught_up[me] = now
         voters = [self._replica(voter, core.acknowledged(voter), now if voter == me else heard.get(voter)) for voter in core.voters]
         observers = [
-            self._replica(broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout)
-            for broker in machine.image.brokers
+            self._replica(broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout)._replace(directory_id=known.directory_id)
+            for broker, known in machine.image.brokers.items()
             if broker not in core.voters and sessions.spoke(broker, now)
         ]
         return QuorumState(me, core.term, core.commit_index + 1, tuple(voters), tuple(observers))

@@ -13,13 +13,23 @@ from raftka.wire.errors import Code, KafkaError
 # What a node's start may raise that is nobody's mistake but the machine's, or of whoever wrote the file; anything else is a bug, with its traceback.
 REFUSALS = (OSError, ValueError, UnknownRecord, JournalDamaged, WrongDirectory, LogDirectoryError)
 
+OF_LISTENERS = {
+    EADDRINUSE: "stop the process that listens there, or change `{setting}`",
+    EADDRNOTAVAIL: "no network of this machine has that address: change `{setting}`",
+}
 OF_SYSTEM = {
-    EADDRINUSE: "stop whoever listens there, or change `listeners`",
-    EADDRNOTAVAIL: "no network of this machine has that address: change `listeners`",
     **dict.fromkeys((EACCES, EPERM, EROFS), "let the user that raftka runs as write there, or change `log.dirs`"),
     **dict.fromkeys((ENOSPC, EDQUOT), "make room there"),
     **dict.fromkeys((EEXIST, ENOTDIR), "`log.dirs` must name directories, there is something else"),
 }
+
+
+class CannotListen(OSError):
+    """With the setting that says where the node should listen."""
+
+    def __init__(self, error: OSError, setting: str) -> None:
+        super().__init__(error.errno, error.strerror or str(error))
+        self.setting = setting
 
 
 def told(error: BaseException, settings: NodeSettings) -> str:
@@ -41,6 +51,8 @@ def _remedy(error: BaseException, settings: NodeSettings) -> str:
     match error:
         case BlockingIOError():
             return "stop the process that uses it, or change `log.dirs`"
+        case CannotListen():
+            return OF_LISTENERS.get(error.errno or 0, "change `{setting}`").format(setting=error.setting)
         case OSError():
             return OF_SYSTEM.get(error.errno or 0, "")
         case LogDirectoryError():

@@ -230,6 +230,10 @@ class ReplicaManager:
 
     def _checkpoint(self) -> None:
         self._checkpoint_due = False
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Now; nothing while an earlier one is under way."""
         if self.node.stopped:
             return  # closing has written them, and another process may have the directory by now
         self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)

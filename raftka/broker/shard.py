@@ -167,6 +167,8 @@ class Shard:
         if not self._touched:
             self._touched = True
             self._shards.touch(self)
+        if outcome.confirm is not None and not self._records:
+            outcome.records = (outcome.confirm,)  # one is enough for all reads of a turn
         code = self._replay(outcome) if outcome.records else Code.NONE
         if self.gone:
             return  # all who wait have heard it

@@ -79,6 +79,7 @@ class Snapshot:
     of_topics: dict[tuple[str, str], int]  # counters by name and topic
     requests: dict[str, LatencyNumbers]
     flushes: LatencyNumbers
+    turns: LatencyNumbers
     commits: LatencyNumbers
     partitions: list[PartitionNumbers]
     groups: list[GroupNumbers]
@@ -113,6 +114,7 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list
         of_topics={key: count for key, count in metrics.of_topics.items() if key[1] in image.topic_ids},
         requests={name: LatencyNumbers(each.buckets, each.sum_s) for name, each in metrics.requests.items()},
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
+        turns=LatencyNumbers(metrics.turns.buckets, metrics.turns.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
         partitions=partitions,
         groups=groups,

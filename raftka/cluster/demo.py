@@ -13,9 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from raftka.cluster.ask import ask_any
+from raftka.cluster.ask import PartitionView, ask_any
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes
@@ -30,6 +31,8 @@ DRIVE_SECONDS = 28.0
 LINE_BYTES = 512 * 1024  # a longer line travels in pieces
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_SECONDS = 10.0
+BACK_SECONDS = 15.0
+SETTINGS = {"leader.imbalance.check.interval.seconds": "2"}  # 300 by default: the demo would end before its leaders come back
 STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node)]  # where everybody looks for a cluster first
 
 # (how much of the way has been made, what is done then)
@@ -117,7 +120,7 @@ class Show:
         self._dead: list[int] = []
         self._stopping = False
         self._create_topic()
-        self._view = View(cluster.addresses, TOPIC, self.tally)
+        self._view = View(cluster.addresses, TOPIC, self.tally, self._runs)
 
     def run(self) -> Verdict:
         """Ctrl-C ends the sending, not the reading; the second one ends everything."""
@@ -130,6 +133,7 @@ class Show:
             self._send_all(sender)
             sender.finish()
             reader.finish()
+            self._wait_for_leaders()
         finally:
             reader.stop()
             sender.close()
@@ -178,6 +182,20 @@ class Show:
             self.cluster.start(node_id)
         self._dead.clear()
 
+    def _wait_for_leaders(self) -> None:
+        """Who was killed leads again what it led before."""
+        began, partitions = time.monotonic(), list[PartitionView]()
+        while not self._stopping and not self._dead and time.monotonic() < began + BACK_SECONDS:
+            with suppress(OSError):
+                partitions = ask_any(self._alive(), [TOPIC]).of(TOPIC)
+            if len(partitions) == PARTITIONS and all(each.leader == each.replicas[0] and len(each.isr) == len(each.replicas) for each in partitions):
+                self._view.say(f"all {PARTITIONS} partitions are led by their first replicas again, and all replicas are in sync")
+                return
+            time.sleep(0.1)
+
+    def _runs(self, node_id: int) -> bool:
+        return node_id in self.cluster.nodes and self.cluster.nodes[node_id].alive
+
     def _alive(self) -> list[tuple[str, int]]:
         nodes = zip(self.cluster.nodes.values(), self.cluster.addresses, strict=True)
         return [address for node, address in nodes if node.alive]
@@ -217,7 +235,7 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None
 def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = ()) -> bool:
     """The whole demo on a new cluster in `folder`, on these ports if they are free; whether everything came back."""
     with HeldPorts(6, ports) as held:
-        cluster = Processes(plan_cluster(folder, held.pairs()))
+        cluster = Processes(plan_cluster(folder, held.pairs(), SETTINGS))
         try:
             began = time.monotonic()
             cluster.start_all()

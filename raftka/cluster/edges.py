@@ -3,6 +3,7 @@
 Whoever starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
 """
 
+from errno import EADDRINUSE
 from importlib import import_module
 from typing import Protocol
 
@@ -31,7 +32,8 @@ def _open(node: Node, setting: str, module: str) -> Edge:
     except ModuleNotFoundError as error:
         raise ValueError(f"{setting} is set, and there is no {error.name}: install raftka with all its packages") from error
     except OSError as error:
-        raise ValueError(f"{setting}={node.settings[setting]}: {error.strerror or error}") from error
+        remedy = f"; stop the process that listens there, or change `{setting}`" if error.errno == EADDRINUSE else ""
+        raise ValueError(f"{setting}={node.settings[setting]}: {error.strerror or error}{remedy}") from error
 
 
 def close_edges(edges: dict[str, Edge]) -> None:

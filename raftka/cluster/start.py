@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
-from raftka.cluster.ports import HeldPorts
+from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.processes import ClusterFailed, Processes, how
 
 
@@ -64,6 +64,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     from raftka.runtime.real import NodeFailed
 
     async def run() -> None:
+        check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with launch(nodes, data=data, base_port=base_port, properties=settings, metrics=True, bridge_port=bridge_port) as cluster:
                 for node in cluster.nodes.values():
@@ -88,6 +89,7 @@ def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Map
     ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
     plans = plan_cluster(data, ports, settings, metrics, bridge_ports)
     NodeSettings.from_properties(dict(plans[0].properties))
+    check_free(nodes, base_port, None if not bridge_ports else bridge_ports[0], metrics="metrics.port" not in settings)
     return plans
 
 

@@ -1,6 +1,7 @@
 """What the demo shows while it runs: leaders, in-sync replicas and rates, once a second. A table in a terminal, one line elsewhere.
 
-Asks a broker for Metadata like any client, so it shows what a client can know.
+Asks a broker for Metadata like any client, so it shows what a client can know; but a node whose process is dead is not shown as a leader, although
+the brokers may not have noticed yet.
 """
 
 import sys
@@ -8,21 +9,25 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from raftka.cluster.ask import ClusterView, PartitionView, ask_any
 from raftka.cluster.tally import Tally
 
+NO_LEADER = -1
 SECONDS = 1.0
 ASK_SECONDS = 0.5
 
 
 class View(threading.Thread):
-    def __init__(self, addresses: Sequence[tuple[str, int]], topic: str, tally: Tally) -> None:
+    def __init__(self, addresses: Sequence[tuple[str, int]], topic: str, tally: Tally, runs: Callable[[int], bool]) -> None:
+        """`runs`: whether that node's process does."""
         super().__init__(name="view", daemon=True)
         self._addresses = addresses
         self._topic = topic
         self._tally = tally
+        self._runs = runs
         self._events: deque[str] = deque(maxlen=6)
         self._unsaid: deque[str] = deque()
         self._ended = threading.Event()
@@ -78,7 +83,8 @@ class View(threading.Thread):
         return rates
 
     def _partitions(self) -> list[PartitionView]:
-        return self._cluster.of(self._topic) if self._cluster else []
+        partitions = self._cluster.of(self._topic) if self._cluster else []
+        return [each if self._runs(each.leader) else replace(each, leader=NO_LEADER) for each in partitions]
 
     # one line a second
 
@@ -86,7 +92,7 @@ class View(threading.Thread):
         self._flush()
         acknowledged, read = self._rates()
         partitions = self._partitions()
-        leaders = " ".join(f"{leader}:{count}" for leader, count in sorted(Counter(p.leader for p in partitions).items()))
+        leaders = " ".join(f"{_name(leader)}:{count}" for leader, count in sorted(Counter(p.leader for p in partitions).items()))
         small = sum(len(p.isr) < len(p.replicas) for p in partitions)
         print(
             f"{self.seconds:5.1f} s  acknowledged {acknowledged:6}/s  read {read:6}/s  leaders {leaders or '-':12}  not in full ISR {small:2}",
@@ -105,6 +111,7 @@ class View(threading.Thread):
 
         with Live(self._table(), auto_refresh=False) as live:
             self._each_second(lambda: live.update(self._table(), refresh=True))
+            self._look()
             live.update(self._table(), refresh=True)
 
     def _table(self) -> Any:
@@ -121,5 +128,9 @@ class View(threading.Thread):
         for p in self._partitions():
             style = "red" if p.leader < 0 else "yellow" if len(p.isr) < len(p.replicas) else ""
             counts = (self._tally.acknowledged_of.get(p.partition, 0), self._tally.read_of.get(p.partition, 0))
-            table.add_row(*map(str, (p.partition, p.leader, p.leader_epoch, list(p.isr), *counts)), style=style)
+            table.add_row(*map(str, (p.partition, _name(p.leader), p.leader_epoch, list(p.isr), *counts)), style=style)
         return Group(table, Text("\n".join(self._events)))
+
+
+def _name(leader: int) -> str:
+    return "none" if leader == NO_LEADER else str(leader)

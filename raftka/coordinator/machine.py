@@ -53,6 +53,7 @@ class Outcome:
     records: Sequence[Record] = ()  # one batch
     replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
     atomic: bool = True  # False: may come in parts where it is too large for one batch, as when a group with very many offsets goes
+    confirm: Record | None = None  # the replies must not be of the past: this record is written if the turn has no other (see Context.vouched_for)
 
 
 class Machine(Protocol):

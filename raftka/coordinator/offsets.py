@@ -116,8 +116,8 @@ def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
 
 
 def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
-    """Who is not vouched for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
-    return Outcome(() if context.vouched_for else (NOTHING,), ((ticket, _offsets(group, command, context.topics)),))
+    """A coordinator that nobody vouches for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
+    return Outcome((), ((ticket, _offsets(group, command, context.topics)),), confirm=None if context.vouched_for else NOTHING)
 
 
 def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:

@@ -3,13 +3,17 @@
 The dirty part begins where the last round ended, and ends before the active segment, before what is not committed, too young, or above the recovery
 point as the disk has it: there recovery would take a gap for damage. A log is worth a round when the dirty part is a large enough share of it, or
 when a record of it has waited for too long.
+
+Tombstones that a round leaves carry the time at which they may go (KIP-534). Then the log is worth another round, although nothing was written since.
 """
 
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
-from raftka.log.compact_job import Job
+from raftka.log.compact_job import NO_HORIZON, Ended, Job
 from raftka.log.log import Log
+from raftka.log.storage import UNKNOWN_HORIZON
 
 
 class Dirt(NamedTuple):
@@ -20,18 +24,22 @@ class Dirt(NamedTuple):
     overdue: bool
 
 
-def dirt_of(log: Log, up_to: int, now_ms: int) -> Dirt | None:
-    """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided where there are transactions."""
+def dirt_of(log: Log, up_to: int, now_ms: int, settled: int | None = None) -> Dirt | None:
+    """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided where there are transactions.
+
+    `settled`: as it would be if the recovery point on disk were this one.
+    """
     config, segments = log.config, log.segments
     first_dirty = log.cleaned_offset if log.start_offset <= log.cleaned_offset <= log.end_offset else log.start_offset
-    limit = min(up_to, log.settled_point)
+    limit = min(up_to, log.settled_point if settled is None else settled)
     oldest_left = now_ms - config.min_compaction_lag_ms
-    end, clean_bytes, dirty_bytes, overdue = first_dirty, 0, 0, False
+    end, clean_end, clean_bytes, dirty_bytes, overdue = first_dirty, log.start_offset, 0, 0, horizon_passed(log, now_ms)
     for segment, following in pairwise(segments):
         if following.base_offset > limit:
             break
         if following.base_offset <= first_dirty:
             clean_bytes += segment.size
+            clean_end = following.base_offset
             continue
         if config.min_compaction_lag_ms > 0 and segment.largest_timestamp > oldest_left:
             break
@@ -39,8 +47,21 @@ def dirt_of(log: Log, up_to: int, now_ms: int) -> Dirt | None:
         end = following.base_offset
         overdue = overdue or 0 < segment.first_batch_timestamp < now_ms - config.max_compaction_lag_ms
     if not dirty_bytes:
-        return None
+        return Dirt(first_dirty, clean_end, 0, 0.0, overdue) if overdue and clean_bytes else None
     return Dirt(first_dirty, end, dirty_bytes, dirty_bytes / (clean_bytes + dirty_bytes), overdue)
+
+
+def horizon_passed(log: Log, now_ms: int) -> bool:
+    """Of a log that was compacted before it was opened the times are not known: its tombstones go a whole delete.retention.ms later at the latest."""
+    if log.next_horizon_ms == UNKNOWN_HORIZON:
+        log.next_horizon_ms = now_ms + log.config.delete_retention_ms if log.cleaned_offset > log.start_offset else inf
+    return log.next_horizon_ms <= now_ms
+
+
+def cleaned(log: Log, ended: Ended) -> None:
+    """A round has ended, and all its segments are in their places."""
+    log.cleaned_offset = max(ended.clean_until, log.cleaned_offset if log.cleaned_offset <= log.end_offset else 0)
+    log.next_horizon_ms = inf if ended.next_horizon_ms == NO_HORIZON else ended.next_horizon_ms
 
 
 def is_worth_it(log: Log, dirt: Dirt) -> bool:

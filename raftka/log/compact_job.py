@@ -5,6 +5,8 @@ from typing import NamedTuple
 CLEANED = ".cleaned"  # a new segment that may not be whole
 SWAP = ".swap"  # one that is, on its way to the place of those it was made of
 
+NO_HORIZON = -1
+
 
 class Job(NamedTuple):
     directory: str
@@ -39,4 +41,5 @@ class Ended(NamedTuple):
     bytes_read: int
     bytes_written: int
     keys: int
+    next_horizon_ms: int  # when the first of the tombstones that are left may go; NO_HORIZON: there are none
     unreadable: int  # batches that were kept as they are, because their payload is none

@@ -14,7 +14,7 @@ from typing import Any
 
 from raftka.log.compact_batch import NOTHING, PLACE_BITS, Kept, emptied, kept_at, kept_of, keys_of, rebuilt, whole
 from raftka.log.compact_files import Batches, Output
-from raftka.log.compact_job import CLEANED, Cleaned, Ended, Job
+from raftka.log.compact_job import CLEANED, NO_HORIZON, Cleaned, Ended, Job
 from raftka.log.compact_transactions import Aborted, Transactions
 from raftka.log.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.log.rows import Key
@@ -43,6 +43,7 @@ class Compaction:
         self.unreadable: set[int] = set()
         self.clean_until = job.end
         self.bytes_read = self.bytes_written = 0
+        self.next_horizon_ms = NO_HORIZON
         self._aborted = [Aborted(*each) for each in job.aborted]
         self._transactions = Transactions(self._aborted)
         self._follows = dict(zip((base for base, _ in job.segments), [*(base for base, _ in job.segments[1:]), job.end], strict=True))
@@ -56,7 +57,8 @@ class Compaction:
             cleaned = self._rewrite(group, last=number == last)
             if cleaned is not None:
                 yield tuple(cleaned)
-        yield tuple(Ended(self.clean_until, self.bytes_read, self.bytes_written, len(self.latest), len(self.unreadable)))
+        figures = self.bytes_read, self.bytes_written, len(self.latest), self.next_horizon_ms, len(self.unreadable)
+        yield tuple(Ended(self.clean_until, *figures))
 
     # the first pass
 
@@ -164,11 +166,13 @@ class Compaction:
     def _settle(self, out: Output, data: bytes, at: int, header: Header, last: bool) -> None:
         """What stays of one batch. `last`: of the round; it stays in any case, so that who reads there gets on, and who follows learns the end."""
         base, last_offset = header[0], header[0] + header[6]
+        horizon = header[7] if header[5] & DELETE_HORIZON else None
+        expired = horizon is not None and horizon <= self.job.now_ms
+        if horizon is not None and not expired:
+            self._waits_until(horizon)
         if base >= self.clean_until:
             out.copy(data, at, header)
             return
-        horizon = header[7] if header[5] & DELETE_HORIZON else None
-        expired = horizon is not None and horizon <= self.job.now_ms
         kept: Kept | None
         if header[5] & CONTROL:
             kept, sets_horizon = self._marker(data, at, header, expired)
@@ -188,7 +192,13 @@ class Compaction:
         elif kept.records == header[12] and (horizon is not None or not sets_horizon):
             out.copy(data, at, header)
         else:
-            out.add(rebuilt(header, kept, self.job.now_ms + self.job.delete_retention_ms if sets_horizon and horizon is None else None))
+            ends = self.job.now_ms + self.job.delete_retention_ms if sets_horizon and horizon is None else None
+            if ends is not None:
+                self._waits_until(ends)
+            out.add(rebuilt(header, kept, ends))
+
+    def _waits_until(self, horizon: int) -> None:
+        self.next_horizon_ms = horizon if self.next_horizon_ms == NO_HORIZON else min(self.next_horizon_ms, horizon)
 
     @staticmethod
     def _put_empty(out: Output, data: bytes, at: int, header: Header) -> None:

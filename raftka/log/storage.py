@@ -22,6 +22,7 @@ from raftka.runtime.door import File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 
 POSITIONS_KEPT = 64
+UNKNOWN_HORIZON = -1
 ENTRIES_BEHIND = 64  # index entries that may wait in memory
 
 
@@ -49,6 +50,7 @@ class Storage:
         "directory",
         "end_offset",
         "failed",
+        "next_horizon_ms",
         "on_recovery_point_lowered",
         "on_retired",
         "on_rolled",
@@ -68,6 +70,7 @@ class Storage:
         self.recovery_point = 0  # everything below it is on disk, indexes and all
         self.settled_point = 0  # the recovery point that is written down, on disk: whatever happens, recovery begins there or behind it
         self.cleaned_offset = 0  # before it a cleaner has left each key once
+        self.next_horizon_ms: float = UNKNOWN_HORIZON  # when the first of the tombstones that a cleaner has left may go; inf: there are none
         self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
         self._swap: Iterator[None] | None = None
         self.on_rolled: Callable[[], None] | None = None  # a segment is complete

@@ -86,26 +86,32 @@ class TakesLong(KafkaError):
 def one_batch(records: memoryview) -> memoryview:
     """The batch in a produce request's records, without what Kafka ignores behind it: up to 11 bytes, or the beginning of a batch that is cut."""
     size = _size_at(records, 0)
-    if size is None or size > len(records) or len(records) <= MAGIC_POSITION:
+    if size is None:
         raise KafkaError(Code.INVALID_RECORD)
-    magic = int.from_bytes(records[MAGIC_POSITION : MAGIC_POSITION + 1], signed=True)
     if size < SMALLEST_SIZE:
         raise KafkaError(
             Code.CORRUPT_MESSAGE, f"Record size {size - LOG_OVERHEAD_BYTES} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
         )
+    if len(records) <= MAGIC_POSITION:
+        raise KafkaError(Code.INVALID_RECORD)
+    magic = _magic_at(records, 0)
     if not 0 <= magic <= MAGIC:
         raise KafkaError(Code.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
-    if magic < MAGIC:
+    if size > len(records) or magic < MAGIC:
         raise KafkaError(Code.INVALID_RECORD)
     if size < BATCH_HEADER_BYTES:
         raise KafkaError(Code.CORRUPT_MESSAGE)
     following = _size_at(records, size)
     if following is not None:
-        if following < SMALLEST_SIZE:
+        if following < SMALLEST_SIZE or (len(records) - size > MAGIC_POSITION and not 0 <= _magic_at(records, size) <= MAGIC):
             raise KafkaError(Code.CORRUPT_MESSAGE)
         if following <= len(records) - size:
             raise KafkaError(Code.INVALID_RECORD)
     return records[:size]
+
+
+def _magic_at(records: memoryview, position: int) -> int:
+    return int.from_bytes(records[position + MAGIC_POSITION : position + MAGIC_POSITION + 1], signed=True)
 
 
 def _size_at(records: memoryview, position: int) -> int | None:

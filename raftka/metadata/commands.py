@@ -17,6 +17,7 @@ class Registered(NamedTuple):
 
 
 TELL_HELD = -1
+NO_DIRECTORY = bytes(16)
 
 
 class HeartbeatAnswer(NamedTuple):
@@ -87,6 +88,7 @@ class QuorumReplica(NamedTuple):
     log_end_offset: int
     last_fetch_ms: int  # wall clock of the controller; -1: not heard of
     last_caught_up_ms: int
+    directory_id: bytes = NO_DIRECTORY
 
 
 class QuorumState(NamedTuple):
@@ -102,6 +104,13 @@ class QuorumState(NamedTuple):
 class ProducerIdBlock(NamedTuple):
     first: int
     size: int
+
+
+class StaticSettings(NamedTuple):
+    """A controller's number, and what its properties file gives that topics inherit."""
+
+    node_id: int
+    given: tuple[tuple[str, str], ...]
 
 
 class Change(NamedTuple):
@@ -329,6 +338,13 @@ class AllocateProducerIds:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What a topic has that sets nothing itself, as the controller's file says: CreateTopics shows that, whichever broker was asked."""
+
+    REPLY: ClassVar[Any] = StaticSettings
+
+
+@dataclass(frozen=True, slots=True)
 class WriteExtension:
     """Puts and deletes (value None) of another package, one atomic batch."""
 
@@ -358,7 +374,9 @@ Administration = (
     | UpdateFeatures
     | DescribeQuorum
 )
-OfBrokers = RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds
+OfBrokers = (
+    RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults
+)
 Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, NO_LEADER, TOPIC, MetadataImage
-from raftka.metadata.partitions import Alive, changed, settle
-from raftka.metadata.records import ConfigSet, Record, Replicas
-from raftka.metadata.settings import OF_TOPIC, NodeSettings, TopicConfigs, check_topic_configs
+from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
+from raftka.metadata.records import ConfigSet, Record
+from raftka.metadata.settings import OF_TOPIC, NodeSettings, check_topic_configs
 from raftka.metadata.settings_dynamic import check_dynamic_configs, dynamic_setting
 from raftka.metadata.settings_groups import GROUP_SETTINGS, IllTold, check_client_metrics_configs, check_group_configs
 from raftka.metadata.settings_values import Setting, SettingError, Type
@@ -34,6 +33,8 @@ class Kind(NamedTuple):
     listed: Callable[[str], Setting | None]  # the setting, if its value may be appended to
     no_list: str = "Can't {OPERATION} to key {name} because its type is not LIST."
     invalid: Code = Code.INVALID_CONFIG
+    unknown: str | None = None  # like no_list, for a name that nobody knows
+    name_first: bool = False  # the resource's name is checked before its changes
 
 
 def alter_configs(
@@ -61,28 +62,17 @@ def alter_configs(
     return records, tuple(answers)
 
 
-def unclean_elections(draft: MetadataImage, configs: TopicConfigs, alive: Alive) -> list[Record]:
-    """Who leads from now on where nobody did, by the settings of `draft`: for when unclean election is allowed while it is needed."""
-
-    def unclean(topic: str, isr: Replicas) -> bool:
-        return not any(draft.alive(each) for each in isr) and configs.of(draft, topic).unclean_leader_election
-
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in draft.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if before.leader == NO_LEADER and (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
-
-
 def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSettings, *, replace_all: bool) -> list[Record]:
     _check_changes(resource.changes)
     kind = KINDS.get(resource.resource_type)
     if kind is None:
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
-    kind.check_name(resource.name)
+    if kind.name_first:
+        kind.check_name(resource.name)
     before = image.config(resource.resource_type, resource.name)
     after = _applied(kind, {} if replace_all else before, resource.changes)
+    if not kind.name_first:
+        kind.check_name(resource.name)
     try:
         kind.check(resource.name, after, settings)
     except SettingError as error:
@@ -119,9 +109,10 @@ def _applied(kind: Kind, before: Configs, changes: tuple[ConfigChange, ...]) -> 
 def _list_changed(kind: Kind, name: str, operation: int, value: str, before: str | None) -> str:
     setting = kind.listed(name)
     if setting is None or setting.type is not Type.LIST:
-        raise KafkaError(Code.INVALID_CONFIG, kind.no_list.format(OPERATION=NAMES[operation].upper(), operation=NAMES[operation], name=name))
+        text = kind.unknown if setting is None and kind.unknown is not None else kind.no_list
+        raise KafkaError(Code.INVALID_CONFIG, text.format(OPERATION=NAMES[operation].upper(), operation=NAMES[operation], name=name))
     now = _parts(setting.default if before is None else before)
-    given = _parts(value)
+    given = dict.fromkeys(_parts(value))
     left = [each for each in now if each not in given] if operation == SUBTRACT else list(dict.fromkeys([*now, *given]))
     return ",".join(left)
 
@@ -175,6 +166,8 @@ KINDS = {
         dynamic_setting,
         "Config value {operation} is not allowed for config key: {name}",
         Code.INVALID_REQUEST,
+        "Unknown config name: {name}",
+        name_first=True,
     ),
     GROUP: Kind(
         _not_empty("Default group resources are not allowed."),

@@ -5,12 +5,12 @@ appends each Outcome's records as one entry at `next_offset`, replays them at on
 leadership the whole object is dropped, and a new leader makes one of its committed image. Knows no Raft, no connection, no clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, Optional
 
 from raftka.limits import Limit
 from raftka.metadata.brokers import Sessions, Wish, check_registration, current, registered_already, wish
@@ -28,15 +28,17 @@ from raftka.metadata.commands import (
     Registered,
     ReplicasLost,
     ReplicasOffline,
+    StaticSettings,
+    TopicDefaults,
     UnregisterBroker,
     WriteExtension,
 )
-from raftka.metadata.directories import DirectoriesHere, when_lost, when_offline, when_registered
+from raftka.metadata.directories import DirectoriesHere, offline, when_lost, when_registered
 from raftka.metadata.draft import Draft, Standing
 from raftka.metadata.extension import ExtensionMachine, write
 from raftka.metadata.features import FORMED_WITH
 from raftka.metadata.image import BrokerImage, MetadataImage
-from raftka.metadata.partitions import Unclean, alter, to_preferred, when_back, when_gone
+from raftka.metadata.partitions import Unclean, alter, settling, to_preferred
 from raftka.metadata.records import (
     BrokerFenced,
     BrokerRegistered,
@@ -51,8 +53,9 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from raftka.metadata.settings import NodeSettings, TopicConfigs
+from raftka.metadata.settings import INHERITED, NodeSettings, TopicConfigs
 from raftka.metadata.topics import TopicNames
+from raftka.metadata.walks import After, Walk
 from raftka.wire.errors import Code, KafkaError
 
 PRODUCER_IDS = 1000  # one block, as Kafka's
@@ -78,6 +81,10 @@ class Outcome:
     reply: Any = None  # plain values; what type, says the command's REPLY
     confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
     hand_over: bool = False  # once it is committed and answered, another node shall be the controller
+    rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply
+
+
+Rest = Callable[[Context], Outcome]
 
 
 class Controller:
@@ -104,6 +111,8 @@ class Controller:
         self._hits: list[Limit] = []  # soft: limits that decisions hit, until somebody counts them
         self._rebalance_every = float(settings["leader.imbalance.check.interval.seconds"]) if settings["auto.leader.rebalance.enable"] else inf
         self._rebalance_at = now + self._rebalance_every
+        self._walk = Walk(image) if image.topics else None  # soft: the controller before this one may not have settled all partitions
+        self._walked_at = 0  # offset of the last portion
 
     def decide(self, command: Command, context: Context) -> Outcome:
         """With what packages write beside it. Raises KafkaError for what is refused as a whole."""
@@ -118,21 +127,23 @@ class Controller:
                 current(self.image, command.broker_id, command.broker_epoch)
                 return Outcome(*alter(self.image, command))
             case ReplicasOffline(broker_id, broker_epoch):
-                broker = current(self.image, broker_id, broker_epoch)
-                return Outcome(when_offline(self.image, broker, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
-            case ReplicasLost(broker_id, broker_epoch):
-                current(self.image, broker_id, broker_epoch)
-                return Outcome(when_lost(self.image, command, frozenset(self.image.alive_brokers()), self._unclean(frozenset())))
+                marked = offline(current(self.image, broker_id, broker_epoch), command)
+                return Outcome(self._with_settled(marked, context) if marked else ())
+            case ReplicasLost():
+                return self._replicas_lost(command, Walk(self.image, command.topics), context)
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():
                 return self._register(command, context)
             case UnregisterBroker(broker_id):
-                return self._unregister(broker_id)
+                return self._unregister(broker_id, context)
             case BrokerLost(broker_id, broker_epoch):
                 broker = current(self.image, broker_id, broker_epoch)
                 self.sessions.forget(broker_id)
-                return Outcome(() if broker.fenced else self._gone([broker]))
+                return Outcome(() if broker.fenced else self._gone([broker], context))
+            case TopicDefaults():
+                given = tuple([(name, text) for name, text in self.settings.given.items() if name in INHERITED])
+                return Outcome(reply=StaticSettings(self.settings.node_id, given))
             case WriteExtension():
                 return Outcome(*write(self.image, command, context.next_offset))
             case ExtensionCommand(package, payload):
@@ -145,8 +156,8 @@ class Controller:
                 return Outcome(draft.records, reply)
 
     def _draft(self, context: Context) -> Draft:
-        heard_alive = partial(self._heard_alive, context.now)
-        standing = Standing(self.settings, self._configs, context.random, self._hits, self._unclean_allowed, heard_alive)
+        settle = partial(self._settle, context.now)
+        standing = Standing(self.settings, context.random, self._hits, partial(self._unclean_allowed, self.image), settle)
         return Draft(self.image, self._names, context.next_offset, standing)
 
     def _beside(self, outcome: Outcome, context: Context, package: str | None = None) -> Outcome:
@@ -181,7 +192,7 @@ class Controller:
 
     def deadline(self) -> float:
         """When tick() wants to run; inf: never."""
-        if self.image.cluster_id is None:
+        if self.image.cluster_id is None or self._walk is not None:
             return self.sessions.leading_since
         return min(self.sessions.next_end(self.image), self._rebalance_at, *[machine.deadline() for machine in self._machines.values()])
 
@@ -190,11 +201,43 @@ class Controller:
             return Outcome([ClusterFormed(new_cluster_id(context.random)), *(FeatureLevelSet(*feature) for feature in FORMED_WITH.items())])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
-            return self._beside(Outcome(self._gone(silent)), context)
-        if context.now >= self._rebalance_at:
-            return self._beside(self._rebalance(context.now), context)
+            return self._beside(Outcome(self._gone(silent, context)), context)
         due = next((package for package, machine in self._machines.items() if machine.deadline() <= context.now), None)
-        return Outcome() if due is None else self._beside(self._machines[due].tick(context), context, due)
+        if due is not None:
+            return self._beside(self._machines[due].tick(context), context, due)
+        if self._walk is not None:
+            return self._beside(self._walked(self._walk, context), context)
+        return self._beside(self._rebalance(context.now), context) if context.now >= self._rebalance_at else Outcome()
+
+    @property
+    def settled(self) -> bool:
+        """No partition waits for what a broker's death or return means for it."""
+        return self._walk is None
+
+    def not_appended(self) -> None:
+        """What was decided last did not become an entry: a portion of a walk may have been among it."""
+        if self._walk is not None or self.image.topics:
+            self._walk = Walk(self.image)
+
+    def _walked(self, walk: Walk, context: Context) -> Outcome:
+        records = walk.portion(self.image, self._settling(self.image, context.now))
+        if walk.finished:
+            self._walk = None
+        if records:
+            self._walked_at = context.next_offset
+        return Outcome(records)
+
+    def _settle(self, now: float, image: MetadataImage) -> list[Record]:
+        """What has to change in the partitions of this image, as far as it goes into one entry; a walk follows for the rest."""
+        walk = Walk(image)
+        records = walk.portion(image, self._settling(image, now))
+        if not walk.finished:
+            self._walk = Walk(image)
+        return records
+
+    def _settling(self, image: MetadataImage, now: float) -> After:
+        heard = frozenset(each for each in image.alive_brokers() if self.sessions.spoke(each, now))
+        return settling(image, heard, self._unclean(image))
 
     def _rebalance(self, now: float) -> Outcome:
         """As many as go into one batch; the rest a moment later, so that brokers are not asked to move everything at once."""
@@ -208,18 +251,47 @@ class Controller:
         here = DirectoriesHere(known, command)
         if here.must_tell:
             return Outcome(reply=Registered(TELL_HELD))
-        self.sessions.heard(command.broker_id, context.now)
         if known is not None and registered_already(command, known):
+            self.sessions.heard(command.broker_id, context.now)
             return Outcome(reply=Registered(known.epoch))
-        who = (command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
-        registered = BrokerRegistered(*who, command.more_directories, here.may_come_back)
-        return Outcome([registered, *self._been_away(here, context.now)], Registered(context.next_offset))
+        return self._begin_anew(command, known, here, Walk(self.image), context)
 
-    def _unregister(self, broker_id: int) -> Outcome:
+    def _begin_anew(self, command: RegisterBroker, known: BrokerImage | None, here: DirectoriesHere, walk: Walk, context: Context) -> Outcome:
+        """The broker leaves its ISRs, then it is registered. If this controller is deposed in between, the broker asks the next one.
+
+        Only those brokers count as alive that this controller has heard itself. If all were away, right before this controller was elected, each
+        one's leaderships would go to the next that only seems to be alive; the last would be alone in the ISR, and all others had to wait for it.
+        """
+        alive = self._heard_alive(context.now) - {command.broker_id}
+        records = walk.portion(self.image, when_registered(here, alive, self._unclean(self.image, command.broker_id)))
+        if walk.finished:
+            self.sessions.heard(command.broker_id, context.now)
+            who = (command.broker_id, command.incarnation_id, command.directory_id, command.endpoints, command.rack)
+            registered = BrokerRegistered(*who, command.more_directories, here.may_come_back)
+            return Outcome([registered, *records, *here.marks()], Registered(context.next_offset))
+        if known is not None and not known.fenced:
+            records.insert(0, BrokerFenced(known.broker_id, known.epoch))
+            known = known._replace(fenced=True)
+            self._walk = Walk(self.image)
+
+        def rest(context: Context) -> Outcome:
+            if self.image.brokers.get(command.broker_id) != known:
+                return self._register(command, context)  # the earlier process, or another one, was heard meanwhile
+            return self._begin_anew(command, known, here, walk, context)
+
+        return Outcome(records, rest=rest)
+
+    def _replicas_lost(self, command: ReplicasLost, walk: Walk, context: Context) -> Outcome:
+        current(self.image, command.broker_id, command.broker_epoch)
+        alive = frozenset(self.image.alive_brokers())
+        records = walk.portion(self.image, when_lost(command.broker_id, alive, self._unclean(self.image)))
+        return Outcome(records, rest=None if walk.finished else partial(self._replicas_lost, command, walk))
+
+    def _unregister(self, broker_id: int, context: Context) -> Outcome:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-        return Outcome([BrokerUnregistered(broker_id, broker.epoch), *self._leaderships_of(frozenset({broker_id}))])
+        return Outcome(self._with_settled([BrokerUnregistered(broker_id, broker.epoch)], context))
 
     def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
         broker = current(self.image, command.broker_id, command.broker_epoch)
@@ -229,60 +301,48 @@ class Controller:
         wanted = wish(command, broker, broker.shutting_down and self._everybody_knows(broker))
         match wanted:
             case Wish.STAY:
-                changes = self._back(broker.broker_id, context.now) if first and broker.alive else ()
+                changes = self._settle(context.now, self.image) if first and broker.alive else ()
                 return Outcome(changes, HeartbeatAnswer(broker.fenced, caught_up, False))
             case Wish.FENCE:
-                return Outcome(self._gone([broker]), HeartbeatAnswer(True, caught_up, False))
+                return Outcome(self._gone([broker], context), HeartbeatAnswer(True, caught_up, False))
             case Wish.UNFENCE:
                 unfenced = BrokerUnfenced(broker.broker_id, broker.epoch)
-                return Outcome([unfenced, *self._back(broker.broker_id, context.now)], HeartbeatAnswer(False, True, False))
+                return Outcome(self._with_settled([unfenced], context), HeartbeatAnswer(False, True, False))
             case Wish.BEGIN_SHUTDOWN:
                 leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
-                return Outcome([leaving, *self._leaderships_of(frozenset({broker.broker_id}))], HeartbeatAnswer(False, caught_up, False))
+                return Outcome(self._with_settled([leaving], context), HeartbeatAnswer(False, caught_up, False))
             case Wish.SHUTDOWN:
                 self.sessions.forget(broker.broker_id)
-                return Outcome(() if broker.fenced else self._gone([broker]), HeartbeatAnswer(True, caught_up, True))
+                return Outcome(() if broker.fenced else self._gone([broker], context), HeartbeatAnswer(True, caught_up, True))
 
     def _everybody_knows(self, leaving: BrokerImage) -> bool:
         """All who live have applied what took its leaderships: nobody sends anything to it any more."""
-        offset = self._shutdown_at.get(leaving.broker_id, self._began_at)
-        return all(self.sessions.applied(each) >= offset for each in self.image.alive_brokers())
+        offset = max(self._shutdown_at.get(leaving.broker_id, self._began_at), self._walked_at)
+        return self.settled and all(self.sessions.applied(each) >= offset for each in self.image.alive_brokers())
 
-    def _gone(self, brokers: list[BrokerImage]) -> list[Record]:
-        gone = frozenset(each.broker_id for each in brokers)
-        fenced: list[Record] = [BrokerFenced(each.broker_id, each.epoch) for each in brokers]
-        return fenced + self._leaderships_of(gone)
+    def _gone(self, brokers: list[BrokerImage], context: Context) -> list[Record]:
+        return self._with_settled([BrokerFenced(each.broker_id, each.epoch) for each in brokers], context)
 
-    def _leaderships_of(self, gone: frozenset[int]) -> list[Record]:
-        return when_gone(self.image, gone, frozenset(self.image.alive_brokers()) - gone, self._unclean(gone))
-
-    def _been_away(self, here: DirectoriesHere, now: float) -> list[Record]:
-        """For one that registers anew, only those count as alive whom this controller has heard itself.
-
-        If all were away, right before this controller was elected, each one's leaderships would go to the next that only seems to be alive;
-        the last would be alone in the ISR, and the others had to wait for just that one.
-        """
-        away = frozenset({here.broker_id})
-        return when_registered(self.image, here, self._heard_alive(now) - away, self._unclean(away))
-
-    def _back(self, broker_id: int, now: float) -> list[Record]:
-        return when_back(self.image, broker_id, self._heard_alive(now) | {broker_id}, self._unclean(frozenset()))
+    def _with_settled(self, records: list[Record], context: Context) -> list[Record]:
+        """And what follows from them for the partitions, of which the rest comes with later entries."""
+        image, _ = self.image.apply(context.next_offset, records)
+        return records + self._settle(context.now, image)
 
     def _heard_alive(self, now: float) -> frozenset[int]:
         return frozenset(each for each in self.image.alive_brokers() if self.sessions.spoke(each, now))
 
-    def _unclean(self, gone: frozenset[int]) -> Unclean:
+    def _unclean(self, image: MetadataImage, gone: int | None = None) -> Unclean:
         """Where the topic allows it, and no member of the ISR can be alive: neither heard nor only thought to be."""
 
         def unclean(topic: str, isr: Replicas) -> bool:
-            if any(self.image.alive(each) for each in isr if each not in gone):
+            if any(image.alive(each) for each in isr if each != gone):
                 return False
-            return self._unclean_allowed(topic)
+            return self._unclean_allowed(image, topic)
 
         return unclean
 
-    def _unclean_allowed(self, topic: str) -> bool:
-        return self._configs.of(self.image, topic).unclean_leader_election
+    def _unclean_allowed(self, image: MetadataImage, topic: str) -> bool:
+        return self._configs.of(image, topic).unclean_leader_election
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
         current(self.image, command.broker_id, command.broker_epoch)

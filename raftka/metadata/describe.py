@@ -1,7 +1,8 @@
 """Settings as DescribeConfigs and CreateTopics show them: value, source, synonyms. Knows no message and no version of one."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.settings import OF_TOPIC, NodeSettings, topic_default
@@ -37,6 +38,23 @@ class ConfigRow(NamedTuple):
     documentation: str
 
 
+class Static(Protocol):
+    """What a node's properties file says."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def given(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfController:
+    """As it was told."""
+
+    node_id: int
+    given: Mapping[str, str]
+
+
 class TopicRows:
     """All settings of a topic, sorted by name; what topics have in common is worked out once, until something of it changes."""
 
@@ -49,7 +67,7 @@ class TopicRows:
         """Of an existing topic."""
         return self.of_one_with(settings, image, image.config(TOPIC, topic))
 
-    def of_one_with(self, settings: NodeSettings, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
+    def of_one_with(self, settings: Static, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
         """Of one that sets these itself."""
         now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
         if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
@@ -107,7 +125,7 @@ def describe_client_metrics(image: MetadataImage, subscription: str) -> list[Con
     return rows
 
 
-def _layers(settings: NodeSettings, image: MetadataImage) -> Layers:
+def _layers(settings: Static, image: MetadataImage) -> Layers:
     own, everyone = image.config(BROKER, str(settings.node_id)), image.config(BROKER, "")
     number = str(settings.node_id)
     return [(BROKER_SOURCE, own), (ALL_BROKERS_SOURCE, everyone), (FILE_SOURCE, {"node.id": number, "broker.id": number, **settings.given})]

@@ -6,12 +6,14 @@ lost one leaves every ISR; what is in one that may come back is offline: it leav
 A replica is offline as long as it lies in one of the broker's missing directories, so what is found under its name in any other is not it.
 """
 
+from collections import defaultdict
 from collections.abc import Container
 
-from raftka.metadata.commands import RegisterBroker, ReplicasLost, ReplicasOffline
-from raftka.metadata.image import BrokerImage, MetadataImage, PartitionImage
-from raftka.metadata.partitions import Alive, Unclean, changed, moved, settle
-from raftka.metadata.records import BrokerDirectoryFailed, Record
+from raftka.metadata.commands import RegisterBroker, ReplicasOffline
+from raftka.metadata.image import BrokerImage, PartitionImage, TopicImage
+from raftka.metadata.partitions import Alive, Unclean, settle
+from raftka.metadata.records import BrokerDirectoryFailed, Record, ReplicasMarked
+from raftka.metadata.walks import After
 
 
 class DirectoriesHere:
@@ -27,10 +29,25 @@ class DirectoriesHere:
         self._all_there = known is not None and not missing
         self._held = _held(command, known.directories if known is not None else ())
         self._back = _held(command, known.missing_directories if known is not None else ())
+        self._offline: dict[bytes, list[int]] = defaultdict(list)  # by topic: replicas that are not, and are to be
+        self._online: dict[bytes, list[int]] = defaultdict(list)
 
     def has(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
         """The one that it had when it was registered before."""
         return self._all_there or replica in (self._back if offline else self._held)
+
+    def marks(self) -> list[Record]:
+        """What goes into the entry of the registration: which replicas are offline from now on, and which are not any more."""
+        marked = ((True, self._offline), (False, self._online))
+        return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
+
+    def look(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        """Whether the broker's disks have what it had; notes what that means for the mark."""
+        there = self.has(replica, offline=offline)
+        wanted = not there and bool(self.may_come_back)
+        if wanted != offline:
+            (self._offline if wanted else self._online)[replica[0]].append(replica[1])
+        return there
 
 
 def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[tuple[bytes, int]]:
@@ -38,53 +55,43 @@ def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[t
     return frozenset((topic.topic_id, partition) for topic in held for partition in topic.partitions)
 
 
-def when_registered(image: MetadataImage, here: DirectoriesHere, alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes in all partitions as this broker begins anew. It is not among those `alive`."""
+def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> After:
+    """Each partition as this broker begins anew. It is not among those `alive`.
+
+    It only leaves ISRs here: that may be written before its registration. A mark must not: it says that the replica lies in a directory which
+    the registration calls missing.
+    """
     broker_id = here.broker_id
-    records: list[Record] = []
-    for topic in image.topics.values():
-        for index, before in enumerate(topic.partitions):
-            if broker_id not in before.replicas:
-                continue
-            gone = not here.has((topic.topic_id, index), offline=broker_id in before.offline)
-            now = _marked(before, broker_id, offline=gone and bool(here.may_come_back))
-            lost = (broker_id,) if gone and not here.may_come_back else ()
-            after = settle(topic.name, now, alive, unclean, lost) if broker_id in before.isr else now
-            if after is not before:
-                records.append(changed(topic.topic_id, index, before, moved(before, now) if after is now else after))
-    return records
+
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if broker_id not in before.replicas:
+            return before
+        there = here.look((topic.topic_id, index), offline=broker_id in before.offline)
+        lost = (broker_id,) if not there and not here.may_come_back else ()
+        return settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
+
+    return after
 
 
-def when_offline(image: MetadataImage, broker: BrokerImage, command: ReplicasOffline, alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes when these replicas cannot be used, while their broker goes on. Said twice it changes nothing."""
+def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
+    """The directory is missing from now on, and what lay in it is offline. Said twice it changes nothing."""
     if command.directory_id not in broker.directories:
         return []
-    records: list[Record] = [BrokerDirectoryFailed(broker.broker_id, broker.epoch, command.directory_id)]
-    for topic in command.topics:
-        for index in topic.partitions:
-            before = image.partition(topic.topic_id, index)
-            if before is None or command.broker_id not in before.replicas or command.broker_id in before.offline:
-                continue
-            now = _marked(before, command.broker_id, offline=True)
-            after = settle(image.topics[topic.topic_id].name, now, alive, unclean)
-            records.append(changed(topic.topic_id, index, before, moved(before, now) if after is now else after))
-    return records
+    failed = BrokerDirectoryFailed(broker.broker_id, broker.epoch, command.directory_id)
+    topics = tuple([(each.topic_id, each.partitions) for each in command.topics])
+    return [failed, ReplicasMarked(broker.broker_id, True, topics)] if topics else [failed]
 
 
-def when_lost(image: MetadataImage, command: ReplicasLost, alive: Alive, unclean: Unclean) -> list[Record]:
-    """These leave every ISR that has others; the last of one keeps its place: nobody has more than is left there. Said twice it changes nothing."""
-    records: list[Record] = []
-    for topic in command.topics:
-        for index in topic.partitions:
-            before = image.partition(topic.topic_id, index)
-            if before is not None and command.broker_id in before.isr and len(before.isr) > 1:
-                after = settle(image.topics[topic.topic_id].name, before, alive, unclean, (command.broker_id,))
-                records.append(changed(topic.topic_id, index, before, after))
-    return records
+def when_lost(broker_id: int, alive: Alive, unclean: Unclean) -> After:
+    """The broker leaves every ISR that has others; the last of one keeps its place: nobody has more than is left there."""
+
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if broker_id not in before.isr or len(before.isr) == 1:
+            return before
+        return settle(topic.name, before, alive, unclean, (broker_id,))
+
+    return after
 
 
-def _marked(partition: PartitionImage, broker_id: int, *, offline: bool) -> PartitionImage:
-    if offline == (broker_id in partition.offline):
-        return partition
-    others = tuple([each for each in partition.offline if each != broker_id])
-    return partition._replace(offline=(*others, broker_id) if offline else others)
+def _indexes(replicas: dict[bytes, list[int]]) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
+    return tuple([(topic_id, tuple(indexes)) for topic_id, indexes in replicas.items()])

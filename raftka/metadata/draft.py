@@ -21,13 +21,13 @@ from raftka.metadata.commands import (
     ListReassignments,
     UpdateFeatures,
 )
-from raftka.metadata.configs import UNCLEAN, alter_configs, unclean_elections
+from raftka.metadata.configs import UNCLEAN, alter_configs
 from raftka.metadata.elections import elect_leaders
 from raftka.metadata.features import update_features
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.reassignments import alter_reassignments, list_reassignments
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
-from raftka.metadata.settings import NodeSettings, TopicConfigs
+from raftka.metadata.settings import NodeSettings
 from raftka.metadata.topics import Names, NamesAbove, TopicCreation, create_partitions, delete_topics
 from raftka.wire.errors import Code, KafkaError
 
@@ -38,11 +38,10 @@ class Standing(NamedTuple):
     """What a controller knows beside the image."""
 
     settings: NodeSettings
-    configs: TopicConfigs
     random: Random
     hits: list[Limit]  # gets those that are hit
     unclean_allowed: Callable[[str], bool]  # by topic name
-    heard_alive: Callable[[], frozenset[int]]
+    settle: Callable[[MetadataImage], list[Record]]  # what changes in the partitions of that image; what does not fit follows by itself
 
 
 class Draft:
@@ -120,5 +119,5 @@ class Draft:
         records, reply = alter_configs(self.image, command, self.standing.settings, self.standing.hits)
         if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
             altered, _ = self.image.apply(self.offset, records)
-            records += unclean_elections(altered, self.standing.configs, self.standing.heard_alive())
+            records += self.standing.settle(altered)
         return records, reply

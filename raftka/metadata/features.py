@@ -10,14 +10,28 @@ LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
 GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
 SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL), GROUP_VERSION: (0, 1)}
 FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1}
+ABSENT = {  # with their highest levels in Kafka 4.3; an upgrade of the whole release names them
+    "eligible.leader.replicas.version": 1,
+    "kraft.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 
 
 def update_features(image: MetadataImage, command: UpdateFeatures, node_id: int) -> list[Record]:
-    """All of them or none. Raises INVALID_UPDATE_VERSION with Kafka's words."""
+    """All of them or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
+
+    `kafka-features upgrade --release-version` names all that its release has beside metadata.version: those that are not here stay as they are.
+    A feature that is named without metadata.version must be here.
+    """
     records: list[Record] = []
+    release = any(update.name == METADATA_VERSION for update in command.updates)
     for update in command.updates:
+        if release and update.upgrade_type == UPGRADE and 0 < update.level <= ABSENT.get(update.name, 0):
+            continue
         level = image.features.get(update.name, 0)
         wrong = _wrong(update, level, node_id)
         if wrong is not None:

@@ -31,6 +31,7 @@ from raftka.metadata.records import (
     ProducerIdsAllocated,
     Record,
     Replicas,
+    ReplicasMarked,
     TopicCreated,
     TopicDeleted,
     UnknownRecord,
@@ -89,6 +90,9 @@ class PartitionImage(NamedTuple):
     adding: Replicas = ()  # of `replicas`: not there before the reassignment that is under way (KIP-455)
     removing: Replicas = ()  # of `replicas`: not there any more when it is complete
     offline: Replicas = ()  # of `replicas`: in a directory that its broker cannot use, whether or not the broker is alive
+
+
+NO_PARTITION = PartitionImage((), (), NO_LEADER, 0, 0)
 
 
 class TopicImage(NamedTuple):
@@ -256,6 +260,9 @@ class _Draft:
                 self._topic_created(record)
             case PartitionsAdded():
                 self._partitions_added(record)
+            case ReplicasMarked(broker_id, offline, topics):
+                for topic_id, indexes in topics:
+                    self._replicas_marked(broker_id, topic_id, indexes, offline=offline)
             case TopicDeleted(topic_id):
                 self._topic_deleted(topic_id)
             case BrokerRegistered():
@@ -330,6 +337,17 @@ class _Draft:
         )
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed.append((record.topic_id, record.partition))
+
+    def _replicas_marked(self, broker_id: int, topic_id: bytes, indexes: Replicas, *, offline: bool) -> None:
+        partitions = self._partitions_of(topic_id)
+        for index in indexes:
+            was = partitions[index] if 0 <= index < len(partitions) else NO_PARTITION
+            if broker_id in was.replicas and offline is (broker_id not in was.offline):
+                others = tuple([each for each in was.offline if each != broker_id])
+                marked = (*others, broker_id) if offline else others
+                partitions[index] = was._replace(offline=marked, partition_epoch=was.partition_epoch + 1)
+                self.delta.topics_changed.add(topic_id)
+                self.delta.partitions_changed.append((topic_id, index))
 
     def _partitions_added(self, record: PartitionsAdded) -> None:
         partitions = self._partitions_of(record.topic_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import PartitionChanged, Record, Replicas
 from raftka.wire.errors import Code, KafkaError
 
@@ -50,7 +50,7 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
     after = _completed(after)
     if after.offline:
         after = after._replace(offline=tuple([each for each in after.offline if each in after.replicas]))
-    gone = not set(before.replicas) <= set(after.replicas)
+    gone = before.replicas is not after.replicas and not set(before.replicas) <= set(after.replicas)
     epoch = before.leader_epoch + (gone or after.leader != before.leader)
     return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
 
@@ -58,35 +58,31 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
 def _completed(partition: PartitionImage) -> PartitionImage:
     """A reassignment is complete when all that it adds are in the ISR: then what it removes goes. Not without a leader: who lives is unknown."""
     adding, removing = partition.adding, partition.removing
+    if not (adding or removing):
+        return partition
     isr = tuple([each for each in partition.isr if each not in removing])
-    if not (adding or removing) or partition.leader == NO_LEADER or not isr or not set(adding) <= set(isr):
+    if partition.leader == NO_LEADER or not isr or not set(adding) <= set(isr):
         return partition
     replicas = tuple([each for each in partition.replicas if each not in removing])
     leader = partition.leader if partition.leader in isr else next(each for each in replicas if each in isr)
     return partition._replace(replicas=replicas, isr=isr, leader=leader, adding=(), removing=())
 
 
-def when_gone(image: MetadataImage, gone: Collection[int], alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes in all partitions when these brokers are not alive any more."""
-    moved = frozenset(gone)
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in image.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if not moved.isdisjoint(before.isr)
-        if (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
+def settling(image: MetadataImage, heard: Alive, unclean: Unclean) -> Callable[[TopicImage, int, PartitionImage], PartitionImage]:
+    """Each partition as it should be with the brokers that are alive in the image: whatever a broker's death, shutdown or return comes to.
 
+    A partition without a leader is given to a broker that the controller has `heard` itself. Into an ISR only a leader brings a broker.
+    """
+    alive = frozenset(image.alive_brokers())
 
-def when_back(image: MetadataImage, back: int, alive: Alive, unclean: Unclean) -> list[Record]:
-    """What changes when this broker is alive again: partitions without a leader may get one. Into an ISR only a leader brings it back."""
-    return [
-        changed(topic.topic_id, index, before, after)
-        for topic in image.topics.values()
-        for index, before in enumerate(topic.partitions)
-        if before.leader == NO_LEADER and back in before.replicas
-        if (after := settle(topic.name, before, alive, unclean)) is not before
-    ]
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if before.leader == NO_LEADER:
+            return settle(topic.name, before, heard, unclean)
+        if alive.issuperset(before.isr) and not before.offline:
+            return before
+        return settle(topic.name, before, alive, unclean)
+
+    return after
 
 
 def to_preferred(image: MetadataImage, most: int) -> list[Record]:

@@ -149,6 +149,17 @@ class PartitionsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasMarked:
+    """Replicas in a directory that their broker cannot use, or can use again. A few bytes each: all of a directory go into the entry that says so."""
+
+    KIND: ClassVar[int] = 24
+    VERSION: ClassVar[int] = 0
+    broker_id: int
+    offline: bool
+    topics: tuple[tuple[bytes, tuple[int, ...]], ...]  # (topic id, partitions)
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigSet:
     KIND: ClassVar[int] = 30
     VERSION: ClassVar[int] = 0
@@ -208,6 +219,7 @@ Record = (
     | PartitionChanged
     | TopicDeleted
     | PartitionsAdded
+    | ReplicasMarked
     | ConfigSet
     | ProducerIdsAllocated
     | ExtensionPut

@@ -23,6 +23,7 @@ __all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicCo
 LISTENERS_OWN = "listener.name."
 METADATA_DIRECTORY = "__raftka_metadata"
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
+INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
 
 
@@ -97,8 +98,9 @@ class NodeSettings:
             raise SettingError("process.roles must be broker, controller or broker,controller")
         voters = tuple(_voter(each) for each in values["controller.quorum.voters"])
         _check_voters(node_id, roles, voters)
-        clients, controllers = _listeners(values, roles, properties)
-        advertised = _advertised(values, clients)
+        protocols = _protocols(values, "listener.security.protocol.map" in properties)
+        clients, controllers = _listeners(values, roles, properties, protocols)
+        advertised = _advertised(values, clients, controllers, protocols)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
             raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
         return cls(
@@ -108,7 +110,7 @@ class NodeSettings:
             roles=roles,
             listeners=clients,
             advertised_listeners=advertised,
-            inter_broker_listener=_inter_broker(values, advertised),
+            inter_broker_listener=_inter_broker(values, advertised, protocols),
             controller_listener=controllers[0] if controllers else None,
             voters=voters,
             log_dirs=values["log.dirs"] or values["log.dir"],
@@ -181,10 +183,11 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
         raise SettingError(f"controller.quorum.voters has node {node_id}, but its process.roles does not say controller")
 
 
-def _listeners(values: Mapping[str, Any], roles: frozenset[str], given: Mapping[str, str]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+def _listeners(
+    values: Mapping[str, Any], roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
+) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
     """Those of the broker and those of the controller."""
     names = values["controller.listener.names"] or ()
-    protocols = _protocols(values, names, "listener.security.protocol.map" in given)
     if "controller" in roles and ("listeners" not in given or not names):
         raise SettingError("a controller needs listeners and controller.listener.names, e.g. CONTROLLER://host:port and CONTROLLER")
     endpoints = [_endpoint("listeners", text, protocols) for text in values["listeners"]]
@@ -197,14 +200,14 @@ def _listeners(values: Mapping[str, Any], roles: frozenset[str], given: Mapping[
     return clients, controllers
 
 
-def _protocols(values: Mapping[str, Any], controllers: Iterable[str], given: bool) -> dict[str, str]:
-    """Security protocol by listener name; the controller's listener is PLAINTEXT when there is no map, as in Kafka."""
-    protocols: dict[str, str] = {} if given else dict.fromkeys(controllers, "PLAINTEXT")
+def _protocols(values: Mapping[str, Any], given: bool) -> dict[str, str]:
+    """Security protocol by listener name, both in upper case; the controller's listener is PLAINTEXT when there is no map, as in Kafka."""
+    protocols: dict[str, str] = {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
     for pair in values["listener.security.protocol.map"].split(","):
         name, separator, protocol = pair.strip().partition(":")
         if not separator:
             raise SettingError(f"listener.security.protocol.map must be NAME:PROTOCOL,...: {pair!r} is not")
-        protocols[name] = protocol
+        protocols[name.strip().upper()] = protocol.strip().upper()
     return protocols
 
 
@@ -220,22 +223,41 @@ def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
     return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
 
 
-def _advertised(values: Mapping[str, Any], clients: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    protocols = {each.listener: each.security_protocol for each in clients}
-    texts = values["advertised.listeners"]
-    advertised = clients if texts is None else tuple(_endpoint("advertised.listeners", text, protocols) for text in texts)
+def _advertised(
+    values: Mapping[str, Any], clients: tuple[Endpoint, ...], controllers: tuple[Endpoint, ...], protocols: Mapping[str, str]
+) -> tuple[Endpoint, ...]:
+    """Those of the broker. A controller's address is in controller.quorum.voters: what a file advertises of it is checked, and not used."""
+    if values["advertised.listeners"] is None:
+        advertised = clients
+    else:
+        given = [_endpoint("advertised.listeners", text, protocols) for text in values["advertised.listeners"]]
+        theirs = {*(values["controller.listener.names"] or ()), *(each.listener for each in controllers)}
+        advertised = tuple(each for each in given if each.listener not in theirs) if clients else ()
+        ours = [each.listener for each in clients]
+        missing = next((each.listener for each in advertised if each.listener not in ours), None)
+        if missing is not None:
+            raise SettingError(f"advertised.listeners has the listener {missing}, which listeners does not have")
+        if clients and not advertised:
+            raise SettingError("advertised.listeners must have a listener of the broker, not only those of controller.listener.names")
     for each in advertised:
         if each.host in ("0.0.0.0", "::"):
             raise SettingError(f"nobody can connect to {each.host}: set advertised.listeners to an address that clients can reach")
     return tuple(each._replace(host=each.host or "localhost") for each in advertised)
 
 
-def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...]) -> str:
+def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> str:
+    """A controller without a broker may name it too: its brokers have that listener."""
     names = [each.listener for each in advertised]
-    wanted: str | None = values["inter.broker.listener.name"]
-    if wanted is not None and wanted not in names:
+    if values["inter.broker.listener.name"] is None:
+        return names[0] if names else ""
+    wanted: str = values["inter.broker.listener.name"].upper()
+    if wanted in (values["controller.listener.names"] or ()):
+        raise SettingError(f"inter.broker.listener.name is {wanted}, which is a listener of controllers (controller.listener.names)")
+    if wanted not in protocols:
+        raise SettingError(f"inter.broker.listener.name is {wanted}, which listener.security.protocol.map does not have")
+    if names and wanted not in names:
         raise SettingError(f"inter.broker.listener.name is {wanted}, which is not in advertised.listeners")
-    return wanted or (names[0] if names else "")
+    return wanted
 
 
 class TopicConfig(NamedTuple):

@@ -28,6 +28,7 @@ from raftka.wire.errors import Code, KafkaError, check_limit, limit_of, quoted
 
 NO_ID = bytes(16)
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+CLUSTER_METADATA = "__cluster_metadata"  # Kafka's name for the metadata log: no topic
 NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
 
 Partitions = tuple[NewPartition, ...]
@@ -113,6 +114,8 @@ class TopicCreation:
         return int(self.settings["num.partitions"]) if topic.num_partitions == -1 else max(0, topic.num_partitions)
 
     def _create(self, topic: NewTopic) -> CreatedTopic:
+        if topic.name == CLUSTER_METADATA:
+            raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
         self._check_name(topic.name)
         configs = dict(topic.configs)  # of a name given twice the last counts
         try:
@@ -234,11 +237,15 @@ def new_topic_id(random: Random) -> bytes:
 
 def delete_topics(image: MetadataImage, command: DeleteTopics, settings: NodeSettings) -> tuple[list[Record], tuple[DeletedTopic, ...]]:
     """Records, and one answer for each topic that was named; one named twice is refused, once."""
-    times = Counter(command.topics)
+    times = Counter([doomed for doomed in command.topics if _wrongly_named(doomed) is None])
     found = {doomed: _find(image, doomed) for doomed in times}
     ids = Counter(topic.topic_id for topic in found.values() if topic is not None)
     records: list[Record] = []
-    answers = []
+    answers = [
+        DeletedTopic(doomed.name, doomed.topic_id or NO_ID, int(Code.INVALID_REQUEST), wrong)
+        for doomed in command.topics
+        if (wrong := _wrongly_named(doomed)) is not None
+    ]
     for doomed, topic in found.items():
         try:
             if times[doomed] > 1 or (topic is not None and ids[topic.topic_id] > 1):
@@ -257,14 +264,19 @@ def _find(image: MetadataImage, doomed: DoomedTopic) -> TopicImage | None:
     return image.topics.get(doomed.topic_id or NO_ID)
 
 
-def _checked(doomed: DoomedTopic, topic: TopicImage | None, settings: NodeSettings) -> TopicImage:
+def _wrongly_named(doomed: DoomedTopic) -> str | None:
+    """Such an entry is answered each time that it comes."""
     by_id = doomed.topic_id is not None and doomed.topic_id != NO_ID
-    if doomed.name is not None and by_id:
-        raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if doomed.name is None and not by_id:
-        raise KafkaError(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if by_id is not (doomed.name is not None):
+        return None
+    return "You may not specify both topic name and topic id." if by_id else "Neither topic name nor id were specified."
+
+
+def _checked(doomed: DoomedTopic, topic: TopicImage | None, settings: NodeSettings) -> TopicImage:
+    if topic is None and doomed.name is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     if topic is None:
-        raise KafkaError(Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     if not settings["delete.topic.enable"]:
         raise KafkaError(Code.TOPIC_DELETION_DISABLED)
     return topic

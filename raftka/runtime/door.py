@@ -10,6 +10,8 @@ from math import inf
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+LONG_PIECE_S = 0.1  # of a turn: what takes longer is told with its name
+
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
@@ -186,6 +188,16 @@ class Offload(Protocol):
         """
 
 
+class TurnWatch(Protocol):
+    """What wants to know how long the loop was kept from others."""
+
+    def turn(self, took_s: float) -> None:
+        """A turn was over."""
+
+    def long(self, took_s: float, piece: object) -> None:
+        """One piece of a turn took more than LONG_PIECE_S: `piece` is the connection or the action that was called."""
+
+
 class Runtime(Protocol):
     """The whole door, one for each node."""
 
@@ -200,6 +212,9 @@ class Runtime(Protocol):
 
     def random(self, stream: str) -> Random:
         """The node's random stream of that name: the same object each time; seeded in the simulation."""
+
+    def watch_turns(self, watch: TurnWatch) -> None:
+        """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU time."""
 
     def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
         """Run an async function as a Trio task of this node."""

@@ -13,8 +13,9 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 
-from raftka.runtime.door import Buffer, Connection, File, FileSpan
+from raftka.runtime.door import LONG_PIECE_S, Buffer, Connection, File, FileSpan, TurnWatch
 from raftka.runtime.real_files import RealFile
 
 ARENA_BYTES = 1024 * 1024
@@ -40,7 +41,7 @@ LIVENESS = (
 class Turn:
     """What this turn still has to do. Outside a turn the first thing that is asked for wakes the loop."""
 
-    __slots__ = ("actions", "active", "kick", "last", "woken")
+    __slots__ = ("actions", "active", "began", "kick", "last", "watch", "woken")
 
     def __init__(self, kick: Callable[[], None]) -> None:
         self.kick = kick
@@ -48,6 +49,15 @@ class Turn:
         self.actions: list[Callable[[], None]] = []
         self.woken: list[RealTransport] = []
         self.last: list[Callable[[], None]] = []  # when what there is to send has left
+        self.watch: TurnWatch | None = None
+        self.began = 0.0  # of the piece under way
+
+    def done(self, piece: object) -> None:
+        """A piece of the turn is over, and the next one begins."""
+        now = monotonic()
+        if now - self.began > LONG_PIECE_S and self.watch is not None:
+            self.watch.long(now - self.began, piece)
+        self.began = now
 
     def at_last(self, action: Callable[[], None]) -> None:
         self.last.append(action)
@@ -425,15 +435,20 @@ class RealNetwork:
     def turn(self, wait_s: float = 0.0) -> bool:
         """Hand out what has come, once; False when there was nothing, also not within `wait_s`."""
         events = self.epoll.poll(wait_s, 256)
-        self.current.active = True
+        turn = self.current
+        turn.active = True
+        began = turn.began = monotonic()
         transports = self.transports
         for fd, event in events:
             if self.arena_used > ARENA_BYTES - READ_BYTES:
                 self.end_turn()
-                self.current.active = True
+                turn.active = True
             if (transport := transports.get(fd)) is not None:
                 transport.ready(event)
+                turn.done(transport)
         self.end_turn()
+        if events and turn.watch is not None:
+            turn.watch.turn(turn.began - began)
         return bool(events) and not self._stopped
 
     def end_turn(self) -> None:
@@ -444,14 +459,17 @@ class RealNetwork:
                 actions, turn.actions = turn.actions, []
                 for action in actions:
                     action()
+                    turn.done(action)
             elif turn.woken:
                 woken, turn.woken = turn.woken, []
                 for transport in woken:
                     transport.flush()
+                turn.done(self)
             else:
                 last, turn.last = turn.last, []
                 for action in last:
                     action()
+                    turn.done(action)
         turn.active = False
         self.arena_used = 0
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import trio
 
-from raftka.runtime.door import Clock, Files, Network, Offload
+from raftka.runtime.door import Clock, Files, Network, Offload, TurnWatch
 from raftka.runtime.simulated_clock import NodeClock
 from raftka.runtime.simulated_disk import NodeFiles, SimulatedDisk
 from raftka.runtime.simulated_guard import guard_lifted, sim_guard
@@ -231,6 +231,9 @@ class Node:
 
     def random(self, stream: str) -> Random:
         return self.world.random(f"node {self._name} {stream}")
+
+    def watch_turns(self, watch: TurnWatch) -> None:
+        pass
 
     def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
         self.check_alive()

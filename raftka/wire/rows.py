@@ -1,11 +1,12 @@
 """What a message is made of: fields with their versions, structs of fields, and rows of values. Knows neither bytes nor the notation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 ZERO_UUID = bytes(16)
+FREED_AT_ONCE = 256  # elements of an array that are no rows
 
 # struct's letter and the default of every type of fixed size; sizes in bytes follow from the letter
 FIXED: Mapping[str, tuple[str, Any]] = {
@@ -78,6 +79,20 @@ class Row:
     def __repr__(self) -> str:
         changed = {f.name: value for f in self.struct.fields if (value := getattr(self, f.name)) != f.default}
         return f"{self.struct.name}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def free(row: Row) -> Generator[None, None, None]:
+    """Empty the arrays of a row nobody needs any more, some elements at a time: to free 100,000 rows at once takes 50 ms."""
+    for name in row.__slots__:
+        array = getattr(row, name)
+        if not isinstance(array, list):
+            continue
+        while array:
+            last = array[-1]
+            if isinstance(last, Row):
+                yield from free(last)
+            del array[-FREED_AT_ONCE if not isinstance(last, Row) else -1 :]
+            yield
 
 
 def _plain(value: Any) -> Any:

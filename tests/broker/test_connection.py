@@ -22,6 +22,7 @@ class Line:
     def __init__(self) -> None:
         self.metrics = Metrics()
         self.now: Callable[[], float] = lambda: 0.0
+        self.cpu_s: Callable[[], float] = lambda: 0.0
         self.began, self.kind = 0.0, None
         self.frames: list[bytes] = []
         self.slots: list[Slot] = []
@@ -330,7 +331,7 @@ def busy(count: int) -> Line:
     """So many requests have come at once, and each takes longer than a connection has in a turn."""
     line = Line()
     clock = iter(range(1000))
-    line.now = lambda: next(clock) * TURN_S * 2
+    line.now = line.cpu_s = lambda: next(clock) * TURN_S * 2
     line.act = lambda frame: line.connection.answer((frame,))
     line.feed(b"".join(frame(b"%08d" % number) for number in range(count)), 1 << 20)
     return line

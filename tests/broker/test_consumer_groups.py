@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.coordinator.embedded import write_assignment
-from raftka.limits import REGEX_LENGTH, REGEXES_OF_GROUP
+from raftka.limits import REGEX_LENGTH, REGEXES_OF_GROUP, SUBSCRIBED_NAMES
 from raftka.metadata.image import BROKER, GROUP
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
@@ -112,6 +112,18 @@ def test_long_regular_expressions_are_refused(stage: Stage) -> None:
     assert refused.error_code == Code.INVALID_REGULAR_EXPRESSION
     assert stage.counted(REGEX_LENGTH.metric) == 1
     assert describe(wire, "g").error_code == Code.GROUP_ID_NOT_FOUND
+
+
+def test_a_member_that_names_very_many_topics_is_refused(stage: Stage, lowered: Lower) -> None:
+    wire = stage.wire()
+    lowered(SUBSCRIBED_NAMES, 2)
+    request = CONSUMER_GROUP_HEARTBEAT.request
+    said = {"group_id": "g", "member_id": "m", "rebalance_timeout_ms": 5000, "topic_partitions": []}
+
+    codes = [wire.ask(CONSUMER_GROUP_HEARTBEAT, request(**said, subscribed_topic_names=names)).error_code for names in (["t", "u", "v"], ["t", "u"])]
+
+    assert codes == [Code.INVALID_REQUEST, Code.NONE]
+    assert stage.counted(SUBSCRIBED_NAMES.metric) == 1
 
 
 def test_many_regular_expressions_are_refused(stage: Stage, lowered: Lower) -> None:

@@ -297,6 +297,7 @@ ELSEWHERE = {
     "members_of_group": "test_group_limits",
     "pending_members": "test_group_limits",
     "subscribed_names": "test_consumer_groups",
+    "long_request_bytes": "test_long_requests",
     "regex_length": "test_consumer_groups",
     "regexes_of_group": "test_consumer_groups",
     "member_protocol_bytes": "test_group_limits",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.partition_host import PartitionHost
+from raftka.log.cleaner import dirt_of, is_worth_it
 from raftka.runtime.simulated_clock import EPOCH_MS
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
@@ -51,6 +52,18 @@ def compacted(stage: Stage, host: PartitionHost, times: int = 1) -> None:
     stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.me) >= counted + times)
 
 
+def clean(stage: Stage, host: PartitionHost) -> None:
+    """What is written is compacted, as far as it is worth a round."""
+    log = host.log
+
+    def nothing_to_do() -> bool:
+        dirt = dirt_of(log, host.high_watermark, stage.nodes[1].runtime.clock.wall_ms())
+        written_down = log.settled_point >= log.active.base_offset
+        return log.cleaned_offset > 0 and written_down and not log.cleaning and (dirt is None or not is_worth_it(log, dirt))
+
+    stage.wait(nothing_to_do)
+
+
 def table_of(host: PartitionHost) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in records(host.log)}
 
@@ -59,7 +72,7 @@ def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stag
     stage.create("t", configs=COMPACTED)
     table = update(stage, 100)
     host = stage.host("t")
-    compacted(stage, host)
+    clean(stage, host)
     table |= update(stage, 30, keys=3)
 
     assert table_of(host) == table
@@ -80,7 +93,7 @@ def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stag
 def test_nothing_is_compacted_twice(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 100)
-    compacted(stage, stage.host("t"))
+    clean(stage, stage.host("t"))
     counted = stage.counted("raftka_compactions_total")
     stage.world.run(stage.world.now + 30)
     assert stage.counted("raftka_compactions_total") == counted
@@ -97,7 +110,7 @@ def test_nothing_is_compacted_when_that_is_switched_off() -> None:
 def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     table = update(stage, 100)
-    compacted(stage, stage.host("t"))
+    clean(stage, stage.host("t"))
     cleaned = stage.host("t").log.cleaned_offset
     stage.world.run(stage.world.now + 10)
 
@@ -226,6 +239,66 @@ def test_tombstones_go_after_their_time(stage: Stage) -> None:
 
     assert b"5" not in table_of(host)
     assert table_of(host)[b"6"] is not None
+
+
+def test_the_last_tombstones_go_without_another_write(stage: Stage) -> None:
+    """KIP-534: they know their time."""
+    stage.create("t", configs=COMPACTED | {"delete_retention_ms": "60000"})
+    update(stage, 30)
+    put(stage.wire(), (b"0", None))
+    for at in range(60):
+        put(stage.wire(), (b"other", b"%d" % at * 20))
+    host = stage.host("t")
+    compacted(stage, host)
+    assert table_of(host)[b"0"] is None
+
+    stage.world.run(stage.world.now + 70)
+
+    table = table_of(host)
+    assert b"0" not in table
+    assert table[b"other"] == b"59" * 20
+    rounds = stage.counted("raftka_compactions_total")
+    stage.world.run(stage.world.now + 300)
+    assert stage.counted("raftka_compactions_total") == rounds, "there is nothing more to go"
+
+
+def test_tombstones_of_before_a_restart_go_too(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED | {"delete_retention_ms": "60000"})
+    update(stage, 30)
+    put(stage.wire(), (b"0", None))
+    for at in range(60):
+        put(stage.wire(), (b"other", b"%d" % at * 20))
+    compacted(stage, stage.host("t"))
+    stage.world.run(stage.world.now + 10)
+    stage.kill(1)
+    stage.start(1)
+    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts)
+    host = stage.nodes[1].replicas.hosts["t", 0]
+    assert table_of(host)[b"0"] is None
+
+    stage.world.run(stage.world.now + 70)
+
+    assert b"0" not in table_of(host)
+
+
+def test_rounds_are_as_far_apart_as_the_backoff_says(stage: Stage) -> None:
+    """Not as checkpoints are, which write down how far a log is on disk."""
+    stage.create("t", configs=COMPACTED)
+    for _ in range(4):
+        update(stage, 100)
+        began = stage.world.now
+        compacted(stage, stage.host("t"))
+        assert stage.world.now - began < 1.0
+
+
+def test_no_log_is_looked_at_sooner_than_the_backoff_says() -> None:
+    with Stage(log_cleaner_backoff_ms="30000") as stage:
+        stage.create("t", configs=COMPACTED)
+        began = stage.world.now
+        while stage.world.now < began + 80:
+            update(stage, 100)
+            stage.world.run(stage.world.now + 1.0)
+        assert stage.counted("raftka_compactions_total") <= 3
 
 
 # retention

@@ -111,7 +111,17 @@ def test_an_address_in_use(plan: NodePlan, capsys: pytest.CaptureFixture[str]) -
 
         assert start(str(plan.properties_file)) == 1
 
-    assert "Address already in use; stop whoever listens there, or change `listeners`" in said(capsys)
+    assert "Address already in use; stop the process that listens there, or change `listeners`" in said(capsys)
+
+
+def test_a_port_for_scrapes_in_use(plan: NodePlan, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        with plan.properties_file.open("a") as file:
+            file.write(f"metrics.port={other.getsockname()[1]}\n")
+
+        assert start(str(plan.properties_file)) == 1
+
+    assert "Address already in use; stop the process that listens there, or change `metrics.port`" in said(capsys)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,13 @@ def test_topics(kafka: JavaTools) -> None:
     wait(lambda: "made" not in kafka.run("kafka-topics --list").split())
 
 
+def test_features_of_a_whole_release_are_upgraded(kafka: JavaTools) -> None:
+    assert "metadata.version was upgraded to 30." in kafka.run("kafka-features upgrade --release-version 4.3").splitlines()
+    assert "transaction.version" not in kafka.run("kafka-features describe")
+    with pytest.raises(ToolFailed, match="does not support this feature"):
+        kafka.run("kafka-features upgrade --feature transaction.version=2")
+
+
 def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:
     kafka.run("kafka-topics --create --topic kept --partitions 3 --replication-factor 3")
     sent = "".join(f"key-{i % 10}:{i // 10}\n" for i in range(100))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from raftka.cluster import view
+from raftka.cluster.ask import ClusterView, PartitionView
 from raftka.cluster.demo import LINE_BYTES, TRUCKS, Lines, Outage, Trucks, report
 from raftka.cluster.tally import Tally
 
@@ -74,4 +76,18 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("SIGKILL to node") == 2
     assert "lost                     0" in done.stdout
+    assert "all 10 partitions are led by their first replicas again" in done.stdout
     assert [path for path in tmp_path.iterdir() if path != file] == []
+
+
+def test_a_dead_node_is_not_shown_as_a_leader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also as long as the brokers have not noticed."""
+    partitions = tuple([PartitionView("t", index, leader, 1, (1, 2, 3), (1, 2, 3)) for index, leader in enumerate((1, 2, 2, 3))])
+    brokers = {each: ("host", each) for each in (1, 2, 3)}
+    monkeypatch.setattr(view, "ask_any", lambda *_: ClusterView(brokers, 1, partitions))
+    shown = view.View([("host", 1)], "t", Tally([]), lambda node_id: node_id != 2)
+
+    shown._look()
+    shown._print_line()
+
+    assert "leaders none:2 1:1 3:1 " in capsys.readouterr().out

@@ -32,7 +32,7 @@ async def test_a_port_that_is_taken_is_told() -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
-        with pytest.raises(ValueError, match=f"zookeeper.bridge.port={port}: .*in use"):
+        with pytest.raises(ValueError, match=f"zookeeper.bridge.port={port}: .*in use; .* change `zookeeper.bridge.port`"):
             async with raftka.cluster.launch(nodes=1, properties={"zookeeper.bridge.port": str(port)}):
                 raise AssertionError("it started")
 

@@ -7,13 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from errno import EADDRINUSE
+from os import strerror
 from pathlib import Path
 from typing import IO
 from urllib.request import urlopen
 
 import pytest
 
+from raftka.cluster import ports
 from raftka.cluster.ask import ask, ask_any
+from raftka.cluster.start import start_in_process, start_processes
 
 FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 PATIENCE_SECONDS = 30.0
@@ -172,3 +176,48 @@ def test_nodes_end_with_who_started_them(raftka: Start, data: Path) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while is_raftka(pid):
         assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("start", [start_processes, start_in_process])
+@pytest.mark.parametrize(
+    ("option", "above", "whose"),
+    [
+        ("--base-port", 0, "node 1"),
+        ("--base-port", 1, "node 2"),
+        ("--base-port", 101, "the controller of node 2"),
+        ("--base-port", 200, "scrapes of node 1"),
+        ("--bridge-port", 0, "the bridge of node 1"),
+        ("--bridge-port", 1, "the bridge of node 2"),
+    ],
+)
+def test_a_port_that_is_taken_is_told_with_the_option_that_asked_for_it(
+    start: Callable[..., int],
+    option: str,
+    above: int,
+    whose: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = 20500
+    base, bridge = (port - above, None) if option == "--base-port" else (0, port - above)
+    monkeypatch.setattr(ports, "_bound", taken(port))
+
+    assert start(2, tmp_path, base, {}, bridge) == 1
+
+    remedy = f"stop the process that listens there, or give another {option}"
+    assert capsys.readouterr().err == f"raftka: 127.0.0.1:{port}, for {whose}: Address already in use; {remedy}\n"
+    assert not list(tmp_path.glob("node-*/raftka.log"))
+
+
+def taken(port: int) -> Callable[[int], socket.socket]:
+    """All ports are free but this one."""
+
+    def bound(number: int) -> socket.socket:
+        if number == port:
+            raise OSError(EADDRINUSE, strerror(EADDRINUSE))
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        return sock
+
+    return bound

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.cleaner import Dirt, dirt_of, job_for
+from raftka.log.cleaner import Dirt, cleaned, dirt_of, job_for
 from raftka.log.compact_job import Cleaned, Ended
 from raftka.log.compaction import compact
 from raftka.log.log import Log
@@ -32,7 +32,7 @@ def steps(files: Files, log: Log, now: int = NOW, up_to: int | None = None, dirt
     for result in compact(files, *fields):
         if len(result) == len(Ended._fields):
             ended = Ended(*result)
-            log.cleaned_offset = ended.clean_until
+            cleaned(log, ended)
             log.cleaning = False
             yield ended
             return

@@ -2,251 +2,23 @@
 
 from random import Random
 from time import perf_counter
-from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
 
 from raftka.metadata.commands import (
-    TELL_HELD,
     AlterPartition,
-    AlterReassignments,
     BrokerLost,
     Change,
     Command,
-    CreatePartitions,
     CreateTopics,
-    DeleteTopics,
-    DoomedTopic,
-    ElectLeaders,
     Heartbeat,
-    HeldReplicas,
-    MorePartitions,
-    Move,
-    MovedTopic,
     NewTopic,
-    RegisterBroker,
-    Registered,
-    ReplicasOffline,
-    TopicPartitions,
-    TopicReplicas,
-    UnregisterBroker,
 )
-from raftka.metadata.controller import Context, Controller, Outcome
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from raftka.metadata.records import BrokerRegistered
-from raftka.metadata.settings import NodeSettings
+from raftka.metadata.image import NO_LEADER
 from raftka.metadata.topics import new_topic_id
-from raftka.wire.errors import Code, KafkaError
-
-SETTINGS = NodeSettings.from_properties(
-    {
-        "node.id": "1",
-        "process.roles": "broker,controller",
-        "listeners": "PLAINTEXT://host:9092,CONTROLLER://host:9093",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": "1@host:9093",
-        "leader.imbalance.check.interval.seconds": "7",
-    }
-)
-BROKERS = range(1, 5)
-
-
-class World:
-    """A controller and what its brokers do. Brokers are numbers, each has two disks; a disk is a number that changes when it is lost."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.now = 0.0
-        self.disks = {broker_id: [0, 0] for broker_id in BROKERS}
-        self.unreadable: dict[int, set[int]] = {broker_id: set() for broker_id in BROKERS}  # which of its disks it cannot use
-        self.copies: dict[tuple[int, bytes, int], set[tuple[int, int]]] = {}  # by broker and partition: disks with a log of it, old ones too
-        self.places: dict[tuple[int, bytes, int], tuple[int, int]] = {}  # the disk that it uses, or used last
-        self.complete: dict[
-            tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
-        ] = {}  # (broker, disk) that have all that was acknowledged, by partition
-        self.vouched: dict[
-            tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
-        ] = {}  # whom a leader takes in right now: that may complete a reassignment
-        self.controller = Controller(MetadataImage(), SETTINGS, self.now)
-        self.carry_out(self.controller.tick(self.context()))
-
-    @property
-    def image(self) -> MetadataImage:
-        return self.controller.image
-
-    def context(self) -> Context:
-        return Context(self.now, 0, self.random, self.image.offset + 1)
-
-    def carry_out(self, outcome: Outcome) -> None:
-        before = self.image
-        if outcome.records:
-            self.controller.replay(before.offset + 1, outcome.records)
-        if not any(isinstance(record, BrokerRegistered) for record in outcome.records):
-            self.place()
-        self.check(before, self.image)
-
-    def decide(self, command: Command) -> Any:
-        try:
-            outcome = self.controller.decide(command, self.context())
-        except KafkaError as error:
-            return error.code
-        self.carry_out(outcome)
-        return outcome.reply
-
-    def step(self) -> None:
-        random, broker_id = self.random, self.random.choice(BROKERS)
-        broker = self.image.brokers.get(broker_id)
-        epoch = broker.epoch if broker else -1
-        match random.randrange(19):
-            case 0 | 1 | 2 | 3:
-                self.decide(Heartbeat(broker_id, epoch, self.image.offset, random.random() < 0.05, random.random() < 0.05))
-            case 4:
-                self.decide(BrokerLost(broker_id, epoch))
-            case 5:
-                self.now += random.choice([0.1, 0.5, 1.0, 2.0, 5.0])
-                self.carry_out(self.controller.tick(self.context()))
-            case 6:
-                heard = {broker_id: self.now - 1.0} if random.random() < 0.5 else None
-                self.controller = Controller(MetadataImage.from_snapshot(self.image.to_snapshot()), SETTINGS, self.now, heard)
-            case 7:
-                configs = (("unclean.leader.election.enable", "true"),) if random.random() < 0.2 else ()
-                name = random.choice("abcd")
-                self.decide(CreateTopics((NewTopic(name, random.randint(1, 4), random.randint(1, 3), configs=configs),)))
-            case 8 if random.random() < 0.3:
-                self.decide(DeleteTopics((DoomedTopic(random.choice("abcd")),)))
-            case 9 if random.random() < 0.1:
-                self.decide(UnregisterBroker(broker_id))
-            case 10 | 11:
-                self.register(broker_id)
-            case 12 | 13 if self.image.topics:
-                self.alter()
-            case 14 | 15 if self.image.topics:
-                self.reassign()
-            case 16:
-                topics = None if random.random() < 0.3 else (TopicPartitions(random.choice("abcd"), (0, random.randrange(4))),)
-                self.decide(ElectLeaders(0, topics))
-            case 17 if random.random() < 0.5:
-                self.fail_directory(broker_id)
-            case 18:
-                self.decide(CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),)))
-
-    def register(self, broker_id: int) -> None:
-        """After a while, in which its disks may have been lost, mended, or swapped for those of before."""
-        disks, unreadable = self.disks[broker_id].copy(), self.unreadable[broker_id].copy()
-        for slot in range(2):
-            if self.random.random() < 0.1:
-                disks[slot] = max(0, disks[slot] + self.random.choice((1, 1, -1)))
-            if self.random.random() < 0.3:
-                unreadable ^= {slot}
-        here = [(slot, disks[slot]) for slot in range(2) if slot not in unreadable]
-        if not here or any(len(copies.intersection(here)) > 1 for (each, *_), copies in self.copies.items() if each == broker_id):
-            return  # with two logs of a partition no broker starts
-        first, *more = [bytes([broker_id, *disk]) + bytes(13) for disk in here]
-        who = (broker_id, self.random.randbytes(16), first, self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),))
-        answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable)))
-        if answer == Registered(TELL_HELD):
-            held = tuple([HeldReplicas(bytes([broker_id, *disk]) + bytes(13), self.lying_in(broker_id, disk)) for disk in here])
-            answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable), held))
-            assert answer != Registered(TELL_HELD)
-        if isinstance(answer, Registered):
-            self.disks[broker_id], self.unreadable[broker_id] = disks, unreadable
-            self.place()
-
-    def place(self) -> None:
-        """Brokers make a log for each replica of which they find none, in a directory that they can use, unless it is offline."""
-        for topic_id, topic in self.image.topics.items():
-            for index, partition in enumerate(topic.partitions):
-                for broker_id in BROKERS:
-                    key = (broker_id, topic_id, index)
-                    here = {(slot, self.disks[broker_id][slot]) for slot in range(2) if slot not in self.unreadable[broker_id]}
-                    copies = self.copies.setdefault(key, set())
-                    if broker_id not in partition.replicas:
-                        copies -= here
-                    elif broker_id not in partition.offline and self.places.get(key) not in here and here:
-                        self.places[key] = next(iter(copies & here), self.random.choice(sorted(here)))
-                        copies.add(self.places[key])
-
-    def lying_in(self, broker_id: int, disk: tuple[int, int]) -> tuple[TopicReplicas, ...]:
-        return tuple([TopicReplicas(key[1], (key[2],)) for key, copies in self.copies.items() if key[0] == broker_id and disk in copies])
-
-    def fail_directory(self, broker_id: int) -> None:
-        broker, slot = self.image.brokers.get(broker_id), self.random.randrange(2)
-        disk = (slot, self.disks[broker_id][slot])
-        directory = bytes([broker_id, *disk]) + bytes(13)
-        if broker is not None and len(broker.directories) == 2 and directory in broker.directories:
-            self.unreadable[broker_id].add(slot)
-            self.decide(ReplicasOffline(broker_id, broker.epoch, directory, self.lying_in(broker_id, disk)))
-
-    def disk_of(self, broker_id: int, key: tuple[bytes, int]) -> tuple[int, tuple[int, int] | None]:
-        """The broker, and its disk with this replica."""
-        return broker_id, self.places.get((broker_id, *key))
-
-    def alter(self) -> None:
-        """The leader asks for some other ISR, mostly one that is legal."""
-        topic = self.random.choice(list(self.image.topics.values()))
-        index = self.random.randrange(len(topic.partitions))
-        partition = topic.partitions[index]
-        others = [each for each in partition.replicas if each != partition.leader and self.random.random() < 0.6]
-        isr = tuple((each, self.image.brokers[each].epoch if each in self.image.brokers else 7) for each in (partition.leader, *others))
-        leader = self.image.brokers.get(partition.leader)
-        change = Change(topic.topic_id, index, partition.leader_epoch, partition.partition_epoch - self.random.randrange(2), isr)
-        if leader is not None:
-            key = (topic.topic_id, index)
-            self.vouched = {key: {self.disk_of(each, key) for each, _ in isr if each in self.image.brokers}}
-            self.decide(AlterPartition(leader.broker_id, leader.epoch, (change,)))
-            self.vouched = {}
-
-    def reassign(self) -> None:
-        """To other brokers, registered or not; or called off."""
-        topic = self.random.choice(list(self.image.topics.values()))
-        index = self.random.randrange(len(topic.partitions))
-        target = tuple(self.random.sample(BROKERS, self.random.randint(1, 3))) if self.random.random() < 0.8 else None
-        self.decide(AlterReassignments((MovedTopic(topic.name, (Move(index, target),)),)))
-
-    # what must hold
-
-    def check(self, before: MetadataImage, after: MetadataImage) -> None:
-        for topic_id, topic in after.topics.items():
-            unclean = after.config(2, topic.name).get("unclean.leader.election.enable") == "true"
-            for index, partition in enumerate(topic.partitions):
-                was = before.partition(topic_id, index)
-                self.check_state(after, partition)
-                if was is not None:
-                    self.check_change(was, partition)
-                self.check_complete(after, (topic_id, index), was, partition, unclean)
-
-    def check_state(self, image: MetadataImage, partition: PartitionImage) -> None:
-        assert set(partition.isr) <= set(partition.replicas)
-        assert len(set(partition.replicas)) == len(partition.replicas) > len(partition.removing)
-        assert set(partition.adding) | set(partition.removing) <= set(partition.replicas)
-        assert not set(partition.adding) & set(partition.removing)
-        if partition.leader == NO_LEADER:
-            reachable = [each for each in partition.isr if each not in partition.offline and image.alive(each)]
-            assert not [each for each in reachable if self.controller.sessions.spoke(each, self.now)], "somebody could lead"
-        else:
-            assert partition.leader in partition.isr
-            assert all(map(image.alive, partition.isr))
-            assert not set(partition.isr) & set(partition.offline)
-        assert set(partition.offline) <= set(partition.replicas)
-
-    def check_change(self, was: PartitionImage, now: PartitionImage) -> None:
-        gone = set(was.replicas) - set(now.replicas)  # such a one may come back with an empty log and the leader must not take it for what it was
-        moved, changed = now.leader != was.leader or bool(gone), now != was
-        assert now.leader_epoch == was.leader_epoch + moved
-        assert now.partition_epoch == was.partition_epoch + changed
-
-    def check_complete(self, image: MetadataImage, key: tuple[bytes, int], was: PartitionImage | None, now: PartitionImage, unclean: bool) -> None:
-        """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this disk, or the leader took it in."""
-        members = {self.disk_of(each, key) for each in now.isr if each in image.brokers}
-        if was is None or now.leader == was.leader != NO_LEADER:
-            self.complete[key] = members  # created, or changed under one leader, who takes in only who has caught up
-        elif now.leader != NO_LEADER:
-            self.complete[key] |= self.vouched.get(key, set())
-            if self.disk_of(now.leader, key) not in self.complete[key]:
-                assert unclean
-                self.complete[key] = members
-            self.complete[key] &= members
+from raftka.wire.errors import Code
+from tests.metadata.world import World, big_world
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -278,17 +50,6 @@ def test_the_random_world_does_elect_and_lose() -> None:
 # what it may cost
 
 
-def big_world(topics: int) -> World:
-    world = World(1)
-    world.random = Random(1)
-    for broker_id in (1, 2, 3):
-        world.register(broker_id)
-        world.decide(Heartbeat(broker_id, world.image.brokers[broker_id].epoch, world.image.offset))
-    for first in range(0, topics, 1000):
-        world.decide(CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000))))
-    return world
-
-
 def fastest(world: World, commands: list[Command]) -> float:
     """Seconds of the fastest one: others had to share the processor."""
     times = []
@@ -313,9 +74,11 @@ def test_with_5000_topics_a_new_one_takes_a_millisecond_and_a_heartbeat_20_micro
 def test_leadership_goes_back_a_thousand_partitions_at_a_time() -> None:
     world = big_world(4000)
     world.decide(BrokerLost(1, world.image.brokers[1].epoch))
+    world.settle()
     world.register(1)
     epochs = {each.broker_id: each.epoch for each in world.image.brokers.values()}
     world.decide(Heartbeat(1, epochs[1], world.image.offset))
+    world.settle()
     led = [(topic.topic_id, topic.partitions[0]) for topic in world.image.topics.values()]
     for broker_id in (2, 3):
         isr = tuple((each, epochs[each]) for each in (1, 2, 3))

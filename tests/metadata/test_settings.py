@@ -41,6 +41,9 @@ BROKER_ONLY = {
 }
 
 
+MAP = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+
 def node(changes: Mapping[str, str | None] | None = None, base: Mapping[str, str] = BOTH) -> NodeSettings:
     given = {**base, **(changes or {})}
     return NodeSettings.from_properties({name: value for name, value in given.items() if value is not None})
@@ -76,6 +79,38 @@ def test_a_node_that_is_a_controller_alone() -> None:
     settings = node({"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"})
 
     assert (settings.is_broker, settings.listeners, settings.inter_broker_listener) == (False, (), "")
+
+
+def test_a_controller_may_name_the_listener_between_its_brokers() -> None:
+    alone = {"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"}
+    named = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT", "inter.broker.listener.name": "INTERNAL"}
+
+    assert node({**alone, **named}).inter_broker_listener == "INTERNAL"
+    assert node({**alone, "inter.broker.listener.name": "PLAINTEXT"}).inter_broker_listener == "PLAINTEXT"
+    with pytest.raises(SettingError, match="listener of controllers"):
+        node({**alone, "inter.broker.listener.name": "CONTROLLER"})
+
+
+def test_a_file_may_advertise_the_controllers_listener() -> None:
+    both = node({"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://a:2"})
+    controller = node({"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093", "advertised.listeners": "CONTROLLER://a:2"})
+
+    assert both.advertised_listeners == (Endpoint("PLAINTEXT", "a", 1, "PLAINTEXT"),)
+    assert controller.advertised_listeners == ()
+
+
+def test_listener_names_may_be_in_lower_case() -> None:
+    settings = node(
+        {
+            "listeners": "internal://127.0.0.1:9092,controller://127.0.0.1:9093",
+            "advertised.listeners": "Internal://a:1",
+            "listener.security.protocol.map": "internal:plaintext,controller:PLAINTEXT",
+            "inter.broker.listener.name": "internal",
+        }
+    )
+
+    assert settings.advertised_listeners == (Endpoint("INTERNAL", "a", 1, "PLAINTEXT"),)
+    assert (settings.inter_broker_listener, settings.controller_listener and settings.controller_listener.listener) == ("INTERNAL", "CONTROLLER")
 
 
 def test_several_listeners_each_with_its_advertised_address() -> None:
@@ -146,7 +181,12 @@ def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "nobody can connect to 0.0.0.0"),
         ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
-        ({"inter.broker.listener.name": "OTHER"}, "not in advertised.listeners"),
+        ({"advertised.listeners": "SSL://h:1"}, "SSL is not supported yet"),
+        ({"advertised.listeners": "CONTROLLER://h:1"}, "must have a listener of the broker"),
+        ({"listener.security.protocol.map": f"{MAP},MORE:PLAINTEXT", "advertised.listeners": "MORE://h:1"}, "MORE, which listeners does not have"),
+        ({"inter.broker.listener.name": "OTHER"}, "OTHER, which listener.security.protocol.map does not have"),
+        ({"inter.broker.listener.name": "SSL"}, "SSL, which is not in advertised.listeners"),
+        ({"inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER, which is a listener of controllers"),
         ({"broker.session.timeout.ms": "400"}, "must be less than"),
     ],
 )

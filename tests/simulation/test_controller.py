@@ -1,9 +1,16 @@
 """The controller in a cluster: what it says holds. When it is deposed in the middle of a word: scenario `deposed_controller_confirms` of the zoo."""
 
+from collections.abc import Sequence
 from functools import partial
 
+import pytest
+
+from raftka.broker.controller_host import ControllerHost
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.metadata import walks
 from raftka.metadata.commands import AllocateProducerIds, CreateTopics, NewTopic
+from raftka.metadata.raft_types import ProposalsFull
+from raftka.metadata.records import Record
 from raftka.runtime.simulated import World
 
 
@@ -23,3 +30,47 @@ def test_what_is_refused_waits_for_what_it_was_refused_for() -> None:
             world.at(world.now, partial(host.submit, command, lambda error, reply: told.append((error, reply))))
         world.run(world.now + 0.1)
         assert told == []
+
+
+PARTITIONS = 60
+
+
+def test_a_controller_that_dies_between_two_portions_is_followed_by_one_that_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partitions of a broker that died, in entries of one partition each."""
+    monkeypatch.setattr(walks, "PORTION_BYTES", 1)
+    with World(3) as world:
+        cluster = Cluster(world, nodes=5)
+        cluster.wait_ready()
+        cluster.settled(lambda: cluster.controller is not None)
+        first = cluster.controller
+        assert first is not None
+        client = cluster.client()
+        cluster.do(client, partial(client.create_topic, "t", PARTITIONS, 3))
+        victim = next(each for each in cluster.nodes if each != first)
+        before = _partitions_with(cluster, victim)
+        _stops_after(first, 5, monkeypatch)
+        cluster.kill(victim, power_loss=True)
+        assert world.run(lambda: not cluster.newest.image.alive(victim), at_most_s=20.0)
+        world.run(world.now + 0.2)
+        assert 2 < _partitions_with(cluster, victim) < before
+
+        cluster.kill(first, power_loss=True)
+        assert cluster.settled(lambda: cluster.controller not in (None, first) and not _partitions_with(cluster, victim))
+
+
+def _partitions_with(cluster: Cluster, broker: int) -> int:
+    return sum(broker in partition.isr for partition in cluster.all_partitions())
+
+
+def _stops_after(controller: int, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That node's controller appends no more entries than these from now on."""
+    append, appended = ControllerHost._append, []
+
+    def stops(self: ControllerHost, records: Sequence[Record]) -> None:
+        if records and self.node.node_id == controller:
+            appended.append(records)
+            if len(appended) > entries:
+                raise ProposalsFull(len(appended))
+        append(self, records)
+
+    monkeypatch.setattr(ControllerHost, "_append", stops)

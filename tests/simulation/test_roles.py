@@ -7,9 +7,11 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import WIDTH, live
 from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
+from raftka.metadata.describe import FILE_SOURCE
 from raftka.runtime.simulated import World
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
+from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import Row
 
 SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
@@ -52,6 +54,41 @@ def test_controllers_that_are_no_brokers() -> None:
         scene.assert_nothing_lost()
         for node_id in sorted(cluster.nodes):
             cluster.stop(node_id)
+
+
+class Uneven(Cluster):
+    """A controller and a broker whose files say different things about topics."""
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        own = {"num.partitions": "2", "log.retention.ms": "1000"} if node_id == 1 else {"num.partitions": "5", "log.retention.ms": "5000"}
+        return super().properties(node_id) | own
+
+
+def test_an_automatic_topic_has_as_many_partitions_as_its_broker_says() -> None:
+    with World(1) as world:
+        cluster = Uneven(world, nodes=2, voters=1, controllers=(1,))
+        cluster.wait_ready()
+        client, request = cluster.client(), METADATA.request
+        wanted = request(topics=[request.topics(name="t")], allow_auto_topic_creation=True)
+        cluster.do(client, lambda: client.anybody(METADATA, wanted))
+
+        assert cluster.settled(lambda: cluster.newest.image.topic_named("t") is not None)
+        topic = cluster.newest.image.topic_named("t")
+        assert topic is not None
+        assert len(topic.partitions) == 5
+
+
+def test_a_created_topic_is_described_with_the_controllers_settings() -> None:
+    """As in Kafka, whichever broker was asked."""
+    with World(1) as world:
+        cluster = Uneven(world, nodes=2, voters=1, controllers=(1,))
+        cluster.wait_ready()
+        client, request = cluster.client(), CREATE_TOPICS.request
+        wanted = request(topics=[request.topics(name="t", num_partitions=-1, replication_factor=-1)], timeout_ms=5000)
+        ((created,),) = [cluster.do(client, lambda: client.anybody(CREATE_TOPICS, wanted)).topics]
+
+        assert (created.error_code, created.num_partitions) == (0, 2)
+        assert [(each.value, each.config_source) for each in created.configs if each.name == "retention.ms"] == [("1000", FILE_SOURCE)]
 
 
 def directory(cluster: Cluster, node_id: int) -> list[str]:

@@ -39,10 +39,19 @@ class Asking:
         if isinstance(row, Row):
             self._done(row)
         else:
-            self.pending = pending = self.pending or Pending(self.request)
-            self.long_work.run(self.request.api.name, row, self._done, lambda: not pending.over)
+            self.pending = self.pending or Pending(self.request)
+            self.long_work.run(self.request.api.name, row, self._done, self._wanted)
+
+    def _wanted(self) -> bool:
+        """Whether the client is still there."""
+        if self.pending is not None and self.pending.over:
+            self.request.connection.dispatcher.long_requests.leave(self.request)
+            return False
+        return True
 
     def _done(self, result: Row | Exception) -> None:
+        if self.request.stays:
+            self.request.connection.dispatcher.answered(self.request)
         if self.pending is None:
             if isinstance(result, Row):
                 self.row = result
@@ -100,6 +109,7 @@ def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tupl
     `make` gets the list of all answers, in that order.
     """
     asking = Asking(request, node.dispatcher.long_work, make)
+    request.stays = True
     gathered = Gathered(count, asking)
     for place, (group_id, command, operation) in enumerate(questions):
         ticket = gathered.place(place)

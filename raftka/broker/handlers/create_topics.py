@@ -1,12 +1,15 @@
 """CreateTopics: v2-7. The controller decides; answers when it has committed, brokers open their logs as they apply the records."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from raftka.broker.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.long_work import Steps
 from raftka.limits import PARTITIONS_OF_REQUEST
-from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic
+from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic, StaticSettings, TopicDefaults
+from raftka.metadata.describe import ConfigRow, OfController, Static, TopicRows
 from raftka.metadata.topics import check_topic_name
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 response = CREATE_TOPICS.response
 TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500  # more are several commands: the controller decides on a command in one go
+DEFAULTS_S = 2.0
+Inherit = Callable[[dict[str, str]], list[ConfigRow]]  # all settings of a topic that sets these itself
 
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
@@ -25,13 +30,16 @@ async def create_topics(request: Request, node: "Node") -> Row:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.topics)
-    commands = await request.finish(_commands(request, node, rows))
-    for topics in commands:
+    inherit: Inherit = partial(node.topic_rows.of_one_with, node.settings, node.image)
+    asked = False  # whose settings the topics have
+    for topics in await request.finish(_commands(request, node, rows)):
         try:
             created: tuple[CreatedTopic, ...] = await node.link.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
         except KafkaError as error:
             created = tuple([CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message) for topic in topics])
-        await request.finish(_add_created(request, node, rows, topics, created))
+        if not asked and request.version >= 5 and any(not topic.error for topic in created):
+            asked, inherit = True, await _inherited(node)
+        await request.finish(_add_created(request, rows, topics, created, inherit))
     return response(topics=rows)
 
 
@@ -80,11 +88,29 @@ def _partitions_asked(node: "Node", topic: Row) -> int:
     return max(1, int(node.settings["num.partitions"]) if topic.num_partitions == -1 else topic.num_partitions)
 
 
-def _add_created(request: Request, node: "Node", rows: EncodedRows, topics: tuple[NewTopic, ...], created: tuple[CreatedTopic, ...]) -> Steps[None]:
+def _add_created(
+    request: Request, rows: EncodedRows, topics: tuple[NewTopic, ...], created: tuple[CreatedTopic, ...], inherit: Inherit
+) -> Steps[None]:
     configs = {topic.name: dict(topic.configs) for topic in topics}
     for topic in created:
-        rows.add(_row(request, node, topic, configs.get(topic.name, {})))
+        rows.add(_row(request, topic, configs.get(topic.name, {}), inherit))
         yield
+
+
+async def _inherited(node: "Node") -> Inherit:
+    """All settings of a new topic, given its own: as the node has them that has created it."""
+    defaults = await _defaults(node)
+    described = node.topic_rows if defaults is node.settings else TopicRows()
+    return partial(described.of_one_with, defaults, node.image)
+
+
+async def _defaults(node: "Node") -> Static:
+    """Of the node that has created them; our own when it does not answer any more."""
+    try:
+        told: StaticSettings = await node.link.ask(TopicDefaults(), DEFAULTS_S)
+    except KafkaError:
+        return node.settings
+    return OfController(told.node_id, dict(told.given)) if told.node_id != node.node_id else node.settings
 
 
 def _not_created(request: Request, name: str, error: KafkaError) -> Row:
@@ -102,7 +128,7 @@ def _new_topic(topic: Row) -> NewTopic:
     )
 
 
-def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[str, str | None]) -> Row:
+def _row(request: Request, topic: CreatedTopic, overrides: dict[str, str | None], inherit: Inherit) -> Row:
     if topic.error:
         return response.topics(name=topic.name, topic_id=ZERO_UUID, error_code=topic.error, error_message=topic.message, configs=[])
     if not request.may("DESCRIBE_CONFIGS", (TOPIC, topic.name)):
@@ -113,7 +139,7 @@ def _row(request: Request, node: "Node", topic: CreatedTopic, overrides: dict[st
         response.topics.configs(
             name=entry.name, value=entry.value, read_only=entry.read_only, config_source=int(entry.source), is_sensitive=entry.is_sensitive
         )
-        for entry in node.topic_rows.of_one_with(node.settings, node.image, given)
+        for entry in inherit(given)
     ]
     return response.topics(
         name=topic.name,

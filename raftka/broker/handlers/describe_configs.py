@@ -33,16 +33,23 @@ MALFORMED = (  # Kafka's words, which clients show
 )
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request, code: Code, message: str | None = None) -> Steps[Row]:
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
-        results.add(response.results(error_code=int(code), resource_type=resource.resource_type, resource_name=resource.resource_name))
+        row = response.results(
+            error_code=int(code), error_message=message, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.add(row)
         yield
     return request.answer(results=results)
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
 def describe_configs(request: Request, node: "Node") -> Steps[Row]:
+    for resource in request.body.resources:
+        if resource.resource_type not in DESCRIBED:
+            return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))  # also of those that could be described
+        yield
     run = _Description(request, node)
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
@@ -71,9 +78,7 @@ class _Description:
         return row
 
     def _configs(self, resource: Row) -> Steps[EncodedRows]:
-        describe = DESCRIBED.get(resource.resource_type)
-        if describe is None:
-            raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
+        describe = DESCRIBED[resource.resource_type]
         check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
         wanted = set(resource.configuration_keys or ())
         entries = [each for each in describe(self.node, resource.resource_name) if not wanted or each.name in wanted]

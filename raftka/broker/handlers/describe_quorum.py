@@ -7,6 +7,7 @@ from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.long_work import Steps
 from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
+from raftka.metadata.topics import CLUSTER_METADATA
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.schema import Row, Struct
@@ -14,7 +15,6 @@ from raftka.wire.schema import Row, Struct
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
-CLUSTER_METADATA = "__cluster_metadata"
 response = DESCRIBE_QUORUM.response
 partition = response.topics.partitions
 
@@ -48,6 +48,7 @@ async def describe_quorum(request: Request, node: "Node") -> Row:
 def _replica(row: Struct, replica: QuorumReplica) -> Row:
     return row(
         replica_id=replica.node_id,
+        replica_directory_id=replica.directory_id,
         log_end_offset=replica.log_end_offset,
         last_fetch_timestamp=replica.last_fetch_ms,
         last_caught_up_timestamp=replica.last_caught_up_ms,

@@ -71,7 +71,8 @@ def _page(request: Request, image: MetadataImage, names: list[str], start: tuple
             continue
         known = image.topic_named(name)
         if known is None:
-            topics.add(response.topics(error_code=int(_missing(name)), name=name))
+            operations = request.authorized_operations((TOPIC, name))
+            topics.add(response.topics(error_code=int(_missing(name)), name=name, topic_authorized_operations=operations))
             continue
         if room == 0:
             return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=0))

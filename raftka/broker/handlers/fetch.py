@@ -127,8 +127,8 @@ class Fetch:
         if reader.follows and self._genuine():
             session.heard = now
         self.session, self.goes_on = session, goes_on
-        self.watching = session.lasting
-        if session.lasting:
+        self.watching = session.lasting or (self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN)  # what happens while it reads
+        if self.watching:
             session.parked = self
 
     def _genuine(self) -> bool:
@@ -291,12 +291,12 @@ class Fetch:
         )
 
     def _error(self, asked: Row, error: KafkaError, topic_id: bytes) -> Row:
-        absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
+        absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
         row = of_partition(
             partition_index=asked.partition,
             error_code=int(error.code),
             high_watermark=-1,
-            aborted_transactions=[] if absent or self.isolated else None,
+            aborted_transactions=[] if absent else None,
             records=b"",
         )
         if error.code in LEADER_TOLD and self.request.version >= 16:

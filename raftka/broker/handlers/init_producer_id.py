@@ -14,14 +14,20 @@ from raftka.wire.schema import Row
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
+
 
 @handles(INIT_PRODUCER_ID, refused=lambda request, code: request.answer(error_code=int(code), producer_id=-1, producer_epoch=-1))
 async def init_producer_id(request: Request, node: "Node") -> Row:
-    transactional_id = request.body.transactional_id
+    body = request.body
+    transactional_id = body.transactional_id
     if transactional_id is not None:
         if not request.may("WRITE", (TRANSACTIONAL_ID, transactional_id)):
             raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
-    if not request.may("IDEMPOTENT_WRITE", THE_CLUSTER):
+    elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_PRODUCER_EPOCH):
+        raise KafkaError(Code.INVALID_REQUEST)
+    if transactional_id is not None:
+        raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
     return request.answer(producer_id=await node.producer_ids.next(), producer_epoch=0)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.finding import check
 from raftka.broker.handlers.list_offsets_plan import remember
 from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
@@ -71,12 +71,13 @@ def _partition(request: Request, node: "Node", topic: str, partition: Row, *, re
 
 def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
     timestamp: int = partition.timestamp
-    host = find(request, node, "DESCRIBE", topic, partition.partition_index)
+    check(request, "DESCRIBE", topic)
+    if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
+        raise KafkaError(Code.UNSUPPORTED_VERSION)  # whether or not there is such a partition
+    host = node.replicas.find(topic, partition.partition_index)
     if request.body.replica_id != DEBUGGER:
         host.leading()
     host.check_epoch(partition.current_leader_epoch)
-    if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
-        raise KafkaError(Code.UNSUPPORTED_VERSION)
     if request.body.replica_id != CONSUMER:
         return _special(host, timestamp, host.log.end_offset)
     if timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:

@@ -36,8 +36,11 @@ def metadata(request: Request, node: "Node") -> Steps[Row]:
     if not everything and (code := (yield from _null_names(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
-    for row in _all(request, node) if everything else _each_asked(request, node):
-        topics.add((yield from row))
+    for steps in _all(request, node) if everything else _each_asked(request, node):
+        row = yield from steps
+        if request.body.include_topic_authorized_operations and row.name is not None and row.error_code != Code.TOPIC_AUTHORIZATION_FAILED:
+            row.topic_authorized_operations = request.authorized_operations((TOPIC, row.name))
+        topics.add(row)
         yield
     endpoints = [(broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced]
     return response(
@@ -93,7 +96,8 @@ def _missing(request: Request, node: "Node", name: str) -> Code:
     if request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
-        node.topic_creation.want(NewTopic(name))
+        settings = node.settings  # this broker's, whichever node is the controller
+        node.topic_creation.want(NewTopic(name, settings["num.partitions"], settings["default.replication.factor"]))
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -110,10 +114,7 @@ def _topic(request: Request, image: MetadataImage, topic: TopicImage) -> Steps[R
     for index, partition in enumerate(topic.partitions):
         partitions.add(_partition(image, index, partition))
         yield
-    row = response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
-    if request.body.include_topic_authorized_operations:
-        row.topic_authorized_operations = request.authorized_operations((TOPIC, topic.name))
-    return row
+    return response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
 
 
 def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Row:

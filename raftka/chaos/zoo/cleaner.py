@@ -36,8 +36,8 @@ def cleaner_eats_the_last_record_of_a_batch(kept_at: Any) -> Any:
 def cleans_what_is_not_committed(dirt_of: Any) -> Any:
     """A value is dropped for a later one that is cut with the next leader: the key has none."""
 
-    def bug(log: Log, up_to: int, now_ms: int) -> Any:
-        return dirt_of(log, log.end_offset, now_ms)
+    def bug(log: Log, up_to: int, now_ms: int, *settled: int) -> Any:
+        return dirt_of(log, log.end_offset, now_ms, *settled)
 
     return bug
 
@@ -46,7 +46,7 @@ def cleans_what_is_not_committed(dirt_of: Any) -> Any:
 def cleans_above_the_recovery_point(dirt_of: Any) -> Any:
     """The cleaner leaves gaps where recovery takes a gap for damage, and cuts the log there."""
 
-    def bug(log: Log, up_to: int, now_ms: int) -> Any:
+    def bug(log: Log, up_to: int, now_ms: int, *_: int) -> Any:
         settled, log.settled_point = log.settled_point, log.end_offset
         try:
             return dirt_of(log, up_to, now_ms)

@@ -54,7 +54,7 @@ def isr_change_without_partition_epoch(altered: Any) -> Any:
 def unclean_election_without_permission(_: Any) -> Any:
     """Any replica may lead when nobody of the ISR is there, although the topic forbids it."""
 
-    def bug(self: Controller, topic: str) -> bool:
+    def bug(self: Controller, image: MetadataImage, topic: str) -> bool:
         return True
 
     return bug

@@ -169,8 +169,11 @@ def _leads(scene: Scene, node_id: int, term: int = 0) -> bool:
 @finds
 def believes_every_directory() -> None:
     """One of a broker's directories is replaced by an empty one, and the broker is back before the other that has everything."""
+    _a_directory_is_replaced({"log.dirs": "/data,/more", "min.insync.replicas": "1"})
+
+
+def _a_directory_is_replaced(settings: dict[str, str]) -> None:
     with World(8) as world:
-        settings = {"log.dirs": "/data,/more", "min.insync.replicas": "1"}
         scene = Scene(world, settings=settings, partitions=6, replication_factor=2)
         cluster = scene.cluster
         for partition in range(6):
@@ -370,8 +373,8 @@ def moved_away_is_kept() -> None:
 
 @finds
 def session_reuse_after_restart() -> None:
-    """As with a directory that is believed."""
-    believes_every_directory()
+    """The only directory of a broker's logs is replaced by an empty one: there is no log that it would have to open first."""
+    _a_directory_is_replaced({"log.dirs": "/more", "metadata.log.dir": "/data", "min.insync.replicas": "1"})
 
 
 @finds

@@ -43,7 +43,17 @@ from raftka.metadata.commands import (
 from raftka.metadata.configs import APPEND, DELETE, SET, SUBTRACT
 from raftka.metadata.controller import Context, Controller, Outcome
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage, PartitionImage
-from raftka.metadata.records import ConfigSet, PartitionChanged, PartitionsAdded, Record, TopicCreated, TopicDeleted, decode_batch, encode_batch
+from raftka.metadata.records import (
+    ConfigSet,
+    PartitionChanged,
+    PartitionsAdded,
+    Record,
+    ReplicasMarked,
+    TopicCreated,
+    TopicDeleted,
+    decode_batch,
+    encode_batch,
+)
 from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code, KafkaError
 from tests.scenario import Words
@@ -105,11 +115,11 @@ class ControllerStage:
         self.now = float(words.bare[0])
         yield from self._outcome(self.controller.tick(self._context()))
 
-    def do_new_controller(self, words: Words) -> Iterable[str]:
+    def do_new_controller(self, words: Words) -> Iterator[str]:
         """`new-controller heard=1:0.5`: another node leads from now on, on what is committed, and has heard broker 1, the one before, at 0.5."""
         heard = dict(each.split(":") for each in words.get("heard").split(",") if each)
         self.lead({int(broker_id): float(when) for broker_id, when in heard.items()})
-        return []
+        yield from self._outcome(self.controller.tick(self._context()))  # as its driver does at once
 
     def do_brokers(self, words: Words) -> Iterator[str]:
         """`brokers 1 2 3`: the cluster is formed, they are registered, caught up and unfenced, without a word."""
@@ -280,6 +290,7 @@ class ControllerStage:
     def _quietly(self, command: Command) -> Any:
         outcome = self.controller.decide(command, self._context())
         list(self._outcome(outcome))
+        assert outcome.rest is None
         return outcome.reply
 
     def _decide(self, command: Command, *, quiet_reply: bool = False) -> Iterator[str]:
@@ -290,6 +301,7 @@ class ControllerStage:
             yield f"error {error.code.name}" + (f" {error.message}" if error.message else "")
             return
         yield from self._outcome(outcome)
+        assert outcome.rest is None
         if not quiet_reply:
             yield from self._reply(outcome.reply)
 
@@ -321,6 +333,10 @@ class ControllerStage:
                 return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}{replicas}"
             case TopicDeleted(topic_id):
                 return before.topics[topic_id].name
+            case ReplicasMarked(broker_id, offline, topics):
+                return f"broker_id={broker_id} offline={_text(offline)} " + " ".join(
+                    f"{self.image.topics[topic_id].name}-{index}" for topic_id, own in topics for index in own
+                )
             case ConfigSet(kind, resource, name, value):
                 return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (f"={value}" if value is not None else " unset")
         values = ((name, getattr(record, name)) for name in record.__slots__)

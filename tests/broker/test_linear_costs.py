@@ -1,0 +1,265 @@
+"""No request costs more than linearly in its bytes: for each array of each announced API, n and 2n items cost about twice as many Python calls.
+
+The requests are made from the messages' own notation, so an API that is new is measured too. Calls are counted, not seconds: the count does not
+depend on the machine.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from raftka.broker.connection import Session
+from raftka.broker.dispatch import HANDLERS
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import JOIN_GROUP
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.offsets import OFFSET_COMMIT
+from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+from raftka.wire.rows import ZERO_UUID, Field, Row, Struct
+from raftka.wire.schema import Api
+from tests.broker.requests import batch
+from tests.broker.stage import Stage
+
+ITEMS = 150
+RATIO = 2.25
+NOISE = 6_000  # calls of timers and heartbeats, while the answer is on its way
+NOT_EACH = {  # arrays over which C code goes, not Python's, or which this request does not need
+    "broker_ids",
+    "replicas",
+    "assignments",
+    "configs",
+    "configuration_keys",
+    "forgotten_topics_data",
+}
+PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}  # their numbers are taken over in one go
+KINDS = ("known", "unknown", "repeated", "refused")
+
+
+class Nobody:
+    """Refuses whatever can be refused to a client."""
+
+    def allowed(self, session: Session, operation: str, resource: tuple[str, str]) -> bool:
+        return False
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Stage]:
+    with opened() as stage:
+        yield stage
+        assert not stage.world.failures
+
+
+def opened() -> Stage:
+    """A node with many topics, and one of many partitions."""
+    stage = Stage(auto_create_topics_enable="false", offsets_topic_num_partitions="5", group_initial_rebalance_delay_ms="0")
+    create(stage, *[f"t{index}" for index in range(2 * ITEMS)])
+    stage.create("wide", partitions=2 * ITEMS)
+    stage.create("kept")
+    asked, wire = FIND_COORDINATOR.request(coordinator_keys=[f"g{index}" for index in range(2 * ITEMS)]), stage.wire()
+    stage.wait(lambda: {each.error_code for each in wire.ask(FIND_COORDINATOR, asked).coordinators} == {0})
+    commit = OFFSET_COMMIT.request
+    kept = [commit.topics(name="kept", partitions=[commit.topics.partitions(partition_index=0, committed_offset=1)])]
+    wire.ask(OFFSET_COMMIT, commit(group_id="g", topics=kept), 9)  # so that there is such a group
+    return stage
+
+
+def create(stage: Stage, *names: str) -> None:
+    request = CREATE_TOPICS.request
+    row = request(topics=[request.topics(name=name, num_partitions=1, replication_factor=1) for name in names], timeout_ms=30_000)
+    assert {topic.error_code for topic in stage.wire().ask(CREATE_TOPICS, row).topics} == {0}
+
+
+def arrays(struct: Struct, version: int, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all arrays in a message of that version."""
+    for field in struct.fields:
+        if version in field.versions:
+            here = (*path, field.name)
+            if field.array:
+                yield here
+            if field.struct is not None:
+                yield from arrays(field.struct, version, here)
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(api, path, kind, id=f"{api.name}-{'.'.join(path)}-{kind}")
+        for api in sorted((registration.api for registration in HANDLERS.values()), key=lambda api: api.key)
+        for path in arrays(api.request, api.announced.high)
+        for kind in KINDS
+    ]
+
+
+class Maker:
+    """A request whose array at `path` has `count` items; every other array has one."""
+
+    def __init__(self, stage: Stage, api: Api, path: tuple[str, ...], kind: str, count: int) -> None:
+        self.image = stage.nodes[1].image
+        self.api = api
+        self.version = api.announced.high
+        self.path = path
+        self.kind = kind
+        self.count = count
+        self.wide = len(path) > 1  # the items are partitions, or something else inside a topic
+
+    def request(self) -> Row:
+        return self.row(self.api.request, (), 0)
+
+    def row(self, struct: Struct, path: tuple[str, ...], index: int) -> Row:
+        row = struct()
+        for field in struct.fields:
+            if self.version in field.versions:
+                setattr(row, field.name, self.value(field, (*path, field.name), index))
+        return row
+
+    def value(self, field: Field, path: tuple[str, ...], index: int) -> Any:
+        if not field.array:
+            return self.one(field, path, index)
+        if field.tag is not None and path != self.path[: len(path)]:
+            return field.default
+        count = self.count if path == self.path else 1
+        items = [self.one(field, path, at if path == self.path else index) for at in range(count)]
+        return items if field.struct is not None or field.kind in ("string", "bytes") else tuple(items)
+
+    def one(self, field: Field, path: tuple[str, ...], index: int) -> Any:
+        at = 0 if self.kind == "repeated" else index
+        if field.struct is not None:
+            if field.tag is not None:
+                return field.default
+            return self.row(field.struct, path, index)
+        name = field.name
+        if field.kind == "uuid":
+            return ZERO_UUID if self.api in (METADATA, DELETE_TOPICS) else self.topic_id(at)  # these take a name or an id
+        if field.kind == "string":
+            return self.text(name, at)
+        if field.kind == "records":
+            return batch(b"x")
+        if field.kind == "bytes":
+            return b"x"
+        if "partition" in name and field.kind == "int32" and "max_bytes" not in name and "limit" not in name:
+            return at + (1_000_000 if self.kind == "unknown" else 0)
+        return self.number(name, at)
+
+    def topic_id(self, at: int) -> bytes:
+        known = self.image.topic_ids.get(self.topic(at))
+        return known if known is not None and self.kind != "unknown" else at.to_bytes(16, "big")
+
+    def topic(self, at: int) -> str:
+        if self.api is CREATE_TOPICS:
+            return f"new{self.count}.{at}"
+        if self.api is DELETE_TOPICS and self.kind == "known":
+            return f"gone{self.count}.{at}"
+        if self.kind == "unknown":
+            return f"no{at}"
+        return "wide" if self.wide and self.path[-1] not in ("configs", "configuration_keys") else f"t{at}"
+
+    def text(self, name: str, at: int) -> Any:
+        texts = {
+            "group_id": f"g{at}" if self.path[0] == "groups" else f"join{self.count}" if self.api is JOIN_GROUP else "g",
+            "groups": f"g{at}",
+            "groups_names": f"g{at}",
+            "group_ids": f"g{at}",
+            "coordinator_keys": f"g{at}",
+            "path": "/data",
+            "value": "1",
+            "key": "k",
+            "feature": "metadata.version",
+            "protocol_type": "consumer",
+            "states_filter": f"s{at}",
+            "types_filter": f"y{at}",
+            "configuration_keys": f"k{at}",
+            "subscribed_topic_regex": None,
+            "group_instance_id": "i" if self.api is JOIN_GROUP else None,
+            "instance_id": None,
+            "transactional_id": None,
+            "rack_id": "",
+            "server_assignor": None,
+            "cursor": None,
+            "topic_id": None,
+        }
+        if name in texts:
+            return texts[name]
+        if name in ("member_id", "committed_metadata", "client_software_name", "client_software_version", "reason", "host"):
+            if self.api is JOIN_GROUP and name == "member_id":
+                return ""
+            return f"m{at}" if name == "member_id" and self.path[-1] in ("members", "assignments") else "m"
+        if self.api is JOIN_GROUP and name == "name":
+            return f"p{at}"
+        if self.path[-1] == "configs" and name == "name":
+            return f"setting.{at}"
+        if name == "name" and self.api.name == "DeleteTopics":
+            return self.topic(at) if self.kind != "unknown" else f"no{at}"
+        return self.topic(at)
+
+    def number(self, name: str, at: int) -> int:
+        numbers = {
+            "timeout_ms": 30_000,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 5_000,
+            "resource_type": 2,
+            "resource_types": (2, 4, 8, 16, 32)[at % 5],
+            "config_operation": 0,
+            "num_partitions": -1 if "assignments" in self.path else 1,
+            "replication_factor": -1 if "assignments" in self.path else 1,
+            "count": 1 + self.count,
+            "acks": 1,
+            "max_bytes": 1 << 20,
+            "partition_max_bytes": 1 << 10,
+            "replica_id": -1,
+            "session_epoch": 0,
+            "timestamp": -1,
+            "current_leader_epoch": -1,
+            "last_fetched_epoch": -1,
+            "leader_epoch": 0,
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "generation_id": -1,
+            "generation_id_or_member_epoch": -1,
+            "member_epoch": 0,
+            "retention_time_ms": -1,
+            "response_partition_limit": 2000,
+            "key_type": 0,
+            "max_version_level": 30,
+            "upgrade_type": 1,
+        }
+        return numbers.get(name, 1 + at if name in ("broker_ids", "replicas") else 0)
+
+
+def calls(stage: Stage, api: Api, row: Row) -> int:
+    """How many Python functions the node calls until it has answered, or closed the connection."""
+    wire = stage.wire()
+    counted = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event == "call"
+
+    wire.request(api, row, api.announced.high)
+    sys.setprofile(count)
+    try:
+        wire.frame()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize(("api", "path", "kind"), cases())
+def test_twice_the_items_are_twice_the_calls(shared: Stage, api: Api, path: tuple[str, ...], kind: str) -> None:
+    node = shared.nodes[1]
+    before = node.dispatcher.authorizer
+    try:
+        if api is DELETE_TOPICS and kind == "known":
+            create(shared, *[f"gone{count}.{at}" for count in (1, ITEMS, 2 * ITEMS) for at in range(count)])
+            shared.world.run(shared.world.now + 5)  # the logs are open
+        if kind == "refused":
+            node.dispatcher.authorizer = Nobody()
+        calls(shared, api, Maker(shared, api, path, kind, 1).request())  # from now on the message's code is compiled
+        some = calls(shared, api, Maker(shared, api, path, kind, ITEMS).request())
+        more = calls(shared, api, Maker(shared, api, path, kind, 2 * ITEMS).request())
+    finally:
+        node.dispatcher.authorizer = before
+    assert more <= RATIO * some + NOISE, f"{some} calls for {ITEMS} items, {more} for {2 * ITEMS}"
+    if kind == "known" and NOT_EACH.isdisjoint(path) and not (api.name in PACKED and "partition" in path[-1]):
+        assert more - some >= ITEMS, "the request was answered without a look at its items"

@@ -1,0 +1,184 @@
+"""Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from raftka.broker import long_work
+from raftka.broker.dispatch import LONG_FRAME_BYTES
+from raftka.limits import LONG_REQUEST_BYTES
+from raftka.runtime.simulated_clock import READING_S
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.rows import Row
+from tests.broker.conftest import Lower
+from tests.broker.requests import batch, fetch, fetched, produce, produced
+from tests.broker.stage import Stage
+
+MANY = 3000
+ONE = METADATA.request(topics=[METADATA.request.topics(name="t")], allow_auto_topic_creation=False)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage(auto_create_topics_enable="false") as stage:
+        stage.create("t")
+        stage.create("wide", partitions=600)
+        yield stage
+        assert not stage.world.failures
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of a few steps."""
+    monkeypatch.setattr(long_work, "FIRST_STEPS", 4)
+    monkeypatch.setattr(long_work, "SLICE_S", 3.5 * READING_S)
+
+
+def unknown(count: int) -> Row:
+    """Names of topics that there are not: a request of some 20 bytes for each."""
+    return METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(count)], allow_auto_topic_creation=False)
+
+
+def wide(count: int = 600, **fields: int) -> Row:
+    """A full Fetch of many partitions."""
+    request = FETCH.request
+    partitions = [request.topics.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
+    return request(topics=[request.topics(topic="wide", partitions=partitions)], **{"max_bytes": 1 << 20, "max_wait_ms": 0, "min_bytes": 1, **fields})
+
+
+def test_others_are_answered_between_the_slices_of_a_long_request(stage: Stage) -> None:
+    long, other = stage.wire(), stage.wire()
+    long.request(METADATA, unknown(MANY))
+    stage.wait(lambda: stage.nodes[1].dispatcher.long_work.waiting > 0)
+
+    assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
+    assert not long.frames
+    assert len(long.answer(METADATA).topics) == MANY
+
+
+def test_what_comes_behind_a_long_request_is_answered_behind_it(stage: Stage) -> None:
+    wire = stage.wire()
+    wire.request(METADATA, unknown(MANY))
+    wire.request(METADATA, ONE)
+
+    assert [len(wire.answer(METADATA).topics) for _ in range(2)] == [MANY, 1]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_so_many_long_requests_are_at_work_and_others_wait(stage: Stage, lowered: Lower) -> None:
+    lowered(LONG_REQUEST_BYTES, 100_000)
+    wires = [stage.wire() for _ in range(4)]
+    for wire in wires:
+        wire.request(METADATA, unknown(MANY))
+    requests = stage.nodes[1].dispatcher.long_requests
+    stage.wait(lambda: requests.waiting == 3)
+
+    assert stage.counted(LONG_REQUEST_BYTES.metric) == 3
+    assert len(requests._inside) == 1
+    assert [len(wire.answer(METADATA).topics) for wire in wires] == [MANY] * 4
+    assert not requests._inside
+    assert not requests._bytes
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("moment", ["waits", "is at work"])
+def test_a_client_that_goes_makes_room(stage: Stage, lowered: Lower, moment: str) -> None:
+    lowered(LONG_REQUEST_BYTES, 100_000)
+    first, second, third = wires = [stage.wire() for _ in range(3)]
+    for wire in wires:
+        wire.request(METADATA, unknown(MANY))
+    requests = stage.nodes[1].dispatcher.long_requests
+    stage.wait(lambda: requests.waiting == 2)
+
+    gone, kept = (second, first) if moment == "waits" else (first, second)
+    gone.close()
+    assert [len(wire.answer(METADATA).topics) for wire in (kept, third)] == [MANY] * 2
+    stage.wait(lambda: not requests._inside and not requests._bytes and not stage.nodes[1].dispatcher.long_work.waiting)
+
+
+def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: Stage) -> None:
+    wire, other = stage.wire(), stage.wire()
+    body = bytes.fromhex("0003 0001 00000001 0001 61") + (MANY).to_bytes(4, "big") + b"\0\1a" * (MANY - 1) + b"\x7f\xff"
+    assert len(body) > LONG_FRAME_BYTES // 2
+    wire.send_frame(body + bytes(LONG_FRAME_BYTES - 4000))
+
+    assert wire.frame() is None
+    assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
+    assert not stage.nodes[1].dispatcher.long_requests._inside
+
+
+def test_each_of_100_groups_is_answered_while_others_go_on(stage: Stage) -> None:
+    request = OFFSET_FETCH.request
+    groups = [request.groups(group_id=f"group-{i}", topics=[request.groups.topics(name="t", partition_indexes=[0])]) for i in range(MANY)]
+    long, other = stage.wire(), stage.wire()
+    long.request(OFFSET_FETCH, request(groups=groups), 9)
+    assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
+
+    assert {each.error_code for each in long.answer(OFFSET_FETCH, 9).groups} == {Code.NOT_COORDINATOR}
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_fetch_in_slices_tells_every_partition_and_brings_records_of_the_first(stage: Stage) -> None:
+    wire = stage.wire()
+    for index in (0, 1, 300, 599):
+        assert produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code == 0
+
+    (topic,) = wire.ask(FETCH, wide(), 12).responses
+
+    rows = {row.partition_index: row for row in topic.partitions}
+    assert sorted(rows) == list(range(600))
+    assert {row.error_code for row in rows.values()} == {0}
+    assert rows[0].records
+    assert [rows[index].high_watermark for index in (0, 1, 2, 300, 599)] == [1, 1, 0, 1, 1]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_session_reads_all_records_however_its_fetches_are_cut(stage: Stage) -> None:
+    wire, expected = stage.wire(), set()
+    for index in range(0, 600, 60):
+        assert produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code == 0
+        expected.add(index)
+    answer = wire.ask(FETCH, wide(session_id=0, session_epoch=0), 12)
+    session, epoch, seen = answer.session_id, 1, set()
+    assert session
+    request = FETCH.request
+    for _ in range(30):
+        found = [row.partition_index for topic in answer.responses for row in topic.partitions if row.records]
+        seen.update(found)
+        if seen == expected:
+            break
+        partitions = [request.topics.partitions(partition=i, fetch_offset=1, partition_max_bytes=1000) for i in found]
+        topics = [request.topics(topic="wide", partitions=partitions)] if found else []
+        answer = wire.ask(FETCH, request(topics=topics, session_id=session, session_epoch=epoch, max_bytes=1 << 20, max_wait_ms=100, min_bytes=1), 12)
+        epoch += 1
+        assert answer.error_code == 0
+    assert seen == expected
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_client_that_goes_in_the_middle_of_its_fetch_leaves_nothing_behind(stage: Stage) -> None:
+    wire = stage.wire()
+    wire.request(FETCH, wide(max_wait_ms=3_600_000), 12)
+    stage.wait(lambda: stage.nodes[1].dispatcher.long_work.waiting > 0)
+    wire.close()
+    stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting and not stage.nodes[1].parked)
+
+    assert not stage.nodes[1].fetch_sessions.by_id
+    assert fetched(stage.wire().ask(FETCH, fetch("t", 0))).error_code == 0
+
+
+@pytest.mark.usefixtures("tiny")
+def test_records_that_come_while_a_fetch_reads_end_its_wait(stage: Stage) -> None:
+    reader, writer = stage.wire(), stage.wire()
+    reader.request(FETCH, wide(max_wait_ms=30_000, session_id=0, session_epoch=0), 12)
+    stage.wait(lambda: stage.nodes[1].dispatcher.long_work.waiting > 0)
+    began = stage.world.now
+    assert produced(writer.ask(PRODUCE, produce("wide", batch(b"x"), 0))).error_code == 0
+
+    (topic,) = reader.answer(FETCH, 12).responses
+    assert [row.partition_index for row in topic.partitions if row.records] == [0]
+    assert stage.world.now - began < 5
