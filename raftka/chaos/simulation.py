@@ -15,16 +15,18 @@ from typing import Any
 from raftka.broker.starts import OlderDisk
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
-from raftka.chaos.simulated import verify
+from raftka.chaos.simulated import beside, verify
 from raftka.chaos.simulated.client import Client
 from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults import Faults
 from raftka.chaos.simulated.groups import Committer
 from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
+from raftka.chaos.simulated.lives import Workload
 from raftka.chaos.simulated.observer import Observer
 from raftka.chaos.simulated.probes import probe
 from raftka.chaos.simulated.schedule import Fault, schedule, without
-from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose
+from raftka.chaos.simulated.shadows import Shadows
+from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
 from raftka.chaos.simulated.watch import Watch
 from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream, key_of
 from raftka.chaos.verdict import Outcome, Rules, Verdict
@@ -112,7 +114,7 @@ def simulate(seed: int, options: Options | None = None) -> Run:
         except Exception:
             run.violations.append(traceback.format_exc())
         run.settings, run.planned = life.settings, life.planned
-        run.violations += life.history.violations + life.found
+        run.violations += life._wrong + life.found
         run.acknowledged = life.history.count
         run.history, run.verdict = life.history.told, life.verdict
         run.probes = probe([line for _, line in life.lines], life.observer)
@@ -132,10 +134,13 @@ class _Life:
         self.samples: list[dict[str, Any]] = []
         self.found: list[str] = []  # what the checks found
         chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
+        chosen = with_more(options.plan, chosen, world.random("beside"))
         self.settings = options.settings or chosen
         self.planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
+        self.works: list[Workload] = []  # what goes on beside
         self.cluster: Cluster | None = None
         self.faults: Faults | None = None
+        self.shadows: Shadows | None = None
         self.producers: list[Producer] = []
         self.others: list[Reader | Noise | Committer] = []
 
@@ -149,17 +154,30 @@ class _Life:
         self._set_clocks()
         watch = (self.observer.watch,)
         cluster = self.cluster = Cluster(
-            self.world, settings.nodes, settings.voters, settings.properties, controllers=settings.controllers, before_start=watch
+            self.world,
+            settings.nodes,
+            settings.voters,
+            settings.properties,
+            controllers=settings.controllers,
+            before_start=watch,
+            own={node_id: dict(values) for node_id, values in settings.mixed},
         )
+        cluster.keeps_power = settings.flush == "os"
         faults = self.faults = Faults(cluster, TOPIC, settings.partitions, without(self.planned, self.options.skip))
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
-        Watch(cluster, disks_stay=not settings.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()
+        Watch(cluster, disks_stay=not self.options.plan.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
         self._start_clients(cluster, client)
+        for name in settings.beside:
+            work = beside.BESIDE[name]()
+            work.begin(cluster, self.world.random(f"beside {name}"))
+            self.works.append(work)
         faults.begin()
+        shadows = self.shadows = Shadows(cluster, lambda: faults.scene.rotten)
+        shadows.begin(settings.seconds)
         if self.options.samples:
             self._sample(cluster)
         with faults.at_their_moments():
@@ -202,7 +220,11 @@ class _Life:
         committers = [each for each in self.others if isinstance(each, Committer)]
 
         def counts() -> list[int]:
-            return [len(self.history.acknowledged[producer.stream]) for producer in self.producers] + [each.acknowledged for each in committers]
+            return (
+                [len(self.history.acknowledged[producer.stream]) for producer in self.producers]
+                + [each.acknowledged for each in committers]
+                + [count for work in self.works for count in work.counts]
+            )
 
         before = counts()
 
@@ -213,20 +235,31 @@ class _Life:
             self.found.append(f"no progress within {PROGRESS_S} s after all was healed")
         for each in (*self.producers, *self.others):
             each.over = True
-        if not self._settled(cluster, lambda: all(producer.done for producer in self.producers), PROGRESS_S):
+        for work in self.works:
+            work.end()
+
+        def ended() -> bool:
+            return all(producer.done for producer in self.producers) and all(work.ended for work in self.works)
+
+        if not self._settled(cluster, ended, PROGRESS_S):
             self.found.append("what was begun does not come through")
 
     def _settled(self, cluster: Cluster, holds: Callable[[], bool], at_most_s: float) -> bool:
         """Nothing is waited for any more when something was found already."""
-        return cluster.settled(lambda: bool(self.history.violations) or holds(), at_most_s)
+        return cluster.settled(lambda: bool(self._wrong) or holds(), at_most_s)
+
+    @property
+    def _wrong(self) -> list[str]:
+        return [*self.history.violations, *(wrong for work in self.works for wrong in work.wrong)]
 
     def _check(self, cluster: Cluster, client: Client) -> None:
-        if self.history.violations:
+        if self._wrong:
             return
         partitions = range(self.settings.partitions)
+        topics = [(TOPIC, partitions), *((name, range(count)) for work in self.works for name, count in work.topics)]
 
         def whole() -> bool:
-            return len(cluster.living) == len(cluster.nodes) and verify.whole(cluster, TOPIC, partitions)
+            return len(cluster.living) == len(cluster.nodes) and all(verify.whole(cluster, name, of) for name, of in topics)
 
         if not self._settled(cluster, whole, WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
@@ -235,6 +268,10 @@ class _Life:
         self._settled(cluster, whole, WHOLE_S)  # again: what nobody waits for may have come meanwhile
         for partition in partitions:
             self.found += verify.replicas(cluster, TOPIC, partition)
+        for work in self.works if not self.found else ():
+            self.found += work.check(cluster)
+        if self.shadows is not None and not self.found:
+            self.found += self.shadows.look() + self.shadows.files()
         self.found += verify.metadata(cluster) + verify.log_lines(cluster)
         self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
         self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not self._must_stop(name, error)]

@@ -11,7 +11,7 @@ from random import Random
 
 from raftka.chaos.simulated.at_work import WORKS
 from raftka.chaos.simulated.lives import Lived, live
-from raftka.chaos.simulated.swarm import PLANS, Settings, choose
+from raftka.chaos.simulated.swarm import PLANS, Settings, choose, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.small.many import one as one_small
 from raftka.cli.chaos_folder import write_folder
@@ -78,7 +78,7 @@ def numbers(text: str) -> frozenset[int]:
 
 def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
     """What the seed would choose, but for what is given."""
-    chosen = choose(PLANS[plan], Random(f"{seed}/settings"))
+    chosen = with_more(PLANS[plan], choose(PLANS[plan], Random(f"{seed}/settings")), Random(f"{seed}/beside"))
     names = {each.name for each in fields(Settings)}
     for pair in pairs:
         name, _, value = pair.partition("=")

@@ -16,7 +16,7 @@ from raftka.chaos import history
 from raftka.chaos.simulated.many import Summary, Total, many, one_of_many
 from raftka.chaos.simulated.probes import ONLY_WHEN, PROBES, never_seen
 from raftka.chaos.simulated.schedule import Kind, schedule, without
-from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose
+from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
@@ -83,7 +83,7 @@ def test_settings_that_are_given_are_those_that_would_have_been_chosen() -> None
 def test_every_plan_chooses_clusters_that_can_be(name: str) -> None:
     for seed in range(300):
         with World(seed) as world:
-            settings = choose(PLANS[name], world.random("settings"))
+            settings = with_more(PLANS[name], choose(PLANS[name], world.random("settings")), world.random("beside"))
         brokers = settings.nodes - len(settings.controllers)
         assert settings.voters <= settings.nodes
         assert brokers >= 3

@@ -68,14 +68,14 @@ class Client:
 
     # asking
 
-    async def ask(self, address: Address, api: Api, row: Row, timeout_s: float = REQUEST_S) -> Any:
-        """One request. Raises NoAnswer."""
-        (answer,) = await self.ask_all(address, api, [row], timeout_s)
+    async def ask(self, address: Address, api: Api, row: Row, timeout_s: float = REQUEST_S, version: int | None = None) -> Any:
+        """One request. `version`: the highest that it may have. Raises NoAnswer."""
+        (answer,) = await self.ask_all(address, api, [row], timeout_s, version)
         if answer is None:
             raise NoAnswer
         return answer
 
-    async def ask_all(self, address: Address, api: Api, rows: Sequence[Row], timeout_s: float = REQUEST_S) -> list[Any]:
+    async def ask_all(self, address: Address, api: Api, rows: Sequence[Row], timeout_s: float = REQUEST_S, version: int | None = None) -> list[Any]:
         """Many requests on one connection, in order, none waiting for another; None where no answer came."""
         answered = trio.Event()
         answers: list[Any] = []
@@ -87,7 +87,7 @@ class Client:
 
         connection = self._connection(address)
         for row in rows:
-            connection.request(api, row, on_reply, BY_NAME.get(api.key))
+            connection.request(api, row, on_reply, BY_NAME.get(api.key) if version is None else version)
         with trio.move_on_after(timeout_s):
             await answered.wait()
         if len(answers) < len(rows):

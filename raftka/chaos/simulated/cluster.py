@@ -1,6 +1,7 @@
 """A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for clients."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import count
 from typing import IO, Any, cast
 
 from raftka.broker.node import Node
@@ -55,12 +56,18 @@ class Cluster:
         start: Iterable[int] | None = None,
         controllers: Iterable[int] = (),
         before_start: Iterable[Callable[[int, Node], object]] = (),
+        own: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
-        """`start`: who is started at once; all, if it is not said. `controllers`: voters without a broker. `before_start`: is given each process."""
+        """`start`: who is started at once; all, if it is not said. `controllers`: voters without a broker. `before_start`: is given each process.
+
+        `own`: settings of single nodes.
+        """
         self.world = world
         self.size = nodes
         self.voters = voters or nodes
         self.settings = settings or {}
+        self.own = own or {}
+        self.keeps_power = False  # a power loss is no more than a kill
         self.controllers = frozenset(controllers)
         self.log = LogLines(lambda: world.now)
         self.nodes: dict[int, Node] = {}  # the last process of each
@@ -81,6 +88,7 @@ class Cluster:
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
             **{name: value.replace("{host}", f"n{node_id}") for name, value in self.settings.items()},
+            **self.own.get(node_id, {}),
         }
 
     # its nodes
@@ -115,7 +123,7 @@ class Cluster:
         return {node_id: node for node_id, node in self.nodes.items() if self.alive(node_id)}
 
     def kill(self, node_id: int, *, power_loss: bool) -> None:
-        self.world.kill(f"n{node_id}", power_loss=power_loss)
+        self.world.kill(f"n{node_id}", power_loss=power_loss and not self.keeps_power)
 
     def power_loss(self) -> None:
         """Of all at once."""
@@ -195,6 +203,10 @@ class Cluster:
     # its clients
 
     def client(self, name: str = "client") -> Client:
+        """Where there is one of the name already, it gets a number."""
+        machine = self.world.machines.get(name)
+        if machine is not None and machine.node is not None and machine.node.alive:
+            name = next(other for number in count(2) if (other := f"{name}{number}") not in self.world.machines)
         return Client(self.world.node(name), [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers])
 
     def do(self, client: Client, task: Callable[[], Awaitable[Any]], at_most_s: float = 60.0) -> Any:

@@ -15,6 +15,7 @@ from raftka.chaos.simulated import verify
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
 from raftka.chaos.simulated.nemeses import Nemesis
+from raftka.chaos.simulated.shadows import Shadows
 from raftka.chaos.simulated.watch import Watch
 from raftka.chaos.verdict import Outcome
 from raftka.runtime.simulated import World
@@ -112,6 +113,8 @@ def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:
     workload.begin(cluster, cluster.world.random("workload"))
     watch = Watch(cluster)
     watch.begin()
+    shadows = Shadows(cluster)
+    shadows.begin(TROUBLE_S)
     nemesis.prepare(cluster.world, cluster)
     cluster.settled(lambda: bool(workload.wrong), TROUBLE_S)
     _heal(cluster)
@@ -130,7 +133,7 @@ def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:
         if not settled(lambda topic=topic, partitions=partitions: verify.whole(cluster, topic, range(partitions)), WHOLE_S):  # type: ignore[misc]
             found.append(f"not every replica of {topic} is in sync within {WHOLE_S} s")
     if not workload.wrong and not found:
-        found = workload.check(cluster) + verify.metadata(cluster) + verify.log_lines(cluster)
+        found = workload.check(cluster) + shadows.look() + shadows.files() + verify.metadata(cluster) + verify.log_lines(cluster)
     return [*workload.wrong, *found]
 
 

@@ -1,11 +1,14 @@
 """What a life is made of: a plan says what may be, the seed chooses, and each single choice can be given instead. Knows no cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from raftka.chaos.simulated import schedule
+from raftka.chaos.simulated.beside import BESIDE, Mixed, mixed_settings, works
 from raftka.chaos.simulated.schedule import Kind
 
+DIRECTORY_PATHS = ("/data", "/more", "/third")
+INDEX_BYTES = 4096  # what a topic has that is not told
 MAX_INT = "2147483647"
 
 
@@ -29,7 +32,11 @@ class Settings:
     pause_s: float = 0.1  # of a writer between two sends, the longest
     noise: bool = False  # one more writer, who asks for less than acks=all
     groups: int = 0  # whose offsets are committed
-    directories: bool = False  # every broker has two
+    directories: int = 1  # of every broker's logs
+    index_bytes: int = INDEX_BYTES  # between two entries of an index
+    beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
+    mixed: Mixed = ()  # settings of single nodes
+    flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
     drift: bool = False  # the machines' clocks differ, and run at different rates
     ends_in_the_dark: bool = False  # with a power loss of all
     seconds: float = 12.0  # of faults, simulated
@@ -46,11 +53,14 @@ class Settings:
             "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": str(min(3, self.nodes - len(self.controllers))),
         }
-        return found | ({"log.dirs": "/data,/more"} if self.directories else {})
+        for work in self.beside:
+            found |= BESIDE[work]().settings
+        return found | {"raftka.log.flush": self.flush, "log.dirs": ",".join(DIRECTORY_PATHS[: self.directories])}
 
     @property
     def topic_configs(self) -> dict[str, str]:
-        return {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
+        found = {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
+        return found | ({"index.interval.bytes": str(self.index_bytes)} if self.index_bytes != INDEX_BYTES else {})
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,15 @@ class Plan:
     directories: bool = False
     roles: bool = False  # brokers without a vote, controllers that are no brokers
     sizes: bool = False  # three to seven nodes, one, three or five of them voters
+    beside: bool = False  # other workloads go on meanwhile, nodes are set differently
 
 
 POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
 FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
-THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True)
-SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True)
+THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True)
+SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True)
 PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
 
 
@@ -102,12 +113,25 @@ def choose(plan: Plan, chance: Random) -> Settings:
         pause_s=chance.choice(plan.pauses_s) * busy,
         noise=plan.noise and (not plan.groups or chance.random() < 0.5),
         groups=chance.randint(0, 2) if plan.groups else 0,
-        directories=plan.directories,
+        directories=2 if plan.directories else 1,
         drift=True,
         ends_in_the_dark=plan.ends_in_the_dark or (plan.groups and chance.random() < 0.2),
         seconds=plan.seconds,
         gap_s=plan.gap_s,
     )
+
+
+def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    """What was thought of later: drawn from a stream of its own, so that the other choices of a seed stay."""
+    if not plan.beside:
+        third = plan.directories and chance.random() < 0.5
+        return replace(settings, directories=3) if third else settings
+    others, mixed = works(chance), mixed_settings(chance, settings.nodes)
+    index_bytes = chance.choice((64, 300, 4096))
+    directories = chance.choice((1, 1, 1, 2, 3))
+    flush = "os" if chance.random() < 0.12 else "fsync"
+    pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
+    return replace(settings, beside=others, mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush, pause_s=pause_s)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

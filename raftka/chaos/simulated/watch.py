@@ -12,10 +12,12 @@ from zlib import crc32
 
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.shadows import unflushed
 from raftka.metadata.image import PartitionImage
 
 EVERY_S = 0.02
 Key = tuple[str, int]
+One = tuple[bytes, int]  # of a topic of that name: by its id
 
 
 class Watch:
@@ -33,8 +35,8 @@ class Watch:
         self._leaders: dict[int, int] = {}  # of the quorum, by term
         self._entries: dict[int, tuple[int, int]] = {}  # committed: index -> (term, checksum)
         self._seen: dict[int, tuple[object, int]] = {}  # by node: which process, and up to where its committed entries were compared
-        self._committed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
-        self._under: dict[Key, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
+        self._committed: dict[One, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self._under: dict[One, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
 
     def begin(self) -> None:
         self.world.at(self.world.now + self._every_s, self._look)
@@ -47,7 +49,7 @@ class Watch:
         image = self.cluster.newest.image
         for topic in image.topics.values():
             for index, partition in enumerate(topic.partitions):
-                self._partition((topic.name, index), partition)
+                self._partition((topic.name, index), topic.topic_id, partition)
         self.begin()
 
     # the quorum
@@ -70,21 +72,22 @@ class Watch:
 
     # partitions
 
-    def _partition(self, key: Key, partition: PartitionImage) -> None:
-        hosts = self.cluster.hosts(*key)
+    def _partition(self, key: Key, topic_id: bytes, partition: PartitionImage) -> None:
+        hosts = {node_id: host for node_id, host in self.cluster.hosts(*key).items() if host.topic_id == topic_id}
         host = hosts.get(partition.leader)
         if host is None or host.leader is None or host.leader.leader_epoch != partition.leader_epoch:
             return
         leader, name = host.leader, f"{key[0]}-{key[1]}"
-        epoch, committed = self._committed.get(key, (-1, 0))
-        self._min_isr(key, name, host)
+        one = topic_id, key[1]
+        epoch, committed = self._committed.get(one, (-1, 0))
+        self._min_isr(one, name, host)
         if leader.leader_epoch < epoch:
             return  # who knows of the later one is not there, or has not read it yet
         if leader.knows_its_end:
             assert leader.high_watermark >= committed, (
                 f"high watermark back: {name} {leader.high_watermark} in epoch {leader.leader_epoch}, {committed} in {epoch}"
             )
-        self._committed[key] = leader.leader_epoch, max(committed, leader.high_watermark)
+        self._committed[one] = leader.leader_epoch, max(committed, leader.high_watermark)
         assert host.log.start_offset <= max(committed, leader.high_watermark), (
             f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
         )
@@ -95,9 +98,11 @@ class Watch:
     def _member(self, name: str, member: int, host: PartitionHost | None, committed: int) -> None:
         if host is not None and host.log.failed is None and host.log.syncs:
             flushed = host.log.flushed_offset
+            gone = unflushed(host.log, self.cluster.disk(member))
+            assert gone is None, f"n{member} {name}: {gone}"
             assert flushed >= committed, f"ISR member behind: n{member} has {name} up to {flushed} on its disk, {committed} is committed"
 
-    def _min_isr(self, key: Key, name: str, host: PartitionHost) -> None:
+    def _min_isr(self, key: One, name: str, host: PartitionHost) -> None:
         """Looked at twice in one partition epoch: between two the ISR may have been large enough for a moment."""
         leader = host.leader
         assert leader is not None

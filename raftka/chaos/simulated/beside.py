@@ -1,0 +1,48 @@
+"""What else happens in a life of the swarm: none, one or two of the workloads that have clients of their own, and settings that differ between nodes.
+
+Drawn from streams of chance of its own, so that a life without any of it is the life that its seed always had.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from raftka.chaos.simulated.compaction_workload import CompactionWork
+from raftka.chaos.simulated.config_workload import ConfigWork
+from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
+from raftka.chaos.simulated.group_workload import GroupWork
+from raftka.chaos.simulated.lives import Workload
+from raftka.chaos.simulated.recreation_workload import RecreationWork
+from raftka.chaos.simulated.wide_workload import WideWork
+
+BESIDE: dict[str, Callable[[], Workload]] = {
+    "recreation": RecreationWork,
+    "configs": ConfigWork,
+    "wide": WideWork,
+    "compaction": CompactionWork,
+    "groups": GroupWork,
+    "consumer-groups": ConsumerGroupWork,
+}
+Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
+EACH_NODE: dict[str, Sequence[str]] = {
+    "num.replica.fetchers": ("1", "2", "3"),
+    "replica.fetch.wait.max.ms": ("100", "500"),
+    "replica.fetch.response.max.bytes": ("2000", "10485760"),
+    "max.incremental.fetch.session.cache.slots": ("3", "1000"),
+    "log.index.interval.bytes": ("100", "1000", "4096"),
+    "log.retention.check.interval.ms": ("400", "300000"),
+    "log.segment.delete.delay.ms": ("0", "60000"),
+}
+
+
+def works(chance: Random) -> tuple[str, ...]:
+    return tuple(chance.sample(sorted(BESIDE), chance.choice((0, 1, 1, 2))))
+
+
+def mixed_settings(chance: Random, nodes: int) -> Mixed:
+    """A third of the lives has nodes that are set alike."""
+    if chance.random() < 1 / 3:
+        return ()
+    return tuple(
+        (node_id, tuple((name, chance.choice(values)) for name, values in EACH_NODE.items() if chance.random() < 0.4))
+        for node_id in range(1, nodes + 1)
+    )

@@ -1,0 +1,175 @@
+"""The checks of logs against a plain scan: a sound log passes, and each thing that is derived from the batches is missed when it is wrong."""
+
+from collections.abc import Callable
+
+import pytest
+
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.log_checks import wrong_with
+from raftka.chaos.simulated.shadows import Shadows, unflushed
+from raftka.log.log import Log
+from raftka.log.segment import segment_path
+from raftka.runtime.simulated import World
+from tests.log.files import MemoryFiles
+from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
+
+TOPIC = "trucks"
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    return disk()
+
+
+@pytest.fixture
+def log(files: MemoryFiles) -> Log:
+    log = open_log(files, segment_bytes=2000, index_interval_bytes=100)
+    for number in range(30):
+        append(log, batch(2, producer=7, sequence=2 * number, timestamp=NOW + 10 * number, size=50), epoch=number // 10)
+    return log
+
+
+def test_a_sound_log_has_nothing_wrong(log: Log, files: MemoryFiles) -> None:
+    assert len(log.segments) > 2
+    assert not wrong_with(log, files)
+
+
+def _offset_index(log: Log) -> None:
+    log.segments[0].offset_index.positions[1] += 1
+
+
+def _time_index(log: Log) -> None:
+    log.segments[0].time_index.timestamps[-1] += 5
+
+
+def _largest_timestamp(log: Log) -> None:
+    log.active.max_timestamp -= 1
+
+
+def _leader_epochs(log: Log) -> None:
+    log.epochs.starts[1] += 2
+
+
+def _sequence(log: Log) -> None:
+    log.producers.producers[7].next_sequence += 1
+
+
+def _batches_of_producer(log: Log) -> None:
+    del log.producers.producers[7].batches[0]
+
+
+def _producer(log: Log) -> None:
+    del log.producers.producers[7]
+
+
+def _end(log: Log) -> None:
+    log.end_offset -= 1
+
+
+def _start(log: Log) -> None:
+    log.start_offset = log.end_offset + 1
+
+
+def _size(log: Log) -> None:
+    log.active.size -= 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_offset_index, "offset index points"),
+        (_time_index, "time index has"),
+        (_largest_timestamp, "largest timestamp"),
+        (_leader_epochs, "leader epoch"),
+        (_sequence, "expects"),
+        (_batches_of_producer, "remembers"),
+        (_producer, "is forgotten"),
+        (_end, "ends at"),
+        (_start, "starts at"),
+        (_size, "its batches have"),
+    ],
+)
+def test_what_is_derived_wrongly_is_found(log: Log, files: MemoryFiles, damage: Callable[[Log], None], said: str) -> None:
+    damage(log)
+
+    assert any(said in each for each in wrong_with(log, files))
+
+
+def test_a_snapshot_of_another_history_is_found(log: Log, files: MemoryFiles) -> None:
+    offset = log._snapshots.offsets[0]
+    path = segment_path(DIRECTORY, offset, ".snapshot")
+    files.replace(path, log.producers.snapshot())
+
+    assert any(f"the snapshot at {offset} has" in each for each in wrong_with(log, files))
+
+
+def test_a_bit_that_flipped_is_found(log: Log, files: MemoryFiles) -> None:
+    path = segment_path(DIRECTORY, 0, ".log")
+    data = bytearray(files.read(path))
+    data[70] ^= 1
+    files.replace(path, data)
+    log.segments[0].file = files.open(path)
+
+    assert any("is damaged" in each for each in wrong_with(log, files))
+
+
+def test_index_entries_of_lost_records_do_not_come_back_with_a_clean_end(files: MemoryFiles) -> None:
+    log = open_log(files, index_interval_bytes=100)
+    for number in range(10):
+        append(log, batch(2, timestamp=NOW + 10 * number, size=80))
+    log.close(clean=True)
+    path = segment_path(DIRECTORY, 0, ".log")
+    data = files.read(path)
+    files.replace(path, data[: len(data) // 2])  # a power loss took the tail of the records, and not that of the time index
+    index = segment_path(DIRECTORY, 0, ".index")
+    files.replace(index, files.read(index)[:8])
+
+    log = open_log(files, recovery_point=10, index_interval_bytes=100)
+    assert log.end_offset == 10
+    log.close(clean=True)
+
+    assert not wrong_with(open_log(files, clean=True, recovery_point=10, index_interval_bytes=100), files)
+
+
+# disks that are copied
+
+
+def _written(world: World) -> Cluster:
+    cluster = Cluster(world, 3)
+    cluster.wait_ready()
+    client = cluster.client()
+    cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
+    cluster.do(client, lambda: client.produce(TOPIC, 0, [b"a/0/", b"a/1/"], 5, 0))
+    assert cluster.settled(lambda: all(host.high_watermark == 2 for host in cluster.hosts(TOPIC, 0).values()))
+    return cluster
+
+
+@pytest.mark.parametrize("how", ["kill", "power", "nothing kept"])
+def test_a_copied_disk_gives_back_what_is_claimed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftka.chaos.simulated.shadows.HOW", (how,))
+    with World(3) as world:
+        cluster = _written(world)
+
+        assert not Shadows(cluster).look()
+
+
+def test_what_is_claimed_and_not_on_the_disk_is_found() -> None:
+    with World(3) as world:
+        cluster = _written(world)
+        host = cluster.hosts(TOPIC, 0)[1]
+        assert unflushed(host.log, cluster.disk(1)) is None
+        host.log.segments[0].file.write(0, cluster.disk(1).file(host.log.segments[0].file.path).content[:20])
+
+        assert "is not flushed" in (unflushed(host.log, cluster.disk(1)) or "")
+
+
+def test_looking_at_disks_changes_no_life() -> None:
+    def life(*, looks: bool) -> list[tuple[float, str, int, int, int]]:
+        with World(3, keep_trace=100_000) as world:
+            cluster = _written(world)
+            if looks:
+                assert not Shadows(cluster).look()
+            world.run(world.now + 2.0)
+            return list(world.trace)
+
+    assert life(looks=True) == life(looks=False)
