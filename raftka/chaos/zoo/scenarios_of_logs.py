@@ -369,7 +369,7 @@ def _sequences_begin_again(world: World, beyond: int) -> None:
 @finds
 def closes_before_the_flush() -> None:
     """The controller learns that a topic is deleted in the turn in which it writes a record of it."""
-    with World(33) as world:
+    with World(38) as world:
         _deleted_while_written_to(Scene(world, partitions=3, replication_factor=1, configs={"min.insync.replicas": "1"}))
 
 
