@@ -33,7 +33,7 @@ from raftka.wire.schema import Api
 
 CONNECTIONS = 10
 VICTIM = "neighbour"
-SECONDS = 6.0
+SECONDS = 4.0
 COUNT = 100_000  # items of a request, or as many as a broker admits
 
 

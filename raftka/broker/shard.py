@@ -132,7 +132,7 @@ class Shard:
         try:
             outcome = self.machine.decide(command, ticket, self._shards.context())
         except KafkaError as error:
-            outcome = Outcome((), ((ticket, error),))
+            outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
             for limit in limit_of(error):
                 self._shards.node.metrics.hit(limit)
         except Exception as error:

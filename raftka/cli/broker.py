@@ -94,7 +94,7 @@ async def _announce(node: Node) -> None:
         await node.ready.wait()
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection walks it
-    gc.set_threshold(2_000, 10, 5_000)  # a full collection walks all objects of long requests: half a second of the loop, again and again
+    gc.set_threshold(2_000, 10, 100)  # a full collection walks all objects of long requests: half a second of the loop, again and again
     tell("READY=1")
 
 
