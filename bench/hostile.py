@@ -39,7 +39,7 @@ COUNT = 100_000  # items of a request, or as many as a broker admits
 
 @dataclass
 class Outcome:
-    """What the neighbour felt; seconds."""
+    """Waits of the neighbour in seconds, answers to the attackers, memory of the node, and signs that the cluster noticed."""
 
     waits_s: list[float] = field(default_factory=list)
     answers: int = 0

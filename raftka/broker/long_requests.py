@@ -1,4 +1,4 @@
-"""Which long requests are decoded and handled at the same time: as Python objects a request takes twenty times its bytes. Knows no API."""
+"""Admits long requests to be decoded and handled: as Python objects a request takes twenty times its bytes. Knows no API."""
 
 from collections import deque
 from collections.abc import Callable
