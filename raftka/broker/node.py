@@ -134,10 +134,10 @@ class Node:
     def controller_port(self) -> int | None:
         return self.quorum.listener.port if self.quorum.listener is not None else None
 
-    def listen(self, setting: str, host: str, port: int, accept: Callable[[], Connection | None]) -> Listener:
+    def listen(self, setting: str, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> Listener:
         """`setting`: that says so. Raises CannotListen."""
         try:
-            return self.runtime.network.listen(host, port, accept)
+            return self.runtime.network.listen(host, port, accept, first=first)
         except OSError as error:
             raise CannotListen(error, setting) from None
 

@@ -81,6 +81,7 @@ class Peer:
         self._frames = FrameBuffer(GREETING_BYTES.value)
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._over = False
 
     @property
     def node_id(self) -> int:
@@ -119,6 +120,7 @@ class Peer:
     def receive(self, view: memoryview) -> None:
         if not view:
             self.close("closed by the other side")
+            self.closed("closed by the other side")  # at once: clients that ask in this turn are to be told of what is known
             return
         self.traffic.received_bytes += len(view)
         try:
@@ -143,8 +145,10 @@ class Peer:
         return out
 
     def closed(self, reason: str) -> None:
-        self.transport = None
-        self._on_closed(self, reason)
+        if not self._over:
+            self._over = True
+            self.transport = None
+            self._on_closed(self, reason)
 
     # frames
 

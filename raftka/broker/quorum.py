@@ -97,7 +97,7 @@ class Quorum:
             self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
             self.host = ControllerHost(self.node, self.core, self.poke)
             endpoint = settings.controller_listener
-            self.listener = self.node.listen("listeners", endpoint.host, endpoint.port, self._accept)
+            self.listener = self.node.listen("listeners", endpoint.host, endpoint.port, self._accept, first=True)
             self.feed_image()
         self.starts = Starts(files, self._home(), self.node.incarnation_id, self.node.runtime.random("starts"))
         for link in self.links.values():
@@ -291,14 +291,6 @@ class Quorum:
         elif self._observing is None:
             self._observe(link)
 
-    def ping(self, node_id: int) -> bool:
-        """Ask that node for a sign of life, `suspects.present`. False: there is no connection to ask on."""
-        link = self.links.get(node_id)
-        if link is None or not link.up or link.peer is None:
-            return False
-        link.peer.send(Kind.PING)
-        return True
-
     def _observe(self, link: Link) -> None:
         self._observing = link
         assert link.peer is not None
@@ -352,7 +344,6 @@ class Quorum:
             if done is not None:
                 done(KafkaError(Code(code), message) if code else None, value)
         elif kind is Kind.LEADER:
-            self.node.suspects.present(link.voter)
             if self.core is None:
                 self._lead_by(*fields)
         elif kind is Kind.ENTRIES and self.core is None:

@@ -5,13 +5,11 @@ some clients ask again only a second later. So an answer that would name a suspe
 anew when the suspicion is over: the image has the broker fenced or registered anew, the broker has answered us, or SUSPECTED_S have passed.
 The broker is asked at once, so a connection that broke alone costs a client about the time of one request.
 
-A process that dies closes its connections one after the other, those of clients first, and the client may ask before this node has noticed.
-So the brokers that the answer names are first asked for a sign of life, over the connections that all nodes have to the controllers; those
-that are no controllers are not asked. The answer leaves when all have given it: after a round trip, and after LOOK_S at the latest.
+The kernel closes the connections of a process that dies one after the other. The runtime gives those between controllers their turn before
+those of clients (`Network.listen`, `first`), so that this node has noticed when the client asks. Nothing is held while nobody is suspected.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Pending, Request
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
-LOOK_S = 0.02  # what a sign of life may take
 
 Make = Callable[[set[int]], Steps[Row]]  # makes the answer, and adds the brokers that it names as leaders or coordinators
 
@@ -42,16 +39,15 @@ class _Suspicion:
 
 
 class _Held:
-    """One answer, until none of the brokers in `waits_for` is looked for or suspected any more. What is suspected later is not waited for."""
+    """One answer, until none of the brokers in `waits_for` is suspected any more. What is suspected later is not waited for."""
 
-    __slots__ = ("began", "make", "pending", "row", "waits_for")
+    __slots__ = ("began", "make", "pending", "waits_for")
 
-    def __init__(self, began: float, make: Make, waits_for: set[int], row: Row | None) -> None:
+    def __init__(self, began: float, make: Make, waits_for: set[int], pending: Pending) -> None:
         self.began = began
         self.make = make
         self.waits_for = waits_for
-        self.row = row  # None: to be made anew, one of them was suspected
-        self.pending: Pending
+        self.pending = pending
 
 
 class Suspects:
@@ -59,7 +55,6 @@ class Suspects:
         self._node = node
         self._clock = node.runtime.clock
         self._suspected: dict[int, _Suspicion] = {}
-        self._looked_for: dict[int, Timer] = {}
         self._held: dict[_Held, None] = {}
 
     # what others tell
@@ -79,20 +74,10 @@ class Suspects:
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
         node.events.info("broker_suspected", broker=broker_id)
         node.runtime.network.connect(endpoint.host, endpoint.port, probe)
-        self._end_look(broker_id)
-        for held in self._held:
-            if broker_id in held.waits_for:
-                held.row = None
 
     def heard(self, broker_id: int) -> None:
         """That broker has answered on a new connection, or has connected to this node."""
         self._over(broker_id, "the broker answered")
-
-    def present(self, broker_id: int) -> None:
-        """That broker has given the sign of life it was asked for. It says nothing of one that is suspected: it may have died since."""
-        if broker_id not in self._suspected:
-            self._end_look(broker_id)
-            self._release(broker_id)
 
     def on_image(self, image: MetadataImage) -> None:
         for broker_id, suspicion in tuple(self._suspected.items()):
@@ -106,14 +91,13 @@ class Suspects:
         """The answer, now or when no broker that it names is suspected. `make` may run a second time then."""
         named: set[int] = set()
         row = yield from make(named)
-        suspected = named & self._suspected.keys() if self._suspected else None
-        waits_for = suspected or self._look_for(named)
+        waits_for = named & self._suspected.keys()
         if not waits_for:
             return row
         if len(self._held) >= HELD_ANSWERS.value:
             self._node.metrics.hit(HELD_ANSWERS)
             return row
-        return self._hold(request, _Held(self._clock.now(), make, waits_for, None if suspected else row))
+        return self._hold(request, make, waits_for)
 
     @property
     def suspected(self) -> frozenset[int]:
@@ -124,26 +108,13 @@ class Suspects:
         """How many answers are held."""
         return len(self._held)
 
-    def _look_for(self, named: set[int]) -> set[int]:
-        """Those of the named brokers of which a sign of life is waited for."""
-        until = self._clock.now() + LOOK_S
-        for broker_id in named - self._looked_for.keys():
-            if self._node.quorum.ping(broker_id):
-                self._looked_for[broker_id] = self._clock.call_at(until, partial(self.present, broker_id))
-        return named & self._looked_for.keys()
-
-    def _end_look(self, broker_id: int) -> None:
-        timer = self._looked_for.pop(broker_id, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _hold(self, request: Request, held: _Held) -> Pending:
+    def _hold(self, request: Request, make: Make, waits_for: set[int]) -> Pending:
         def hurry() -> None:
             if request.connection.gone:
                 self._held.pop(held, None)
 
+        held = _Held(self._clock.now(), make, waits_for, Pending(request, hurry))
         self._held[held] = None
-        held.pending = Pending(request, hurry)
         return held.pending
 
     def _over(self, broker_id: int, reason: str) -> None:
@@ -154,17 +125,11 @@ class Suspects:
         suspicion.probe.close("the suspicion is over")
         took_ms = round((self._clock.now() - suspicion.began) * 1000)
         self._node.events.info("suspicion_over", broker=broker_id, reason=reason, ms=took_ms)
-        self._release(broker_id)
-
-    def _release(self, broker_id: int) -> None:
         for held in tuple(self._held):
             held.waits_for.discard(broker_id)
             if not held.waits_for:
                 del self._held[held]
-                if held.row is not None:
-                    held.pending.complete(held.row)
-                else:
-                    self._make_anew(held)
+                self._make_anew(held)
 
     def _make_anew(self, held: _Held) -> None:
         pending, dispatcher = held.pending, self._node.dispatcher

@@ -84,8 +84,11 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None]) -> Listener:
-        """Port 0 picks a free one. `accept` may refuse by returning None. Raises OSError."""
+    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> Listener:
+        """Port 0 picks a free one. `accept` may refuse by returning None. Raises OSError.
+
+        `first`: when this process dies, the other sides of these connections are to notice before those of other listeners do.
+        """
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
         """`opened` or `closed` of the connection follows in a later turn, some three seconds later where nobody answers."""

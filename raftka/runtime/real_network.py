@@ -4,6 +4,7 @@ All bytes of one turn lie in one arena until the turn ends, so a batch can be wr
 """
 
 import errno
+import fcntl
 import ipaddress
 import os
 import resource
@@ -23,6 +24,7 @@ READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits lon
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
 BACKLOG = 512
+CLOSED_FIRST = 4096  # from this descriptor on, or the middle where there are fewer: connections that are to close before others
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
@@ -339,12 +341,13 @@ class Spare:
 
 
 class RealListener:
-    __slots__ = ("_accept", "_network", "_sock", "fd", "port")
+    __slots__ = ("_accept", "_first", "_network", "_sock", "fd", "port")
 
-    def __init__(self, network: "RealNetwork", sock: socket.socket, accept: Callable[[], Connection | None]) -> None:
+    def __init__(self, network: "RealNetwork", sock: socket.socket, accept: Callable[[], Connection | None], *, first: bool) -> None:
         self._network = network
         self._sock = sock
         self._accept = accept
+        self._first = first
         self.fd = sock.fileno()
         self.port: int = sock.getsockname()[1]
         network.epoll.register(self.fd, EPOLLIN)
@@ -361,6 +364,8 @@ class RealListener:
                     return
                 self._turned_away(self._accept())
                 continue
+            if self._first:
+                sock = _moved(sock, self._network.closed_first)
             connection = self._accept()
             if connection is None or sock.fileno() >= self._network.last_for_connections:
                 sock.close()
@@ -385,6 +390,16 @@ class RealListener:
             self.fd = -1
 
 
+def _moved(sock: socket.socket, lowest: int) -> socket.socket:
+    """The same connection with a descriptor from `lowest` on: when a process dies, Linux (from 4.3) closes its highest descriptor first."""
+    try:
+        moved = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)
+    except OSError:  # there are no more
+        return sock
+    with sock:
+        return socket.socket(sock.family, sock.type, sock.proto, moved)
+
+
 class RealNetwork:
     def __init__(self, turn: Turn, offload: Callable[..., None]) -> None:
         self.current = turn
@@ -395,10 +410,11 @@ class RealNetwork:
         self.spare = Spare()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs
+        self.closed_first = min(CLOSED_FIRST, descriptors // 2) if descriptors > 0 else CLOSED_FIRST
         self._offload = offload
         self._stopped = False
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None]) -> RealListener:
+    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> RealListener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
@@ -408,7 +424,7 @@ class RealNetwork:
         except OSError as failure:
             sock.close()
             raise OSError(failure.errno, f"cannot listen on {host or '*'}:{port}: {failure.strerror}") from None
-        return RealListener(self, sock, accept)
+        return RealListener(self, sock, accept, first=first)
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
         try:

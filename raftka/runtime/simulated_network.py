@@ -482,7 +482,8 @@ class NodeNetwork:
         self._node = node
         self._network = network
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None]) -> SimulatedListener:
+    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> SimulatedListener:
+        """`first` changes nothing: here each connection of a process that dies closes after a delay of its own."""
         self._node.check_alive()
         return self._network.listen(self._node, host, port, accept)
 
