@@ -37,7 +37,7 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     if record is not None:
         _record(record, result)
     if output == "json":
-        print(json.dumps({"bad": [], **result, "coverage": dict(total.probes)}))
+        print(json.dumps({"bad": [], **result, "coverage": dict(total.probes), "hashes": total.hashes}))
     else:
         _tell(name, seeds, total, seconds)
     return total.exit_code

@@ -45,6 +45,7 @@ class Total:
     simulated_s: float = 0.0
     cpu_s: float = 0.0
     bad: list[Summary] = field(default_factory=list)
+    hashes: dict[int, str] = field(default_factory=dict)  # of the traces, by seed
 
     def add(self, one: Summary) -> None:
         self.seeds += 1
@@ -55,6 +56,7 @@ class Total:
         self.faults += one.faults
         self.simulated_s += one.simulated_s
         self.cpu_s += one.cpu_s
+        self.hashes[one.seed] = one.trace_hash
         if one.outcome is not Outcome.VALID:
             self.bad.append(one)
 
