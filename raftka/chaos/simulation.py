@@ -170,7 +170,7 @@ class _Life:
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
-        self._start_clients(cluster, client)
+        self._start_clients(cluster)
         for name in settings.beside:
             work = beside.BESIDE[name]()
             work.begin(cluster, self.world.random(f"beside {name}"))
@@ -196,18 +196,19 @@ class _Life:
                 machine.clock_rate = chance.uniform(0.999, 1.001)
                 machine.clock_offset_s = chance.uniform(0, 10_000)
 
-    def _start_clients(self, cluster: Cluster, client: Client) -> None:
+    def _start_clients(self, cluster: Cluster) -> None:
         settings = self.settings
+        writer = cluster.client_of_a_library("writer")
         for partition in range(settings.partitions):
             for name in "abcdef"[: settings.writers]:
                 stream = Stream(name, TOPIC, partition)
-                self.producers.append(Producer(client, self.history, stream, settings.depth, (0.0, settings.pause_s)))
+                self.producers.append(Producer(writer, self.history, stream, settings.depth, (0.0, settings.pause_s)))
             self.others.append(Reader(cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
         if settings.noise:
-            self.others.append(Noise(cluster.client("noise"), self.history, TOPIC, range(settings.partitions), "noise"))
+            self.others.append(Noise(cluster.client_of_a_library("noise"), self.history, TOPIC, range(settings.partitions), "noise"))
         for number in range(settings.groups):
             partition, pause_s = number % settings.partitions, (0.0, 2 * settings.pause_s)
-            self.others.append(Committer(cluster.client(f"group{number}"), self.history, f"group{number}", TOPIC, partition, pause_s))
+            self.others.append(Committer(cluster.client_of_a_library(f"group{number}"), self.history, f"group{number}", TOPIC, partition, pause_s))
         for each in (*self.producers, *self.others):
             each.client.runtime.spawn(each.run, type(each).__name__)
 
@@ -250,7 +251,8 @@ class _Life:
 
     @property
     def _wrong(self) -> list[str]:
-        return [*self.history.violations, *(wrong for work in self.works for wrong in work.wrong)]
+        of_clients = self.cluster.wrong if self.cluster is not None else []
+        return [*of_clients, *self.history.violations, *(wrong for work in self.works for wrong in work.wrong)]
 
     def _check(self, cluster: Cluster, client: Client) -> None:
         if self._wrong:

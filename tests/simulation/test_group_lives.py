@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.chaos.simulated.at_work import WORKS, one
-from raftka.chaos.simulated.group_workload import Claims
+from raftka.chaos.simulated.group_client import Claims
 from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
 from raftka.cli.chaos import WORK_NAMES, chaos

@@ -6,6 +6,7 @@ Drawn from streams of chance of its own, so that a life without any of it is the
 from collections.abc import Callable, Sequence
 from random import Random
 
+from raftka.chaos.simulated.asking_workload import AskingWork
 from raftka.chaos.simulated.compaction_workload import CompactionWork
 from raftka.chaos.simulated.config_workload import ConfigWork
 from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
@@ -21,7 +22,9 @@ BESIDE: dict[str, Callable[[], Workload]] = {
     "compaction": CompactionWork,
     "groups": GroupWork,
     "consumer-groups": ConsumerGroupWork,
+    "asking": AskingWork,
 }
+ALWAYS = ("asking",)  # it costs next to nothing
 Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
 EACH_NODE: dict[str, Sequence[str]] = {
     "num.replica.fetchers": ("1", "2", "3"),
@@ -35,7 +38,8 @@ EACH_NODE: dict[str, Sequence[str]] = {
 
 
 def works(chance: Random) -> tuple[str, ...]:
-    return tuple(chance.sample(sorted(BESIDE), chance.choice((0, 1, 1, 2))))
+    """But for those that there are always."""
+    return tuple(chance.sample(sorted(BESIDE.keys() - set(ALWAYS)), chance.choice((0, 1, 1, 2, 2, 3))))
 
 
 def mixed_settings(chance: Random, nodes: int) -> Mixed:

@@ -4,21 +4,23 @@ As a client that knows KIP-320 it names the leader epoch it believes in, and nev
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import trio
 
+from raftka.chaos.simulated.shapes import PLAIN, Shape
 from raftka.runtime.door import Runtime
 from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import build_batch, iterate, records_of
+from raftka.wire.rows import ZERO_UUID
 from raftka.wire.schema import Api, Row
 
 RETRY_S = 0.1
@@ -26,7 +28,7 @@ REQUEST_S = 3.0
 PRODUCE_TIMEOUT_MS = 2000
 FETCH_BYTES = 65536
 
-BY_NAME = {PRODUCE.key: 12, FETCH.key: 12, OFFSET_COMMIT.key: 9, OFFSET_FETCH.key: 9}  # later versions know topics by id only
+ANSWER_IS_WRONG = "the broker's answer"  # how a connection says that it could not read an answer, or that it came out of turn
 
 Address = tuple[str, int]
 PASSES = frozenset(
@@ -34,6 +36,7 @@ PASSES = frozenset(
         Code.NOT_LEADER_OR_FOLLOWER,
         Code.LEADER_NOT_AVAILABLE,
         Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
         Code.REQUEST_TIMED_OUT,
         Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -58,9 +61,12 @@ class Leader(NamedTuple):
 
 
 class Client:
-    def __init__(self, runtime: Runtime, bootstrap: Sequence[Address]) -> None:
+    def __init__(self, runtime: Runtime, bootstrap: Sequence[Address], shape: Shape = PLAIN) -> None:
         self.runtime = runtime
         self.bootstrap = list(bootstrap)
+        self.shape = shape
+        self.wrong: list[str] = []  # answers that could not be read, or came out of turn
+        self.topic_ids: dict[str, bytes] = {}  # of topics that it has asked for, if its versions tell
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._epochs: dict[tuple[str, int], int] = {}  # the latest that was heard of
         self._connections: dict[Address, ClientConnection] = {}
@@ -77,29 +83,39 @@ class Client:
 
     async def ask_all(self, address: Address, api: Api, rows: Sequence[Row], timeout_s: float = REQUEST_S, version: int | None = None) -> list[Any]:
         """Many requests on one connection, in order, none waiting for another; None where no answer came."""
+        return await self.ask_many(address, [(api, row) for row in rows], timeout_s, version)
+
+    async def ask_many(
+        self, address: Address, questions: Sequence[tuple[Api, Row]], timeout_s: float = REQUEST_S, version: int | None = None
+    ) -> list[Any]:
+        """The same of different APIs."""
         answered = trio.Event()
         answers: list[Any] = []
 
-        def on_reply(reply: Row | None, error: str | None) -> None:
+        def on_reply(api: Api, reply: Row | None, error: str | None) -> None:
             answers.append(_kept(api, reply))
-            if len(answers) == len(rows):
+            if len(answers) == len(questions):
                 answered.set()
 
         connection = self._connection(address)
-        for row in rows:
-            connection.request(api, row, on_reply, BY_NAME.get(api.key) if version is None else version)
+        for api, row in questions:
+            connection.request(api, row, partial(on_reply, api), self.shape.version(api) if version is None else version)
         with trio.move_on_after(timeout_s):
             await answered.wait()
-        if len(answers) < len(rows):
+        if len(answers) < len(questions):
             self._drop(address)
-        return answers + [None] * (len(rows) - len(answers))
+        return answers + [None] * (len(questions) - len(answers))
 
     def _connection(self, address: Address) -> ClientConnection:
         connection = self._connections.get(address)
         if connection is None or connection.close_reason is not None:
-            connection = self._connections[address] = ClientConnection("simulated")
+            connection = self._connections[address] = ClientConnection(self.shape.name, on_closed=partial(self._closed, address))
             self.runtime.network.connect(*address, connection)
         return connection
+
+    def _closed(self, address: Address, reason: str) -> None:
+        if reason.startswith(ANSWER_IS_WRONG):
+            self.wrong.append(f"{self.shape.name} at {address[0]}: {reason}")
 
     def _drop(self, address: Address) -> None:
         connection = self._connections.pop(address, None)
@@ -128,11 +144,19 @@ class Client:
         row = await self.anybody(METADATA, METADATA.request(topics=[METADATA.request.topics(name=topic)], allow_auto_topic_creation=False))
         brokers = {broker.node_id: (broker.host, broker.port) for broker in row.brokers}
         for found in row.topics:
+            if found.topic_id != ZERO_UUID:
+                self.topic_ids[topic] = bytes(found.topic_id)
             for partition in found.partitions:
                 key = topic, partition.partition_index
                 if partition.leader_id in brokers and partition.leader_epoch >= self._epochs.get(key, -1):
                     self._epochs[key] = partition.leader_epoch
                     self._leaders[key] = Leader(brokers[partition.leader_id], partition.leader_epoch)
+
+    async def topic_id(self, topic: str) -> bytes:
+        """Zeros: its versions of Metadata do not tell, and no request of its wants it."""
+        if topic not in self.topic_ids:
+            await self._refresh(topic)
+        return self.topic_ids.get(topic, ZERO_UUID)
 
     async def lost_leader(self, topic: str, partition: int) -> None:
         """It did not answer, or not well: look for another, a little later."""
@@ -178,8 +202,11 @@ class Client:
         """Returns the base offset once all in-sync replicas have it; tries for ever."""
         now = self.runtime.clock.wall_ms()
         batch = build_batch([(None, value, (), now) for value in values], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-        answer = await self.ask_leader(topic, partition, PRODUCE, produce_row(topic, partition, batch))
+        answer = await self.ask_leader(topic, partition, PRODUCE, self.produce_row(topic, partition, batch))
         return int(answer.base_offset)
+
+    def produce_row(self, topic: str, partition: int, batch: bytearray, acks: int = -1) -> Row:
+        return produce_row(topic, partition, batch, acks, self.topic_ids.get(topic, ZERO_UUID))
 
     async def end_offset(self, topic: str, partition: int) -> int:
         """What is committed when this is called."""
@@ -200,9 +227,9 @@ class Client:
         return found
 
 
-def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1) -> Row:
+def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1, topic_id: bytes = ZERO_UUID) -> Row:
     request = PRODUCE.request
-    data = request.topic_data(name=topic, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
+    data = request.topic_data(name=topic, topic_id=topic_id, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
     return request(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data])
 
 

@@ -1,12 +1,13 @@
 """A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for clients."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import IO, Any, cast
 
 from raftka.broker.node import Node
 from raftka.broker.partition_host import PartitionHost
 from raftka.chaos.simulated.client import Client
+from raftka.chaos.simulated.shapes import PLAIN, SHAPES, Shape
 from raftka.cluster.edges import open_edges
 from raftka.metadata.image import PartitionImage
 from raftka.metadata.settings import NodeSettings
@@ -70,6 +71,7 @@ class Cluster:
         self.keeps_power = False  # a power loss is no more than a kill
         self.controllers = frozenset(controllers)
         self.log = LogLines(lambda: world.now)
+        self.clients: list[Client] = []
         self.nodes: dict[int, Node] = {}  # the last process of each
         self.refused: dict[int, Exception] = {}  # those that did not want to start, and why
         self.before_start: list[Callable[[int, Node], object]] = list(before_start)
@@ -202,12 +204,23 @@ class Cluster:
 
     # its clients
 
-    def client(self, name: str = "client") -> Client:
+    def client(self, name: str = "client", shape: Shape = PLAIN) -> Client:
         """Where there is one of the name already, it gets a number."""
         machine = self.world.machines.get(name)
         if machine is not None and machine.node is not None and machine.node.alive:
             name = next(other for number in count(2) if (other := f"{name}{number}") not in self.world.machines)
-        return Client(self.world.node(name), [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers])
+        brokers = [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers]
+        self.clients.append(client := Client(self.world.node(name), brokers, shape))
+        return client
+
+    def client_of_a_library(self, name: str, shapes: Sequence[Shape] = SHAPES) -> Client:
+        """It asks as one of the client libraries does: which one the seed decides."""
+        return self.client(name, self.world.random(f"shape of {name}").choice(shapes))
+
+    @property
+    def wrong(self) -> list[str]:
+        """What clients could not read."""
+        return [wrong for client in self.clients for wrong in client.wrong]
 
     def do(self, client: Client, task: Callable[[], Awaitable[Any]], at_most_s: float = 60.0) -> Any:
         """Run a task of the client to its end; its result."""

@@ -1,172 +1,54 @@
 """Groups at work: clients that commit offsets for a group of their own, and classic groups whose members come, go, are slow, and come back too late.
 
-What each commits and finds stands in a history, which the checker judges; what two members of one generation are both given is seen at once.
+What each commits and finds stands in a history, which the checker judges; what two members of one generation are both given is seen at once. Members
+are as careless as clients are: they do not use an id that they asked for, are heard of without doing what they are told to, say something of an
+earlier generation. In the end nobody is there any more, and so no group may have members.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
 import trio
 
+from raftka.broker.shards import partition_for
 from raftka.chaos.checker import check
-from raftka.chaos.history import COMMIT, FAIL, FETCH_OFFSET, INFO, OK, History
 from raftka.chaos.simulated.client import Address, Client, NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.group_client import SESSION_MS, TOPIC, GroupClient, Refused, Story
+from raftka.chaos.simulated.offsets_workload import Forgetful
+from raftka.chaos.simulated.shapes import STATIC
 from raftka.chaos.verdict import Rules
+from raftka.coordinator.groups import GroupCoordinator
 from raftka.wire.errors import Code
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from raftka.wire.rows import Row
 
-TOPIC, OFFSETS = "orders", "__consumer_offsets"
+OFFSETS = "__consumer_offsets"
 PARTITIONS = 4
-SIMPLE, MEMBERS = 3, 3
+SIMPLE, FORGETFUL, MEMBERS = 3, 2, 3
 PAUSE_S = (0.02, 0.1)
-SESSION_MS = 1000
 ASLEEP_S = (0.5, 2.5)  # a member that is slow
-PASSES = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.REQUEST_TIMED_OUT})
+REBALANCE_MS = SESSION_MS
+SILENT_TURNS = (0, 0, 40)  # of a generation, in which a member commits nothing
+PROTOCOLS = (("share",), ("share", "keep"), ("keep", "share"))  # what a member can go by: all have the first one
+NEVER_USED, HANGS_BACK, LEAVES, LATE = 0.1, 0.06, 0.2, 0.15  # chances: of an id that is asked for, a generation, the end of one, a commit
+MIN_ISR = 2
+PATIENCE_S = 2 * REBALANCE_MS / 1000 + 2.0  # after so long a group has gone on without who hangs back: one rebalance, and the next
+TIMES = 5  # that it must still be heard of after that, for one may come from a coordinator that was paused
+ALL_GONE_S = 20.0
+LEAVE_SAYS_MEMBERS = 3  # version
 TURNED_AWAY = frozenset(
-    {Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.FENCED_INSTANCE_ID, Code.INCONSISTENT_GROUP_PROTOCOL}
+    {
+        Code.UNKNOWN_MEMBER_ID,
+        Code.GROUP_ID_NOT_FOUND,
+        Code.ILLEGAL_GENERATION,
+        Code.REBALANCE_IN_PROGRESS,
+        Code.FENCED_INSTANCE_ID,
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+    }
 )
-
-
-class Refused(Exception):
-    def __init__(self, code: Code) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-class Claims:
-    """Who was given something last. What two have asked for at the same time nobody can tell the order of: answers overtake each other."""
-
-    def __init__(self) -> None:
-        self._last: dict[object, tuple[float, str]] = {}  # when it was asked for, by whom
-
-    def given(self, what: object, who: str, asked_at: float) -> None:
-        self._last[what] = max(self._last.get(what, (0.0, "")), (asked_at, who))
-
-    def since(self, what: object, answered_at: float) -> str:
-        """Who has asked for it since then, and was given it; "": nobody."""
-        asked_at, who = self._last.get(what, (0.0, ""))
-        return who if asked_at > answered_at else ""
-
-
-class Story:
-    """What all clients together did and saw."""
-
-    def __init__(self) -> None:
-        self.history = History()
-        self.wrong: list[str] = []
-        self.owners: dict[tuple[str, int, int], str] = {}  # (group, generation, partition) -> who
-        self.claims = Claims()
-        self._processes = 0
-
-    def process(self) -> int:
-        self._processes += 1
-        return self._processes
-
-    def given(self, group: str, generation: int, partition: int, who: str) -> None:
-        owner = self.owners.setdefault((group, generation, partition), who)
-        if owner != who:
-            self.wrong.append(f"two owners: {owner} and {who} of {group} both have {TOPIC}-{partition} in generation {generation}")
-
-
-class GroupClient:
-    """Finds its coordinator, and asks it; commits and fetches are written down."""
-
-    def __init__(self, client: Client, story: Story, group: str) -> None:
-        self.client, self.story, self.group = client, story, group
-        self.over = self.done = False
-        self.count = 0
-        self.random = client.runtime.random("group client")
-        self._process = story.process()
-
-    @property
-    def now(self) -> float:
-        return self.client.runtime.clock.now()
-
-    async def run(self) -> None:
-        while not self.over:
-            try:
-                await self.serve(await self.coordinator())
-            except NoAnswer:
-                await self.rest()
-        self.done = True
-
-    async def serve(self, where: Address) -> None:
-        raise NotImplementedError
-
-    async def coordinator(self) -> Address:
-        while True:
-            row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group]))
-            (found,) = row.coordinators
-            if found.error_code == Code.NONE:
-                return found.host, found.port
-            await self.rest()
-
-    @staticmethod
-    async def rest() -> None:
-        """Before it is tried again."""
-        await trio.sleep(0.05)
-
-    def check(self, code: int) -> None:
-        """Raises NoAnswer where another coordinator may have one, and Refused."""
-        if code in PASSES:
-            raise NoAnswer
-        if code:
-            raise Refused(Code(code))
-
-    async def commit(
-        self,
-        where: Address,
-        offsets: Mapping[int, int],
-        generation: int = -1,
-        member_id: str = "",
-        instance: str | None = None,
-        generation_told: int | None = None,
-    ) -> None:
-        """`generation`: of the group, or else `generation_told` is what the history is told."""
-        request, history = OFFSET_COMMIT.request, self.story.history
-        rows = [request.topics.partitions(partition_index=p, committed_offset=offset, committed_metadata="") for p, offset in offsets.items()]
-        row = request(
-            group_id=self.group,
-            generation_id_or_member_epoch=generation,
-            member_id=member_id,
-            group_instance_id=instance,
-            topics=[request.topics(name=TOPIC, partitions=rows)],
-        )
-        told = {f"{TOPIC}-{p}": offset for p, offset in offsets.items()}
-        known = generation if generation_told is None else generation_told
-        history.invoke(self._process, COMMIT, self.now, group=self.group, generation=known, offsets=told)
-        outcome = INFO
-        try:
-            answer = await self.client.ask(where, OFFSET_COMMIT, row)
-            codes = {each.error_code for each in answer.topics[0].partitions}
-            outcome = OK if codes == {0} else INFO if codes & PASSES else FAIL
-            for code in codes:
-                self.check(code)
-        finally:
-            history.end(self._process, outcome, self.now)
-            if outcome == INFO:
-                self._process = self.story.process()
-        self.count += 1
-
-    async def fetch(self, where: Address, partitions: Sequence[int], member_id: str | None = None, epoch: int = -1) -> dict[int, int]:
-        request, history = OFFSET_FETCH.request, self.story.history
-        topics = [request.groups.topics(name=TOPIC, partition_indexes=list(partitions))]
-        row = request(groups=[request.groups(group_id=self.group, member_id=member_id, member_epoch=epoch, topics=topics)])
-        history.invoke(self._process, FETCH_OFFSET, self.now, group=self.group)
-        found: dict[int, int] = {}
-        try:
-            (group,) = (await self.client.ask(where, OFFSET_FETCH, row)).groups
-            self.check(group.error_code)
-            found = {each.partition_index: each.committed_offset for each in group.topics[0].partitions}
-        finally:
-            told = {f"{TOPIC}-{p}": offset for p, offset in found.items()}
-            history.end(self._process, OK if found else FAIL, self.now, **({"offsets": told} if found else {}))
-        return found
 
 
 class Committer(GroupClient):
@@ -198,23 +80,41 @@ class Member(GroupClient):
         self.member_id = ""
         self.generation = -1
         self.joined_at = 0.0
+        self.protocols = self.random.choice(PROTOCOLS)
+        self.protocol = ""  # of its generation
+        self._hangs = False  # it is told to join again, and does not at once
+        self.earlier = -1  # a generation that it had under its present id
+        self.commits: dict[int, int] = defaultdict(int)  # of each partition
         self.synced = "", -1  # member id and generation of the last assignment; one that nobody was assigned in the next coordinator does not know
 
     async def serve(self, where: Address) -> None:
         while not self.over:
             try:
+                if self._hangs:
+                    self._hangs = False
+                    await self._hang_back(where)
                 mine = await self._join(where)
                 if mine is not None:
                     await self._work(where, mine)
             except Refused as refused:
                 if refused.code is Code.MEMBER_ID_REQUIRED:
+                    if self.random.random() < NEVER_USED:
+                        self._anew()
                     continue
                 if refused.code not in TURNED_AWAY:
                     self.story.wrong.append(f"{self.name} of {self.group} is refused with {refused.code.name}")
                     return
-                if refused.code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID):
-                    self.member_id = ""
+                if refused.code in (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND):
+                    self.turned_away(self.name, refused.code)
+                if refused.code in (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID):
+                    self._anew()
+                elif refused.code is Code.REBALANCE_IN_PROGRESS:
+                    self._hangs = self.random.random() < HANGS_BACK
                 await trio.sleep(0.02)
+
+    def _anew(self) -> None:
+        self.member_id, self.earlier = "", -1
+        self.is_new()
 
     @property
     def place(self) -> str:
@@ -226,20 +126,30 @@ class Member(GroupClient):
         row = request(
             group_id=self.group,
             session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="work",
-            protocols=[request.protocols(name="share", metadata=self.name.encode())],
+            protocols=[request.protocols(name=each, metadata=self.name.encode()) for each in self.protocols],
+            reason=self.client.shape.reason,
         )
         asked_at = self.now
         joined = await self.client.ask(where, JOIN_GROUP, row, 5.0)
         if joined.error_code == Code.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
         self.check(joined.error_code)
+        if joined.protocol_name not in self.protocols:
+            self.story.wrong.append(f"{self.name} of {self.group} is to go by {joined.protocol_name}, it knows {self.protocols}")
+        member_id, generation = self.synced
+        self.earlier = generation if member_id == joined.member_id and generation < joined.generation_id else -1
+        self.is_new()  # who was not assigned anything is not written down
+        self.protocol = joined.protocol_name
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
+        if self.instance is None and self.random.random() < HANGS_BACK:
+            await self._hang_back(where)
+            return None
         mine = await self._sync(where, joined)
-        self.story.claims.given(self.place, self.member_id, asked_at)  # not before: one that was not assigned anything is not written down
+        self.story.claims.given(self.place, self.member_id, asked_at)  # not before
         return mine
 
     async def _sync(self, where: Address, joined: Row) -> list[int]:
@@ -252,7 +162,7 @@ class Member(GroupClient):
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="work",
-            protocol_name="share",
+            protocol_name=self.protocol,
             assignments=[request.assignments(member_id=each, assignment=share) for each, share in shares.items()],
         )
         synced = await self.client.ask(where, SYNC_GROUP, row, 5.0)
@@ -269,22 +179,98 @@ class Member(GroupClient):
         """Until it is told to join again. Goes on where whoever had the partitions before has stopped."""
         at = await self.fetch(where, mine) if mine else {}
         asleep_at = self.random.randint(3, 60)
-        row = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance)
+        silent = self.random.choice(SILENT_TURNS)
         for number in range(200):
             if self.over:
                 return
             if number == asleep_at:
                 await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member
-            if mine:
+            if mine and number >= silent:
                 at = {p: max(0, offset) + 1 for p, offset in at.items()}
-                other = self.story.claims.since(self.place, self.joined_at)
+                other, asked_at = self.story.claims.since(self.place, self.joined_at), self.now
                 await self.commit(where, at, self.generation, self.member_id, self.instance)
+                self.was_heard_for_good(asked_at)
+                for partition in mine:
+                    self.commits[partition] += 1
                 if other:
                     self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {other} was before it asked")
             if number % 3 == 0 and number != asleep_at:
-                self.check((await self.client.ask(where, HEARTBEAT, row)).error_code)
+                self.check(await self._heartbeat(where))
+            if mine and self.earlier >= 0 and self.random.random() < LATE:
+                await self._commit_late(where, at)
             self.count += not mine
             await trio.sleep(self.random.uniform(*PAUSE_S))
+        if self.instance is None and self.random.random() < LEAVES:
+            await self._leave(where)
+
+    async def _heartbeat(self, where: Address) -> int:
+        """Its answer."""
+        asked_at, coordinator = self.now, self.story.coordinator(self.group)
+        row = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance)
+        code: int = (await self.client.ask(where, HEARTBEAT, row)).error_code
+        if code == Code.NONE:
+            self.was_heard(asked_at, coordinator)
+        return code
+
+    async def _commit_late(self, where: Address, at: Mapping[int, int]) -> None:
+        """As if it had been on its way since an earlier generation. Raises NoAnswer."""
+        places = {(TOPIC, partition): offset for partition, offset in at.items()}
+        codes = await self.ask_to_commit(where, places, self.earlier, self.member_id, self.instance)
+        if Code.NONE in codes.values():
+            self.story.wrong.append(f"zombie: a commit of generation {self.earlier} of {self.group} is taken in {self.generation}")
+        self.earlier = -1
+
+    async def _hang_back(self, where: Address) -> None:
+        """It is heard of, but does not do what it is told to. Raises NoAnswer, and Refused when the group has gone on without it."""
+        began, coordinator, late = self.now, self.story.coordinator(self.group), 0
+        self.is_new()
+        while self.instance is None and not self.over:
+            row = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
+            asked_at = self.now
+            code = (await self.client.ask(where, HEARTBEAT, row)).error_code
+            if code not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+                self._anew()
+                self.check(code)
+            if self.story.coordinator(self.group) != coordinator:
+                return
+            late += asked_at > began + PATIENCE_S
+            if late == TIMES:
+                self.story.wrong.append(
+                    f"{self.group} waits for {self.name} for {self.now - began:.1f} s, the rebalance time-out is {REBALANCE_MS} ms"
+                )
+                return
+            await trio.sleep(0.1)
+
+    async def _leave(self, where: Address) -> None:
+        request, member_id = LEAVE_GROUP.request, self.member_id
+        self._anew()
+        if (self.client.shape.version(LEAVE_GROUP) or 0) < LEAVE_SAYS_MEMBERS:
+            row = request(group_id=self.group, member_id=member_id)
+        else:
+            row = request(group_id=self.group, members=[request.members(member_id=member_id)])
+        answer = await self.client.ask(where, LEAVE_GROUP, row)
+        self.check(answer.error_code or (answer.members[0].error_code if answer.members else 0))
+
+
+def members_left(cluster: Cluster) -> list[str]:
+    """Of groups whose coordinators live: who is a member, or may become one."""
+    found = []
+    for node in cluster.living.values():
+        for shard in node.groups.shards.shards.values():
+            machine = shard.machine
+            assert isinstance(machine, GroupCoordinator)
+            for group in machine.groups.values() if shard.loaded and shard.host.leader is not None else ():
+                who = [*group.members, *group.pending]
+                if who:
+                    found.append(f"{group.group_id} has {len(who)} members, {who[0]} is one of them,")
+    return found
+
+
+def coordinator_in(cluster: Cluster, group: str) -> object:
+    """Who looks after the group, in which epoch, and whether it can write down what it decides; None: its topic is not there yet."""
+    topic = cluster.newest.image.topic_named(OFFSETS)
+    partition = topic.partitions[partition_for(group, len(topic.partitions))] if topic is not None else None
+    return (partition.leader, partition.leader_epoch, len(partition.isr) < MIN_ISR) if partition is not None else None
 
 
 class OfGroups:
@@ -308,13 +294,16 @@ class OfGroups:
     def ended(self) -> bool:
         return all(each.done for each in self.clients)
 
-    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[int]]) -> list[str]:
+    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[Any]]) -> list[str]:
         """Once more, what each of these groups has for its partitions in the end."""
+        found = []
+        if not cluster.settled(lambda: not members_left(cluster), ALL_GONE_S):
+            found += [f"{each} when all members have been gone for {ALL_GONE_S} s" for each in members_left(cluster)]
         reader = GroupClient(cluster.client("last"), self.story, "")
         for group, partitions in groups.items():
             reader.group = group
             cluster.do(reader.client, lambda partitions=partitions: _insist(reader, partitions))  # type: ignore[misc]
-        return [str(each) for each in check(self.story.history, Rules(least_acknowledged=0, least_polled=0)).anomalies]
+        return found + [str(each) for each in check(self.story.history, Rules(least_acknowledged=0, least_polled=0)).anomalies]
 
 
 class GroupWork(OfGroups):
@@ -330,24 +319,34 @@ class GroupWork(OfGroups):
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
-        self.clients += [Committer(cluster.client(f"simple{i}"), self.story, f"simple{i}") for i in range(SIMPLE)]
+        self.story.coordinator = lambda group: coordinator_in(cluster, group)
+        self.clients += [Committer(cluster.client_of_a_library(f"simple{i}"), self.story, f"simple{i}") for i in range(SIMPLE)]
         static = chance.random() < 0.5  # two processes take themselves for the same member
         for i in range(MEMBERS):
             instance = "the one" if i < 2 and static else None
-            self.clients.append(Member(cluster.client(f"member{i}"), self.story, "workers", f"member{i}", instance))
+            member = cluster.client_of_a_library(f"member{i}", STATIC) if instance else cluster.client_of_a_library(f"member{i}")
+            self.members.append(Member(member, self.story, "workers", f"member{i}", instance))
+        self.clients += self.members
+        self.clients += [Forgetful(cluster.client_of_a_library(f"forgetful{i}"), self.story, f"forgetful{i}") for i in range(FORGETFUL)]
         for each in self.clients:
             each.client.runtime.spawn(each.run, each.group)
         cluster.settled(lambda: all(each.count for each in self.clients[:SIMPLE]), 20.0)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.members: list[Member] = []
+
     @property
     def counts(self) -> Sequence[int]:
-        return [*(each.count for each in self.clients[:SIMPLE]), sum(each.count for each in self.clients[SIMPLE:])]
+        """Of each partition of the group, and of those that are alone."""
+        alone = [each.count for each in self.clients if not isinstance(each, Member)]
+        return [*alone, *(sum(each.commits[partition] for each in self.members) for partition in range(PARTITIONS))]
 
     def check(self, cluster: Cluster) -> list[str]:
         return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
 
 
-async def _insist(reader: GroupClient, partitions: Sequence[int]) -> Any:
+async def _insist(reader: GroupClient, partitions: Sequence[Any]) -> Any:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)

@@ -8,17 +8,19 @@ from raftka.chaos.simulated.workload import History, key_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
+from raftka.wire.rows import ZERO_UUID, Row
 
-PASSES = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION})
+PASSES = frozenset(
+    {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
+)
 RETRY_S = 0.1
 LOOKS = 0.25  # of what it does
 
 
-def commit_row(group: str, topic: str, partition: int, offset: int) -> Row:
+def commit_row(group: str, topic: str, partition: int, offset: int, topic_id: bytes = ZERO_UUID) -> Row:
     request = OFFSET_COMMIT.request
     row = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
-    return request(group_id=group, topics=[request.topics(name=topic, partitions=[row])])
+    return request(group_id=group, topics=[request.topics(name=topic, topic_id=topic_id, partitions=[row])])
 
 
 def committed_row(group: str, topic: str, partition: int) -> Row:
@@ -56,8 +58,8 @@ class Committer:
 
     async def _coordinator(self) -> Address:
         while True:
-            row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self._group]))
-            (found,) = row.coordinators
+            shape = self.client.shape
+            (found,) = shape.coordinators(await self.client.anybody(FIND_COORDINATOR, shape.find_coordinator([self._group])))
             if found.error_code == Code.NONE:
                 return found.host, found.port
             await trio.sleep(RETRY_S)
@@ -65,7 +67,8 @@ class Committer:
     async def _commit(self, where: Address, offset: int) -> bool:
         self.history.begin(self._process, story.COMMIT, group=self._group, offsets={self._key: offset})
         try:
-            row = await self.client.ask(where, OFFSET_COMMIT, commit_row(self._group, self._topic, self._partition, offset))
+            topic_id = await self.client.topic_id(self._topic)
+            row = await self.client.ask(where, OFFSET_COMMIT, commit_row(self._group, self._topic, self._partition, offset, topic_id))
         except NoAnswer:
             self._new_process(story.INFO)
             return False
@@ -80,11 +83,12 @@ class Committer:
     async def _look(self, where: Address) -> bool:
         self.history.begin(self._process, story.FETCH_OFFSET, group=self._group)
         try:
-            row = await self.client.ask(where, OFFSET_FETCH, committed_row(self._group, self._topic, self._partition))
+            ids = {self._topic: await self.client.topic_id(self._topic)}
+            asked = self.client.shape.fetch_offsets(self._group, {self._topic: [self._partition]}, ids)
+            group = self.client.shape.offsets(await self.client.ask(where, OFFSET_FETCH, asked))
         except NoAnswer:
             self.history.end(self._process, story.FAIL)
             return False
-        (group,) = row.groups
         if group.error_code or group.topics[0].partitions[0].error_code:
             self.history.end(self._process, story.FAIL)
             return self._passes(Code(group.error_code or group.topics[0].partitions[0].error_code))

@@ -116,7 +116,7 @@ def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:
     shadows = Shadows(cluster)
     shadows.begin(TROUBLE_S)
     nemesis.prepare(cluster.world, cluster)
-    cluster.settled(lambda: bool(workload.wrong), TROUBLE_S)
+    cluster.settled(lambda: bool(workload.wrong or cluster.wrong), TROUBLE_S)
     _heal(cluster)
     before = tuple(workload.counts)
 
@@ -134,7 +134,7 @@ def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:
             found.append(f"not every replica of {topic} is in sync within {WHOLE_S} s")
     if not workload.wrong and not found:
         found = workload.check(cluster) + shadows.look() + shadows.files() + verify.metadata(cluster) + verify.log_lines(cluster)
-    return [*workload.wrong, *found]
+    return [*cluster.wrong, *workload.wrong, *found]
 
 
 def _heal(cluster: Cluster) -> None:

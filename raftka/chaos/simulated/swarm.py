@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from raftka.chaos.simulated import schedule
-from raftka.chaos.simulated.beside import BESIDE, Mixed, mixed_settings, works
+from raftka.chaos.simulated.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
 from raftka.chaos.simulated.schedule import Kind
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
@@ -131,7 +131,7 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     directories = chance.choice((1, 1, 1, 2, 3))
     flush = "os" if chance.random() < 0.12 else "fsync"
     pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
-    return replace(settings, beside=others, mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush, pause_s=pause_s)
+    return replace(settings, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush, pause_s=pause_s)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

@@ -1,17 +1,20 @@
-"""A topic of many partitions and clients that fetch all of them in sessions (KIP-227), with the request versions that client libraries have.
+"""A topic of many partitions and clients that fetch all of them, in sessions (KIP-227) or without, as client libraries do (shapes.py).
 
 What a session does not say again has not changed: so what its client has pieced together must come to what full fetches say, record by record.
+The writer begins a new epoch now and then (KIP-360); what comes of an earlier epoch after that is refused.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
 import trio
 
-from raftka.chaos.simulated.client import PASSES, Address, Client, NoAnswer, batches_of, only_partition, produce_row
+from raftka.chaos.simulated.client import PASSES, Address, Client, NoAnswer, batches_of, only_partition
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.shapes import PLAIN
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
@@ -21,9 +24,11 @@ from raftka.wire.rows import ZERO_UUID
 
 WIDE, PARTITIONS = "wide", 6
 READERS = 2
-VERSIONS = (7, 10, 11, 12, 13, 16, 17)  # sessions begin with 7, topics are known by id from 13 on
-BY_ID = 13
-PRODUCE_VERSIONS = (3, 7, 8, 9, 12)
+OLDER = (4, 6, 7, 9, 10, 13, 14, 17)  # versions of Fetch that other releases of the libraries have
+SESSIONS, BY_ID = 7, 13  # versions: the first with sessions, the first with topics by id
+OF_A_LIBRARY = 0.6  # of the readers: the others use an older version
+NEW_EPOCH, LATE = 0.04, 0.15  # how often a writer begins a new epoch, and how often it sends something of the one before
+LONGEST_WAIT_MS = 1_000
 PAUSE_S = (0.0, 0.1)
 RETRY_S = 0.1
 FETCHED_BYTES = (300, 3_000, 50_000)
@@ -47,27 +52,42 @@ class Writer:
         return sum(map(len, self.written))
 
     async def run(self) -> None:
-        producer_id, version = await self.client.producer_id(), self._random.choice(PRODUCE_VERSIONS)
-        sequences = [0] * PARTITIONS
+        random = self._random
+        producer_id, epoch = await self.client.producer_id(), 0
+        sequences, before = [0] * PARTITIONS, [0] * PARTITIONS
         while not self.over:
-            partition, now = self._random.randrange(PARTITIONS), self.client.runtime.clock.wall_ms()
+            if random.random() < NEW_EPOCH:
+                epoch, before, sequences = epoch + 1, sequences, [0] * PARTITIONS
+            partition = random.randrange(PARTITIONS)
             values = [
-                b"%d/%d/%s" % (partition, sequences[partition] + i, b"." * self._random.randint(0, 90)) for i in range(self._random.randint(1, 3))
+                b"%d/%d/%d/%s" % (partition, epoch, sequences[partition] + i, b"." * random.randint(0, 90)) for i in range(random.randint(1, 3))
             ]
-            batch = build_batch(
-                [(b"k", value, (), now) for value in values], producer_id=producer_id, producer_epoch=0, base_sequence=sequences[partition]
-            )
-            base = await self._send(partition, batch, version)
+            base = await self._send(partition, self._batch(values, producer_id, epoch, sequences[partition]))
             self.written[partition].update({base + i: value for i, value in enumerate(values)})
             sequences[partition] += len(values)
-            await trio.sleep(self._random.uniform(*PAUSE_S))
+            if epoch and random.random() < LATE:
+                await self._send_late(partition, self._batch([b"late"], producer_id, epoch - 1, before[partition]))
+            await trio.sleep(random.uniform(*PAUSE_S))
         self.done = True
 
-    async def _send(self, partition: int, batch: bytearray, version: int) -> int:
+    def _batch(self, values: Sequence[bytes], producer_id: int, epoch: int, sequence: int) -> bytearray:
+        now = self.client.runtime.clock.wall_ms()
+        return build_batch([(b"k", value, (), now) for value in values], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+    async def _send_late(self, partition: int, batch: bytearray) -> None:
+        """Of the epoch before, to a partition that has a batch of this one."""
+        leader = await self.client.leader(WIDE, partition)
+        with suppress(NoAnswer):
+            row = self.client.produce_row(WIDE, partition, batch)
+            if only_partition(PRODUCE, await self.client.ask(leader.address, PRODUCE, row)).error_code == Code.NONE:
+                self.wrong.append(f"{WIDE}-{partition}: a batch of an earlier epoch of its producer is taken")
+
+    async def _send(self, partition: int, batch: bytearray) -> int:
         while True:
             leader = await self.client.leader(WIDE, partition)
             try:
-                answer = only_partition(PRODUCE, await self.client.ask(leader.address, PRODUCE, produce_row(WIDE, partition, batch), version=version))
+                row = self.client.produce_row(WIDE, partition, batch)
+                answer = only_partition(PRODUCE, await self.client.ask(leader.address, PRODUCE, row))
             except NoAnswer:
                 answer = None
             if answer is not None and answer.error_code == Code.NONE:
@@ -99,7 +119,9 @@ class SessionReader:
         self.wanted = set(range(PARTITIONS))
         self._sessions: dict[Address, Session] = {}
         self._random = client.runtime.random(f"session reader {number}")
-        self._version = self._random.choice(VERSIONS)
+        shape = client.shape
+        self._version = shape.versions[FETCH.key] if shape is not PLAIN else self._random.choice(OLDER)
+        self._in_sessions = shape.sessions and self._version >= SESSIONS
         self._topic_id = ZERO_UUID
         self._leaders: dict[int, Address] = {}
 
@@ -127,20 +149,23 @@ class SessionReader:
 
     def _row(self, session: Session, mine: set[int]) -> Any:
         """Of an incremental fetch, what is new: partitions, or where they are to be read from."""
-        request, by_id = FETCH.request, self._version >= BY_ID
+        request, by_id, shape = FETCH.request, self._version >= BY_ID, self.client.shape
         if session.epoch == 0 or session.told.keys() - mine == session.told.keys():
             session.id, session.epoch, session.told = session.id, 0, {}
+        if not self._in_sessions:
+            session.id, session.epoch, session.told = 0, -1, {}
         changed = [partition for partition in sorted(mine) if session.told.get(partition) != self.positions[partition]]
         gone = sorted(session.told.keys() - mine)
         size = self._random.choice(FETCHED_BYTES)
         asked = [request.topics.partitions(partition=p, fetch_offset=self.positions[p], partition_max_bytes=size) for p in changed]
         topic = {"topic_id": self._topic_id} if by_id else {"topic": WIDE}
-        forgotten = [request.forgotten_topics_data(**topic, partitions=gone)] if gone and session.epoch else []
+        forgotten = [request.forgotten_topics_data(**topic, partitions=gone)] if gone and session.epoch > 0 else []
         session.told = {partition: self.positions[partition] for partition in mine}
         return request(
-            max_wait_ms=self._random.choice((0, 100, 300)),
+            max_wait_ms=self._random.choice((0, 100, 300, min(shape.max_wait_ms, LONGEST_WAIT_MS))),
             min_bytes=1,
-            max_bytes=self._random.choice((1_000, 1 << 20)),
+            max_bytes=self._random.choice((1_000, shape.max_bytes)),
+            isolation_level=shape.isolation,
             session_id=session.id,
             session_epoch=session.epoch,
             topics=[request.topics(**topic, partitions=asked)] if asked else [],
@@ -207,8 +232,11 @@ class WideWork:
         configs = {"min.insync.replicas": chance.choice("12"), "internal.segment.bytes": chance.choice(("1500", "100000"))}
         configs["index.interval.bytes"] = chance.choice(("100", "4096"))
         cluster.do(client, lambda: client.create_topic(WIDE, PARTITIONS, 3, configs))
-        self.writer = Writer(cluster.client("wide"))
-        self.readers = [SessionReader(cluster.client(f"session{number}"), number) for number in range(READERS)]
+        self.writer = Writer(cluster.client_of_a_library("wide"))
+        for number in range(READERS):
+            library = chance.random() < OF_A_LIBRARY
+            of_session = cluster.client_of_a_library(f"session{number}") if library else cluster.client(f"session{number}")
+            self.readers.append(SessionReader(of_session, number))
         self.writer.client.runtime.spawn(self.writer.run, "writer")
         for reader in self.readers:
             reader.client.runtime.spawn(reader.run, "reader")

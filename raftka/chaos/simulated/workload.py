@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import trio
 
 from raftka.chaos import history as story
-from raftka.chaos.simulated.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition, produce_row
+from raftka.chaos.simulated.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
@@ -153,7 +153,7 @@ class Producer:
         _, topic, partition = self.stream
         leader = await self.client.leader(topic, partition)
         batches, refused = self._waiting, False
-        answers = await self.client.ask_all(leader.address, PRODUCE, [produce_row(topic, partition, batch.data) for batch in batches])
+        answers = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, batch.data) for batch in batches])
         self._waiting = []
         for batch, answer in zip(batches, answers, strict=True):
             if answer is not None and self._took(batch, only_partition(PRODUCE, answer), refused):
@@ -202,7 +202,7 @@ class Noise:
             leader = await self.client.leader(self._topic, partition)
             self.history.begin(process, story.PRODUCE, sends=[(key_of(self._topic, partition), name_of(value), None)])
             (answer,) = await self.client.ask_all(
-                leader.address, PRODUCE, [produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
+                leader.address, PRODUCE, [self.client.produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
             )
             self.history.end(process, story.INFO)
             if answer is not None and only_partition(PRODUCE, answer).error_code:

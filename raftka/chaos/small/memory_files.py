@@ -1,4 +1,7 @@
-"""Files in memory that lose on power loss what was not flushed, and may tear the last write. Knows no time: a flush is done when the test says so."""
+"""Files in memory that lose on power loss what was not flushed, and may tear the last write. Knows no time: a flush is done when the test says so.
+
+A file that was cut may be whole again, and have lost what came after the cut; a file that was renamed may have its old name again.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -11,6 +14,7 @@ class MemoryFile:
         self.path, self._disk = path, disk
         self.data = bytearray()
         self.durable = 0  # bytes that power loss leaves
+        self.uncut: bytes | None = None  # what the platter has, since a cut that was not flushed
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         self._disk.call(f"append {self.path}")
@@ -25,8 +29,10 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         self._disk.call(f"truncate {self.path}")
+        if size < self.durable:
+            self.uncut = self.uncut if self.uncut is not None else bytes(self.data[: self.durable])
+            self.durable = size
         del self.data[size:]
-        self.durable = min(self.durable, size)
 
     def reserve(self, size: int) -> None: ...
 
@@ -35,7 +41,7 @@ class MemoryFile:
 
     def sync(self) -> None:
         self._disk.call(f"sync {self.path}")
-        self.durable = len(self.data)
+        self.durable, self.uncut = len(self.data), None
 
     def close(self) -> None: ...
 
@@ -48,6 +54,7 @@ class MemoryFiles:
         self.calls: list[str] = []
         self.fail_at: int | None = None
         self._locks: set[str] = set()
+        self._renames: list[tuple[str, str, MemoryFile | None]] = []  # that were not flushed: old name, new one, and what had that before
 
     def call(self, what: str) -> None:
         if self.fail_at is not None and len(self.calls) >= self.fail_at:
@@ -77,11 +84,16 @@ class MemoryFiles:
         self.files[path] = file = MemoryFile(path, self)
         file.data = bytearray(data)
         file.durable = len(data)
+        self._renames = [each for each in self._renames if path not in each]
 
     def rename(self, old: str, new: str) -> None:
+        self.call(f"rename {old}")
+        self._renames.append((old, new, self.files.get(new)))
         self.files[new] = self.files.pop(old)
 
-    def sync_directory(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None:
+        self.call(f"sync {path}")
+        self._renames = [each for each in self._renames if each[1].rpartition("/")[0] != path]
 
     def remove(self, path: str) -> None:
         for name in [name for name in self.files if name == path or name.startswith(path + "/")]:
@@ -107,7 +119,12 @@ class MemoryFiles:
     def power_lost(self, random: Random) -> None:
         """Of what was not flushed, any part may have reached the disk."""
         self._locks.clear()
+        self._lose_renames(random)
         for file in self.files.values():
+            if file.uncut is not None and random.random() < 0.5:
+                file.data = bytearray(file.uncut)
+                file.durable = len(file.data)
+            file.uncut = None
             tail = file.data[file.durable :]
             if not tail:
                 continue
@@ -121,3 +138,13 @@ class MemoryFiles:
                     tail[at : at + 512] = bytes(len(tail[at : at + 512]))
             file.data[file.durable :] = tail
             file.durable = len(file.data)
+
+    def _lose_renames(self, random: Random) -> None:
+        """The last ones, as a journal of the file system has them in order."""
+        kept = random.randint(0, len(self._renames)) if self._renames else 0
+        while len(self._renames) > kept:
+            old, new, before = self._renames.pop()
+            self.files[old] = self.files.pop(new)
+            if before is not None:
+                self.files[new] = before
+        self._renames.clear()

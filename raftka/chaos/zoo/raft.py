@@ -164,3 +164,55 @@ def drops_what_it_has_already(_: Any) -> Any:
         return dict(message)
 
     return bug
+
+
+@plant(Journal, "_rewrite")
+def journal_renamed_without_a_flush(rewrite: Any) -> Any:
+    """A new journal takes the old one's name, and the directory is not flushed: after a power loss the old one is there, without what came since."""
+
+    def replaced(files: Any, path: str, data: bytes) -> None:
+        file = files.open(f"{path}.new", create=True)
+        file.truncate(0)
+        file.append([data])
+        file.sync()
+        file.close()
+        files.rename(f"{path}.new", path)
+
+    return _replacing(rewrite, replaced)
+
+
+@plant(Journal, "_rewrite")
+def journal_rewritten_in_its_place(rewrite: Any) -> Any:
+    """The journal is cut to nothing and written anew, without a flush: a power loss undoes the cut, and takes what came since."""
+
+    def replaced(files: Any, path: str, data: bytes) -> None:
+        file = files.open(path, create=True)
+        file.truncate(0)
+        file.append([data])
+        file.close()
+
+    return _replacing(rewrite, replaced)
+
+
+def _replacing(rewrite: Any, replaced: Any) -> Any:
+    """The journal's files, but for how one is replaced."""
+
+    class Files:
+        def __init__(self, files: Any) -> None:
+            self._files = files
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._files, name)
+
+        def replace(self, path: str, data: bytes) -> None:
+            replaced(self._files, path, data)
+
+    def bug(self: Journal) -> None:
+        files = self.files
+        self.files = Files(files)  # type: ignore[assignment]
+        try:
+            rewrite(self)
+        finally:
+            self.files = files
+
+    return bug

@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from raftka.chaos.simulated.client import NoAnswer
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
-from raftka.chaos.simulated.group_workload import OFFSETS, TOPIC, GroupClient, Story
+from raftka.chaos.simulated.group_client import TOPIC, GroupClient, Story
+from raftka.chaos.simulated.group_workload import OFFSETS
 from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import ElectLeaders
 from raftka.runtime.simulated import World
