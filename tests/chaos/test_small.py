@@ -1,9 +1,13 @@
 """Lives of replication alone: no promise is broken, a dozen in the time of one whole cluster, and mistakes are found there too."""
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 from click.testing import CliRunner
 
-from raftka.chaos.small import many
+from raftka.chaos.small import many, raft_life
+from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Entry, Log
 from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
@@ -34,9 +38,46 @@ def test_a_planted_bug_is_found(bug: str, seeds: int) -> None:
         assert any(_fails(seed) for seed in range(seeds))
 
 
-def _fails(seed: int) -> bool:
+@pytest.mark.parametrize(("bug", "seeds"), [("journal_renamed_without_a_flush", 6), ("journal_rewritten_in_its_place", 20)])
+def test_renames_and_cuts_that_were_not_flushed_come_undone_in_the_quorum(bug: str, seeds: int) -> None:
+    with planted(bug):
+        assert any(_fails(seed, raft_life.run_seed) for seed in range(seeds))
+
+
+def test_a_power_loss_may_undo_a_cut_and_a_rename() -> None:
+    found, names = set(), set()
+    for seed in range(20):
+        disk = MemoryFiles()
+        file = disk.open("d/a", create=True)
+        file.append([b"whole"])
+        file.sync()
+        file.truncate(2)
+        disk.open("d/new", create=True).sync()
+        disk.rename("d/new", "d/b")
+        disk.power_lost(Random(seed))
+        found.add(disk.read("d/a"))
+        names.add(tuple(disk.list("d")))
+    assert found == {b"whole", b"wh"}
+    assert names == {("a", "b"), ("a", "new")}
+
+
+def test_a_cut_and_a_rename_that_were_flushed_stay() -> None:
+    disk = MemoryFiles()
+    file = disk.open("d/a", create=True)
+    file.append([b"whole"])
+    file.sync()
+    file.truncate(2)
+    file.sync()
+    disk.rename("d/a", "d/b")
+    disk.sync_directory("d")
+    for seed in range(10):
+        disk.power_lost(Random(seed))
+        assert (disk.list("d"), disk.read("d/b")) == (["b"], b"wh")
+
+
+def _fails(seed: int, run: Callable[[int], object] = run_seed) -> bool:
     try:
-        run_seed(seed)
+        run(seed)
     except Violation:
         return True
     return False

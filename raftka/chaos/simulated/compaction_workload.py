@@ -191,7 +191,7 @@ class CompactionWork:
         "log.cleaner.backoff.ms": "200",
         "log.retention.check.interval.ms": "500",
         "replica.lag.time.max.ms": "2000",
-        "offsets.topic.num.partitions": "1",
+        "offsets.topic.num.partitions": "2",
     }
     topics: Sequence[tuple[str, int]] = ((COMPACTED, PARTITIONS), (DELETED, 1))
 

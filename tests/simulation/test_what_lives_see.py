@@ -1,0 +1,107 @@
+"""What the clients of lives would notice: a mistake of each class is planted, and the first lives see it. Without it they see nothing."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from raftka.broker.connection import ServerConnection
+from raftka.broker.handlers import metadata
+from raftka.chaos.simulated.asking_workload import AskingWork
+from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
+from raftka.chaos.simulated.group_workload import GroupWork
+from raftka.chaos.simulated.lives import Workload, play
+from raftka.chaos.simulated.nemeses import OF_COORDINATORS
+from raftka.chaos.simulated.wide_workload import WideWork
+from raftka.coordinator import classic_join, groups
+from raftka.coordinator.consumer_turn import ConsumerTurn
+from raftka.log.producer_state import ProducerState
+from raftka.wire.errors import Code, KafkaError
+
+SEEDS = 4
+
+
+def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
+    answer = ServerConnection.answer
+
+    def wrong(self: ServerConnection, parts: Any, size_bytes: int = 0) -> None:
+        if len(self.slots) == 1:
+            waiting, self.slots = self.slots, type(self.slots)()
+            answer(self, parts, size_bytes)
+            self.slots = waiting
+        else:
+            answer(self, parts, size_bytes)
+
+    patch.setattr(ServerConnection, "answer", wrong)
+
+
+def every_replica_is_told_to_be_in_sync(patch: pytest.MonkeyPatch) -> None:
+    right = metadata._partition
+    patch.setattr(metadata, "_partition", lambda image, index, partition: right(image, index, partition._replace(isr=partition.replicas)))
+
+
+def an_earlier_epoch_of_a_producer_is_admitted(patch: pytest.MonkeyPatch) -> None:
+    admit = ProducerState.admit
+
+    def wrong(self: ProducerState, producer: Any, epoch: int, sequence: int, count: int) -> Any:
+        try:
+            return admit(self, producer, epoch, sequence, count)
+        except KafkaError as error:
+            if error.code is Code.INVALID_PRODUCER_EPOCH:
+                return None
+            raise
+
+    patch.setattr(ProducerState, "admit", wrong)
+
+
+def a_deleted_offset_takes_the_others_of_its_topic(patch: pytest.MonkeyPatch) -> None:
+    replay = groups.GroupCoordinator._replay_offset
+
+    def wrong(self: groups.GroupCoordinator, key: bytes, value: bytes | None) -> None:
+        group_id, topic, _ = groups.read_offset_key(key)
+        group = self.groups.get(group_id)
+        replay(self, key, value)
+        if value is None and group is not None:
+            group.offsets.pop(topic, None)
+
+    patch.setattr(groups.GroupCoordinator, "_replay_offset", wrong)
+
+
+def ids_that_nobody_joins_with_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classic_join, "pending_over", lambda group, member_id, turn: None)
+
+
+def a_heartbeat_begins_no_session(patch: pytest.MonkeyPatch) -> None:
+    begin = ConsumerTurn.begin_session
+    patch.setattr(ConsumerTurn, "begin_session", lambda self, member: begin(self, member) if self.draft.changed else None)
+
+
+@pytest.mark.parametrize(
+    ("bug", "work", "said"),
+    [
+        (answers_overtake_each_other, AskingWork, "due"),
+        (every_replica_is_told_to_be_in_sync, AskingWork, "tells"),
+        (an_earlier_epoch_of_a_producer_is_admitted, WideWork, "earlier epoch"),
+        (a_deleted_offset_takes_the_others_of_its_topic, GroupWork, "has offset"),
+        (ids_that_nobody_joins_with_stay, GroupWork, "members"),
+        (a_heartbeat_begins_no_session, ConsumerGroupWork, ""),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_mistake_is_seen(bug: Callable[[pytest.MonkeyPatch], None], work: type[Workload], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+
+    seen = next(filter(None, map(partial(_wrong, work), range(SEEDS))), [])
+
+    assert seen, "nobody has noticed"
+    assert any(said in each for each in seen), seen
+
+
+@pytest.mark.parametrize("work", [AskingWork, WideWork])
+def test_without_one_nothing_is_seen(work: type[Workload]) -> None:
+    assert _wrong(work, 1) == []
+
+
+def _wrong(work: type[Workload], seed: int) -> list[str]:
+    return play(seed, work, OF_COORDINATORS)
