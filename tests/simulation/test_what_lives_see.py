@@ -16,6 +16,7 @@ from raftka.chaos.simulated.nemeses import OF_COORDINATORS
 from raftka.chaos.simulated.wide_workload import WideWork
 from raftka.coordinator import classic_join, groups
 from raftka.coordinator.consumer_turn import ConsumerTurn
+from raftka.coordinator.records import read_offset_key
 from raftka.log.producer_state import ProducerState
 from raftka.wire.errors import Code, KafkaError
 
@@ -59,7 +60,7 @@ def a_deleted_offset_takes_the_others_of_its_topic(patch: pytest.MonkeyPatch) ->
     replay = groups.GroupCoordinator._replay_offset
 
     def wrong(self: groups.GroupCoordinator, key: bytes, value: bytes | None) -> None:
-        group_id, topic, _ = groups.read_offset_key(key)
+        group_id, topic, _ = read_offset_key(key)
         group = self.groups.get(group_id)
         replay(self, key, value)
         if value is None and group is not None:
