@@ -1,6 +1,7 @@
 """Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -109,6 +110,32 @@ def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: St
     assert wire.frame() is None
     assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
     assert not stage.nodes[1].dispatcher.long_requests._inside
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("broken", ["_decoded", "_answer"])
+def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    wire, other = stage.wire(), stage.wire()
+    dispatcher = stage.nodes[1].dispatcher
+    monkeypatch.setattr(dispatcher, broken, Mock(side_effect=ValueError("a bug of ours")))
+    wire.request(METADATA, unknown(MANY))
+
+    assert wire.frame() is None
+    monkeypatch.undo()
+    assert "a bug of ours" in stage.events("plan_failed")[0]["error"]
+    assert not dispatcher.long_requests._bytes
+    assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
+
+
+def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
+    long_work = stage.nodes[1].dispatcher.long_work
+    ended: list[None] = []
+    long_work.go_on("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
+    long_work.go_on("second", (None for _ in range(3)), ended.append)
+
+    stage.wait(lambda: bool(ended))
+    (event,) = stage.events("long_work_failed")
+    assert (event["work"], "a bug of ours" in event["error"]) == ("first", True)
 
 
 def test_each_of_100_groups_is_answered_while_others_go_on(stage: Stage) -> None:
