@@ -1,12 +1,17 @@
 """Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
 
 from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from raftka.broker import long_work
 from raftka.broker.dispatch import LONG_FRAME_BYTES
+from raftka.broker.long_requests import LongRequests
+from raftka.broker.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES
 from raftka.runtime.simulated_clock import READING_S
 from raftka.wire.errors import Code
@@ -99,6 +104,49 @@ def test_a_client_that_goes_makes_room(stage: Stage, lowered: Lower, moment: str
     gone.close()
     assert [len(wire.answer(METADATA).topics) for wire in (kept, third)] == [MANY] * 2
     stage.wait(lambda: not requests._inside and not requests._bytes and not stage.nodes[1].dispatcher.long_work.waiting)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_long_request_ends_with_its_client(stage: Stage) -> None:
+    """Nothing is read from a connection that holds, so its end is looked for."""
+    wire, dispatcher = stage.wire(), stage.nodes[1].dispatcher
+    wire.request(METADATA, unknown(MANY))
+    stage.wait(lambda: dispatcher.long_work.waiting > 0)
+    wire.close()
+    stage.wait(lambda: not dispatcher.long_requests._inside)
+
+    assert not dispatcher.metrics.kind("Metadata").count
+
+
+class Client:
+    """Of one long request that waits."""
+
+    gone = left = False
+    reason: str | None = None
+
+    def end(self, reason: str) -> None:
+        self.gone, self.reason = True, reason
+
+
+def test_long_requests_of_clients_that_left_do_not_pile_up() -> None:
+    requests = LongRequests(Metrics(), lambda request: bool(request.connection.gone or request.connection.left))  # type: ignore[attr-defined]
+    begun: list[int] = []
+
+    def enter(number: int) -> Any:
+        request: Any = SimpleNamespace(connection=Client())
+        requests.enter(request, LONG_REQUEST_BYTES.value, partial(begun.append, number))
+        return request
+
+    first = enter(0)
+    clients = []
+    for number in range(1, 1000):
+        clients.append(enter(number).connection)
+        clients[-1].left = number % 100 != 0
+    assert requests.waiting < 30
+    assert all(each.reason for each in clients[:900] if each.left)
+
+    requests.leave(first)
+    assert begun == [100]
 
 
 def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: Stage) -> None:

@@ -46,10 +46,11 @@ class Asking:
 
     def _wanted(self) -> bool:
         """Whether the client is still there."""
+        dispatcher = self.request.connection.dispatcher
         if self.pending is not None and self.pending.over:
-            self.request.connection.dispatcher.long_requests.leave(self.request)
+            dispatcher.answered(self.request)
             return False
-        return True
+        return dispatcher.wanted(self.request)
 
     def _done(self, result: Row | Exception) -> None:
         if self.request.stays:
