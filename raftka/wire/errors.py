@@ -214,6 +214,15 @@ class KafkaError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
 
+def without_frames(error: BaseException) -> BaseException:
+    """The error, and what it came of, without their tracebacks: an error that is kept would keep all that its frames had in memory."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
+
+
 class LimitRefused(KafkaError):
     """POLICY_VIOLATION, unless Kafka has a code for it, because of a limit of ours; whoever makes an answer of it counts the limit."""
 
