@@ -9,12 +9,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, failover, faults, groups, histories, hostile, pipeline, scale, spark_jobs, zookeepers
+from bench import bridge, compaction, failover, faults, groups, histories, hostile, malformed, pipeline, scale, spark_jobs, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
 
-GROUPS = ("throughput", "replicated", "wide", "start", "idle", "kill", "stop", "leave", "many", "groups", "compact", "checker", "bridge", "hostile")
+GROUPS = (
+    "throughput",
+    "replicated",
+    "wide",
+    "start",
+    "idle",
+    "kill",
+    "stop",
+    "leave",
+    "many",
+    "groups",
+    "compact",
+    "checker",
+    "bridge",
+    "hostile",
+    "malformed",
+)
 ALONE = ("pipeline", "failover")  # only when it is named: needs raftka[pipeline]; takes twelve minutes, and fetches clients in other languages
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
@@ -140,6 +156,9 @@ class Bench:
             yield ""
             yield from hostile.lines(lambda nodes=nodes, settings=settings: Raftka(nodes, settings))  # type: ignore[misc]
             yield ""
+
+    def malformed(self) -> Iterator[str]:
+        yield from malformed.lines(lambda: Raftka(1, ONE_NODE))
 
     def bridge(self) -> Iterator[str]:
         if zookeepers.available():

@@ -54,15 +54,15 @@ class Outcome:
 Named = tuple[str, Api, int, Row]  # name, API, version, and the request
 
 
-def requests() -> Iterator[Named]:
-    yield from of_groups()
-    yield from of_partitions()
-    yield from of_topics()
-    yield from of_producers()
+def requests(count: int = COUNT) -> Iterator[Named]:
+    yield from of_groups(count)
+    yield from of_partitions(count)
+    yield from of_topics(count)
+    yield from of_producers(count)
 
 
-def of_groups() -> Iterator[Named]:
-    groups = [f"group-{i}" for i in range(COUNT)]
+def of_groups(count: int) -> Iterator[Named]:
+    groups = [f"group-{i}" for i in range(count)]
     yield "DescribeGroups", DESCRIBE_GROUPS, 5, DESCRIBE_GROUPS.request(groups=groups)
     yield "DeleteGroups", DELETE_GROUPS, 2, DELETE_GROUPS.request(groups_names=groups)
     yield "ConsumerGroupDescribe", CONSUMER_GROUP_DESCRIBE, 0, CONSUMER_GROUP_DESCRIBE.request(group_ids=groups)
@@ -70,14 +70,19 @@ def of_groups() -> Iterator[Named]:
     yield "ListGroups", LIST_GROUPS, 4, LIST_GROUPS.request(states_filter=groups)
     of_group = OFFSET_FETCH.request.groups
     partition = [of_group.topics(name=VICTIM, partition_indexes=(0,))]
-    yield "OffsetFetch", OFFSET_FETCH, 8, OFFSET_FETCH.request(groups=[of_group(group_id=each, topics=partition) for each in groups[:60_000]])
+    yield (
+        "OffsetFetch",
+        OFFSET_FETCH,
+        8,
+        OFFSET_FETCH.request(groups=[of_group(group_id=each, topics=partition) for each in groups[: min(count, 60_000)]]),
+    )
     row = OFFSET_COMMIT.request.topics
     yield (
         "OffsetCommit",
         OFFSET_COMMIT,
         8,
         OFFSET_COMMIT.request(
-            group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, committed_offset=1) for i in range(COUNT)])]
+            group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, committed_offset=1) for i in range(count)])]
         ),
     )
     row = OFFSET_DELETE.request.topics
@@ -85,22 +90,22 @@ def of_groups() -> Iterator[Named]:
         "OffsetDelete",
         OFFSET_DELETE,
         0,
-        OFFSET_DELETE.request(group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i) for i in range(COUNT)])]),
+        OFFSET_DELETE.request(group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i) for i in range(count)])]),
     )
-    members = [LEAVE_GROUP.request.members(member_id=f"member-{i}") for i in range(COUNT)]
+    members = [LEAVE_GROUP.request.members(member_id=f"member-{i}") for i in range(count)]
     yield "LeaveGroup", LEAVE_GROUP, 4, LEAVE_GROUP.request(group_id="g", members=members)
 
 
-def of_partitions() -> Iterator[Named]:
+def of_partitions(count: int) -> Iterator[Named]:
     row = FETCH.request.topics
-    partitions = [row.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(COUNT)]
+    partitions = [row.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
     yield "Fetch", FETCH, 7, FETCH.request(max_wait_ms=0, max_bytes=1 << 20, topics=[row(topic=VICTIM, partitions=partitions)])
     row = LIST_OFFSETS.request.topics
     yield (
         "ListOffsets",
         LIST_OFFSETS,
         7,
-        LIST_OFFSETS.request(topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, timestamp=1) for i in range(COUNT)])]),
+        LIST_OFFSETS.request(topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, timestamp=1) for i in range(count)])]),
     )
     row = DELETE_RECORDS.request.topics
     yield (
@@ -108,21 +113,21 @@ def of_partitions() -> Iterator[Named]:
         DELETE_RECORDS,
         2,
         DELETE_RECORDS.request(
-            topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=1 + i, offset=0) for i in range(COUNT)])], timeout_ms=5000
+            topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=1 + i, offset=0) for i in range(count)])], timeout_ms=5000
         ),
     )
 
 
-def of_topics() -> Iterator[Named]:
-    none = [METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(COUNT)]
+def of_topics(count: int) -> Iterator[Named]:
+    none = [METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(count)]
     yield "Metadata", METADATA, 12, METADATA.request(topics=none, allow_auto_topic_creation=False)
-    more = [CREATE_PARTITIONS.request.topics(name=f"no-such-topic-{i}", count=2) for i in range(COUNT)]
+    more = [CREATE_PARTITIONS.request.topics(name=f"no-such-topic-{i}", count=2) for i in range(count)]
     yield (
         "CreateTopics, bad names",
         CREATE_TOPICS,
         7,
         CREATE_TOPICS.request(
-            topics=[CREATE_TOPICS.request.topics(name=f"bad/{i}", num_partitions=1, replication_factor=1) for i in range(COUNT)], timeout_ms=5000
+            topics=[CREATE_TOPICS.request.topics(name=f"bad/{i}", num_partitions=1, replication_factor=1) for i in range(count)], timeout_ms=5000
         ),
     )
     yield (
@@ -130,24 +135,25 @@ def of_topics() -> Iterator[Named]:
         CREATE_TOPICS,
         7,
         CREATE_TOPICS.request(
-            topics=[CREATE_TOPICS.request.topics(name=f"t{i}", num_partitions=1, replication_factor=99) for i in range(9_000)], timeout_ms=5000
+            topics=[CREATE_TOPICS.request.topics(name=f"t{i}", num_partitions=1, replication_factor=99) for i in range(min(count, 9_000))],
+            timeout_ms=5000,
         ),
     )
     yield "CreatePartitions", CREATE_PARTITIONS, 3, CREATE_PARTITIONS.request(topics=more, timeout_ms=5000)
-    yield "DeleteTopics", DELETE_TOPICS, 5, DELETE_TOPICS.request(topic_names=[f"no{i}" for i in range(COUNT)], timeout_ms=5000)
+    yield "DeleteTopics", DELETE_TOPICS, 5, DELETE_TOPICS.request(topic_names=[f"no{i}" for i in range(count)], timeout_ms=5000)
     row = ELECT_LEADERS.request.topic_partitions
     yield (
         "ElectLeaders",
         ELECT_LEADERS,
         2,
-        ELECT_LEADERS.request(topic_partitions=[row(topic=VICTIM, partitions=tuple(range(COUNT)))], timeout_ms=5000),
+        ELECT_LEADERS.request(topic_partitions=[row(topic=VICTIM, partitions=tuple(range(count)))], timeout_ms=5000),
     )
     resource = DESCRIBE_CONFIGS.request.resources
     yield (
         "DescribeConfigs",
         DESCRIBE_CONFIGS,
         4,
-        DESCRIBE_CONFIGS.request(resources=[resource(resource_type=2, resource_name=VICTIM, configuration_keys=None) for _ in range(COUNT)]),
+        DESCRIBE_CONFIGS.request(resources=[resource(resource_type=2, resource_name=VICTIM, configuration_keys=None) for _ in range(count)]),
     )
     resource = INCREMENTAL_ALTER_CONFIGS.request.resources
     change = [resource.configs(name="retention.ms", value="1", config_operation=0)]
@@ -155,15 +161,17 @@ def of_topics() -> Iterator[Named]:
         "IncrementalAlterConfigs",
         INCREMENTAL_ALTER_CONFIGS,
         1,
-        INCREMENTAL_ALTER_CONFIGS.request(resources=[resource(resource_type=2, resource_name=f"no{i}", configs=change) for i in range(60_000)]),
+        INCREMENTAL_ALTER_CONFIGS.request(
+            resources=[resource(resource_type=2, resource_name=f"no{i}", configs=change) for i in range(min(count, 60_000))]
+        ),
     )
 
 
-def of_producers() -> Iterator[Named]:
+def of_producers(count: int) -> Iterator[Named]:
     topic = PRODUCE.request.topic_data
-    none = [topic.partition_data(index=100 + i, records=b"") for i in range(COUNT)]
+    none = [topic.partition_data(index=100 + i, records=b"") for i in range(count)]
     yield "Produce, no partitions", PRODUCE, 9, PRODUCE.request(acks=1, timeout_ms=5000, topic_data=[topic(name=VICTIM, partition_data=none)])
-    bomb = bytes(build_batch([(b"k", b"", (), 1_700_000_000_000) for _ in range(200_000)], compression=4))
+    bomb = bytes(build_batch([(b"k", b"", (), 1_700_000_000_000) for _ in range(2 * count)], compression=4))
     yield (
         "Produce, a bomb",
         PRODUCE,

@@ -13,7 +13,7 @@ from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.door import Offload
 from raftka.wire.errors import Code, KafkaError
 
-Work = tuple[int, Callable[[], Any], Callable[[Any], None]]
+Work = tuple[int, Callable[[], Any], Callable[[Any], None], Callable[[], bool]]
 
 
 class Beside:
@@ -29,16 +29,27 @@ class Beside:
             self._metrics.hit(BESIDE_BYTES)
             raise KafkaError(Code.REQUEST_TIMED_OUT, str(LimitExceeded(BESIDE_BYTES, self._bytes + size)))
 
-    def run(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that `work` may take."""
+    def run(self, size: int, work: Callable[[], Any], done: Callable[[Any], None], wanted: Callable[[], bool] = lambda: True) -> None:
+        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that `work` may take.
+
+        `wanted` is asked when its turn comes: work that nobody waits for any more is not begun, and `done` is called with a KafkaError.
+        """
         self._bytes += size
-        self._waiting.append((size, work, done))
+        self._waiting.append((size, work, done, wanted))
         if len(self._waiting) == 1:
             self._next()
 
     def _next(self) -> None:
-        size, work, done = self._waiting[0]
+        dropped = []
+        while self._waiting and not self._waiting[0][3]():
+            dropped.append(self._waiting.popleft())
+        if self._waiting:
+            self._begin(*self._waiting[0][:3])
+        for size, _, done, _ in dropped:
+            self._bytes -= size
+            done(KafkaError(Code.REQUEST_TIMED_OUT, "the client has gone"))
 
+    def _begin(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         def came(result: Any) -> None:
             self._waiting.popleft()
             self._bytes -= size

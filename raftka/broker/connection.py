@@ -307,6 +307,11 @@ class ServerConnection:
         """Nobody is there to be answered."""
         return self._over or self.transport is None
 
+    @property
+    def abandoned(self) -> bool:
+        """Nobody is there to be answered, or the client has closed its side meanwhile; for connections that hold. Costs a syscall."""
+        return self.gone or self.transport is None or self.transport.left()
+
     def overdue(self, passed_s: float) -> Limit | None:
         """Asked now and then: whether it has been silent for too long (a drip is silence)."""
         pending, before = self._frames.pending_bytes, self._pending_bytes

@@ -15,7 +15,7 @@ from raftka.broker.authorizer import AllowAll, Authorizer, Resource, authorized_
 from raftka.broker.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.events import Events
 from raftka.broker.frame_pool import FramePool
-from raftka.broker.long_requests import LongRequests
+from raftka.broker.long_requests import CLOSED, LongRequests
 from raftka.broker.long_work import LongWork, Steps, T, Unfinished, drained
 from raftka.broker.metrics import SAMPLED, Latency, Metrics
 from raftka.wire.encoder import EncodedRows
@@ -161,8 +161,8 @@ def _refused(request: Request, code: Code) -> Row:
 class Dispatcher:
     def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
         self.node = node
-        self.long_work = LongWork(node.runtime.clock)
-        self.long_requests = LongRequests(metrics)
+        self.long_work = LongWork(node.runtime.clock, self.work_failed)
+        self.long_requests = LongRequests(metrics, self._abandoned)
         self.events = events
         self.metrics = metrics
         self.authorizer: Authorizer = AllowAll()
@@ -247,7 +247,8 @@ class Dispatcher:
         header, position = self._header(connection, api, version, frame)
         request = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
         steps = api.decode_request_in_steps(version, frame, position)
-        go_on = partial(self.long_work.go_on, api.name, steps, partial(self._decoded, registration, request), partial(self._wanted, request))
+        done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
+        go_on = partial(self.long_work.go_on, api.name, steps, done, wanted, partial(self.request_failed, request))
         try:
             if not self.long_requests.enter(request, len(frame), go_on):
                 raise Unfinished
@@ -267,12 +268,20 @@ class Dispatcher:
             if not request.goes_on and not request.stays:
                 self.long_requests.leave(request)
 
-    def _wanted(self, request: Request) -> bool:
+    def wanted(self, request: Request) -> bool:
         """Whether there is still a client; else the request is over."""
-        if request.connection.gone:
-            self.long_requests.leave(request)
+        connection = request.connection
+        if not connection.gone and self.long_requests.has(request) and self._abandoned(request):
+            connection.end(CLOSED)
+        if connection.gone:
+            self.answered(request)
             return False
         return True
+
+    @staticmethod
+    def _abandoned(request: Request) -> bool:
+        """Records with acks=0 come from clients that do not wait; else who sends no more is not worth the time of a long request."""
+        return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
 
     def answered(self, request: Request) -> None:
         """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too."""
@@ -357,7 +366,7 @@ class Dispatcher:
                 self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.go_on(request.api.name, steps, done, partial(self._wanted, request))
+        self.long_work.go_on(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
 
     def _answer(self, request: Request, answer: Answer | Exception) -> None:
         slot = request.slot
@@ -419,10 +428,20 @@ class Dispatcher:
             return ()
 
     def failed(self, connection: ServerConnection, error: Exception) -> None:
-        """A bug of ours in a plan: how much was done of what it answers nobody knows, so the connection ends; nobody else hears of it."""
+        """A bug of ours outside of a handler: how much was done nobody knows, so the connection ends; nobody else hears of it."""
         self.metrics.count("raftka_handler_errors_total")
         self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
         connection.end("a request failed")
+
+    def request_failed(self, request: Request, error: Exception) -> None:
+        """A bug of ours where the answer of a long request is handed over."""
+        self.long_requests.leave(request)
+        self.failed(request.connection, error)
+
+    def work_failed(self, name: str, error: Exception) -> None:
+        """A bug of ours at the end of long work that no connection waits for."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error("long_work_failed", work=name, error=repr(error), where=_where(error))
 
     def _unsupported(self, connection: ServerConnection, frame: memoryview, key: int, version: int, correlation_id: int) -> None:
         """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""

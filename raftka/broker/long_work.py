@@ -7,6 +7,7 @@ of 100,000 items delays the requests of other connections by one slice, not by i
 
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
@@ -36,8 +37,10 @@ class Unfinished(Exception):
 
 
 class LongWork:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, failed: Callable[[str, Exception], None]) -> None:
+        """`failed` is told of work whose `done` raised, when that work has no `failed` of its own: the node goes on."""
         self._clock = clock
+        self._failed = failed
         self.handled: str | None = None  # the work that had the last slice
         self._queue: deque[_Work] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
@@ -53,20 +56,35 @@ class LongWork:
             return stop.value  # type: ignore[no-any-return]
         return self._some_steps(steps, self._until())  # type: ignore[no-any-return]
 
-    def go_on(self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool] = lambda: True) -> None:
+    def go_on(
+        self,
+        name: str,
+        steps: Steps[Any],
+        done: Callable[[Any], None],
+        wanted: Callable[[], bool] = lambda: True,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
         """Run the rest of `steps` in later turns, then call `done` with its result, or with the exception that ended it.
 
         `wanted` is asked before each slice: when nobody wants the result any more, the generator is closed and `done` is not called.
+        `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else.
         """
-        self._queue.append(_Work(name, steps, done, wanted))
+        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self._failed, name)))
         self._schedule()
 
-    def run(self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool] = lambda: True) -> None:
-        """Begin now, go on in later turns if need be."""
+    def run(
+        self,
+        name: str,
+        steps: Steps[Any],
+        done: Callable[[Any], None],
+        wanted: Callable[[], bool] = lambda: True,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Begin now, go on in later turns if need be. What `done` raises in this turn is the caller's."""
         try:
             result = self.begin(steps)
         except Unfinished:
-            self.go_on(name, steps, done, wanted)
+            self.go_on(name, steps, done, wanted, failed)
         except Exception as error:
             done(error)
         else:
@@ -121,9 +139,9 @@ class LongWork:
             except Unfinished:
                 self._queue.append(work)
             except Exception as error:
-                work.done(error)
+                work.end(error)
             else:
-                work.done(result)
+                work.end(result)
         self._schedule()
 
     def _some_steps(self, steps: Steps[Any], until: float) -> Any:
@@ -137,10 +155,19 @@ class LongWork:
 
 
 class _Work:
-    __slots__ = ("done", "name", "steps", "wanted")
+    __slots__ = ("done", "failed", "name", "steps", "wanted")
 
-    def __init__(self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool], failed: Callable[[Exception], None]
+    ) -> None:
         self.name = name
         self.steps = steps
         self.done = done
         self.wanted = wanted
+        self.failed = failed
+
+    def end(self, result: Any) -> None:
+        try:
+            self.done(result)
+        except Exception as error:
+            self.failed(error)

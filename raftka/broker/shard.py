@@ -212,7 +212,7 @@ class Shard:
         if self._records or self.host.high_watermark < self.committed_offset:
             self._replies.append((ticket, answer))
         else:
-            ticket(answer)
+            self._shards.deliver(ticket, answer)
 
     # the turn's end
 
@@ -248,9 +248,9 @@ class Shard:
         if not replies:
             return
         if host.leader is None:
-            _Held(replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
+            _Held(self._shards, replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            host.wait_for(self.committed_offset, self._shards.clock.now() + self._shards.timeout_s, _Held(replies))
+            host.wait_for(self.committed_offset, self._shards.clock.now() + self._shards.timeout_s, _Held(self._shards, replies))
 
     def abort(self, reason: str) -> None:
         """What was appended could not be written: the log has failed, and who waits for it hears that."""
@@ -291,11 +291,12 @@ class Shard:
 class _Held:
     """Replies that wait for the high watermark."""
 
-    __slots__ = ("replies",)
+    __slots__ = ("replies", "shards")
 
-    def __init__(self, replies: list[Reply]) -> None:
+    def __init__(self, shards: "Shards", replies: list[Reply]) -> None:
+        self.shards = shards
         self.replies = replies
 
     def committed(self, host: PartitionHost, code: Code) -> None:
         for ticket, answer in self.replies:
-            ticket(answer if code is Code.NONE else shown_as(code))
+            self.shards.deliver(ticket, answer if code is Code.NONE else shown_as(code))

@@ -18,6 +18,7 @@ from raftka.wire.errors import Code, KafkaError
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
+REPLIES_OF_TURN = 50  # some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
 POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
 KNOWN_KEYS = 10_000
 KNOWN_LENGTH = 100  # characters: a stranger's keys may be long
@@ -54,6 +55,8 @@ class Shards:
         self._scheduled = False
         self._touched: list[Shard] = []
         self._context: Context | None = None  # of this turn
+        self._delivered = 0  # replies, in this turn
+        self._undelivered: deque[tuple[Ticket, Any]] = deque()  # for which this turn had no time
         self._image = node.image
         self._partitions: dict[str, int] = {}  # by key, for `_count` partitions
         self._count = 0
@@ -207,6 +210,31 @@ class Shards:
         self._context = None
         for shard in touched:
             shard.end_turn()
+
+    def deliver(self, ticket: Any, answer: Any) -> None:
+        """Call the ticket, in a later turn when many are called in this one; in the order in which they come."""
+        if self._delivered >= REPLIES_OF_TURN or self._undelivered:
+            if not self._undelivered:
+                self.clock.call_at(self.clock.now(), self._deliver_more)
+            self._undelivered.append((ticket, answer))
+            return
+        if not self._delivered:
+            self.clock.at_turn_end(self._end_deliveries)
+        self._delivered += 1
+        ticket(answer)
+
+    def _end_deliveries(self) -> None:
+        self._delivered = 0
+
+    def _deliver_more(self) -> None:
+        for _ in range(min(REPLIES_OF_TURN, len(self._undelivered))):
+            ticket, answer = self._undelivered.popleft()
+            try:
+                ticket(answer)  # type: ignore[operator]
+            except Exception as error:
+                self.node.dispatcher.work_failed("a coordinator's reply", error)
+        if self._undelivered:
+            self.clock.call_at(self.clock.now(), self._deliver_more)
 
     def context(self) -> Context:
         """One for all that is decided in this turn."""

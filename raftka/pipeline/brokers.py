@@ -64,6 +64,10 @@ class Connection:
     def hold_reading(self, held: bool) -> None:
         """Never asked by a client's side."""
 
+    def left(self) -> bool:
+        """Never asked by a client's side."""
+        return False
+
     def version_of(self, api: Api) -> int:
         """Raises OSError, and PipelineError when there is none."""
         while not self._core.ready:

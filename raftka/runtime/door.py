@@ -55,6 +55,9 @@ class Transport(Protocol):
     def hold_reading(self, held: bool) -> None:
         """Stop or resume taking bytes from the other side."""
 
+    def left(self) -> bool:
+        """Whether the other side has closed, or at least sends no more than is on its way; to be asked while reading is held. Costs a syscall."""
+
 
 class Connection(Protocol):
     """The node's half: sans-IO, the network drives it."""

@@ -28,6 +28,8 @@ CLOSED_FIRST = 4096  # from this descriptor on, or the middle where there are fe
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
+TCP_ESTABLISHED = 1  # the first byte of TCP_INFO: the connection's state
+
 EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
 # Of connections we make: a machine that went without a word, or came back and knows of nothing, is noticed in seconds, not in minutes.
 LIVENESS = (
@@ -124,6 +126,9 @@ class RealTransport:
     def hold_reading(self, held: bool) -> None:
         self._held = held
         self._watch()
+
+    def left(self) -> bool:
+        return self.fd < 0 or self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
 
     # what the network does
 

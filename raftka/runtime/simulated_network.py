@@ -151,6 +151,9 @@ class Endpoint:
         if not held and self.received:
             self.node.take(self._deliver_received, None)
 
+    def left(self) -> bool:
+        return self.over or END in self.received
+
     # -- out ------------------------------------------------------------------------------------------------------------------
 
     def take_output(self) -> None:

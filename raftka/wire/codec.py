@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any
 
-from raftka.limits import DECODED_OBJECTS
+from raftka.limits import DECODED_OBJECTS, TAGGED_FIELDS
 from raftka.runtime.door import Buffer, FileSpan
 from raftka.wire.errors import ProtocolError
 
@@ -112,10 +112,18 @@ def long_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
     return (value, position) if value <= 0x80000000 else (0, position)
 
 
+def tag_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
+    """Of a section of tagged fields, when its first byte does not tell it. Raises ProtocolError for too many."""
+    count, position = long_count(view, position, first)
+    if count > TAGGED_FIELDS.value:
+        raise ProtocolError(f"{count} tagged fields, {TAGGED_FIELDS.value} are possible", TAGGED_FIELDS)
+    return count, position
+
+
 def skip_tags(view: memoryview, position: int, count: int) -> int:
     """Tagged fields that this version does not know, in any order (KIP-482). `count` is the section's first byte, which was read."""
     if count > 127:
-        count, position = long_count(view, position, count)
+        count, position = tag_count(view, position, count)
     for _ in range(count):
         tag = view[position]
         position += 1
@@ -231,6 +239,7 @@ READING: dict[str, Any] = {
     "long_varint": long_varint,
     "long_count": long_count,
     "skip_tags": skip_tags,
+    "tag_count": tag_count,
     "unpack_in_steps": unpack_in_steps,
     "refuse_null": refuse_null,
     "refuse_string": refuse_string,

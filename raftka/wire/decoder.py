@@ -216,7 +216,7 @@ class _Writer:
             return
         tag, size, stop = self.source.name("tag"), self.source.name("n"), self.source.name("stop")
         with self.source.block(f"if {count}:"):
-            self.put(f"if {count} > 127: {count}, p = long_count(view, p, {count})")
+            self.put(f"if {count} > 127: {count}, p = tag_count(view, p, {count})")
             with self.source.block(f"for _ in range({count}):"):
                 for number in (tag, size):
                     self.put(f"{number} = view[p]", "p += 1", f"if {number} > 127: {number}, p = long_varint(view, p, {number})")

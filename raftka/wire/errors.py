@@ -198,13 +198,29 @@ def quoted(name: str) -> str:
 
 
 class KafkaError(Exception):
-    """What the client should see: a code, and a text where the API has a place for one."""
+    """What the client should see: a code, and a text where the API has a place for one. Small: a long request may have 100,000 of them."""
+
+    __slots__ = ("code", "message")
 
     def __init__(self, code: Code, message: str | None = None) -> None:
-        message = message and message[:TEXT_LENGTH]
-        super().__init__(code.name if message is None else f"{code.name}: {message}")
         self.code = code
-        self.message = message
+        self.message = message and message[:TEXT_LENGTH]
+        self.args = ()
+
+    def __str__(self) -> str:
+        return self.code.name if self.message is None else f"{self.code.name}: {self.message}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+def without_frames(error: BaseException) -> BaseException:
+    """The error, and what it came of, without their tracebacks: an error that is kept would keep all that its frames had in memory."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
 
 
 class LimitRefused(KafkaError):

@@ -54,6 +54,9 @@ class Line:
     def hold_reading(self, held: bool) -> None:
         self.reading = not held
 
+    def left(self) -> bool:
+        return False
+
     # dispatcher
     def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
         self.frames.append(bytes(frame))

@@ -149,6 +149,7 @@ CLOSED: dict[str, tuple[bytes, str]] = {
     "null name": (metadata_v1(b"\x00\x00\x00\x01\xff\xff"), ""),
     "cut in a name": (metadata_v1(b"\x00\x00\x00\x01\x00\x10abc"), ""),
     "tag longer than the frame": (flexible_header(b"\x01\x05" + LONGEST), ""),
+    "10,001 tags": (flexible_header(_unsigned(10_001) + b"\x05\x00" * 10_001), "10001 tagged fields"),
     "records longer than the frame": (raw_produce(batch(b"1"), 50_000), ""),
     "a million and one objects": (metadata_v1(pack(">i", 600_000) + bytes(2 * 600_000)), "more than 1000000 values"),
 }

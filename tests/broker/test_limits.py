@@ -30,6 +30,7 @@ from raftka.limits import (
     RAFT_ENTRY_BYTES,
     REQUEST_BYTES,
     REQUESTS_IN_HAND,
+    TAGGED_FIELDS,
     Limit,
 )
 from raftka.metadata.commands import AllocateProducerIds, WriteExtension
@@ -176,6 +177,7 @@ def test_partial_bytes(stage: Stage, lowered: Lower) -> None:
     [
         (REQUEST_BYTES, (REQUEST_BYTES.value + 1).to_bytes(4, "big")),
         (DECODED_OBJECTS, encode_request(METADATA, 0, 1, None, METADATA.request(topics=[METADATA.request.topics(name="")] * 600_000))),
+        (TAGGED_FIELDS, b"\0\0\x4e\x2e" + b"\0\x12\0\3\0\0\0\1\xff\xff" + b"\x91\x4e" + b"\5\0" * 10_001),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -285,6 +287,7 @@ def test_proposals_in_flight(stage: Stage) -> None:
 
 HIT_HERE = {
     *(CONNECTIONS, REQUESTS_IN_HAND, OUTPUT_BYTES, IDLE_SECONDS, PARTIAL_FRAME_SECONDS, PARTIAL_BYTES, REQUEST_BYTES, DECODED_OBJECTS),
+    TAGGED_FIELDS,
     *(GREETING_BYTES, CONTROLLER_FRAME_BYTES, CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES, RAFT_ENTRY_BYTES, PROPOSALS_IN_FLIGHT),
 }
 ELSEWHERE = {

@@ -1,11 +1,17 @@
 """Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
 
 from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from raftka.broker import long_work
 from raftka.broker.dispatch import LONG_FRAME_BYTES
+from raftka.broker.long_requests import LongRequests
+from raftka.broker.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES
 from raftka.runtime.simulated_clock import READING_S
 from raftka.wire.errors import Code
@@ -100,6 +106,49 @@ def test_a_client_that_goes_makes_room(stage: Stage, lowered: Lower, moment: str
     stage.wait(lambda: not requests._inside and not requests._bytes and not stage.nodes[1].dispatcher.long_work.waiting)
 
 
+@pytest.mark.usefixtures("tiny")
+def test_a_long_request_ends_with_its_client(stage: Stage) -> None:
+    """Nothing is read from a connection that holds, so its end is looked for."""
+    wire, dispatcher = stage.wire(), stage.nodes[1].dispatcher
+    wire.request(METADATA, unknown(MANY))
+    stage.wait(lambda: dispatcher.long_work.waiting > 0)
+    wire.close()
+    stage.wait(lambda: not dispatcher.long_requests._inside)
+
+    assert not dispatcher.metrics.kind("Metadata").count
+
+
+class Client:
+    """Of one long request that waits."""
+
+    gone = left = False
+    reason: str | None = None
+
+    def end(self, reason: str) -> None:
+        self.gone, self.reason = True, reason
+
+
+def test_long_requests_of_clients_that_left_do_not_pile_up() -> None:
+    requests = LongRequests(Metrics(), lambda request: bool(request.connection.gone or request.connection.left))  # type: ignore[attr-defined]
+    begun: list[int] = []
+
+    def enter(number: int) -> Any:
+        request: Any = SimpleNamespace(connection=Client())
+        requests.enter(request, LONG_REQUEST_BYTES.value, partial(begun.append, number))
+        return request
+
+    first = enter(0)
+    clients = []
+    for number in range(1, 1000):
+        clients.append(enter(number).connection)
+        clients[-1].left = number % 100 != 0
+    assert requests.waiting < 30
+    assert all(each.reason for each in clients[:900] if each.left)
+
+    requests.leave(first)
+    assert begun == [100]
+
+
 def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: Stage) -> None:
     wire, other = stage.wire(), stage.wire()
     body = bytes.fromhex("0003 0001 00000001 0001 61") + (MANY).to_bytes(4, "big") + b"\0\1a" * (MANY - 1) + b"\x7f\xff"
@@ -109,6 +158,32 @@ def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: St
     assert wire.frame() is None
     assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
     assert not stage.nodes[1].dispatcher.long_requests._inside
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("broken", ["_decoded", "_answer"])
+def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    wire, other = stage.wire(), stage.wire()
+    dispatcher = stage.nodes[1].dispatcher
+    monkeypatch.setattr(dispatcher, broken, Mock(side_effect=ValueError("a bug of ours")))
+    wire.request(METADATA, unknown(MANY))
+
+    assert wire.frame() is None
+    monkeypatch.undo()
+    assert "a bug of ours" in stage.events("plan_failed")[0]["error"]
+    assert not dispatcher.long_requests._bytes
+    assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
+
+
+def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
+    long_work = stage.nodes[1].dispatcher.long_work
+    ended: list[None] = []
+    long_work.go_on("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
+    long_work.go_on("second", (None for _ in range(3)), ended.append)
+
+    stage.wait(lambda: bool(ended))
+    (event,) = stage.events("long_work_failed")
+    assert (event["work"], "a bug of ours" in event["error"]) == ("first", True)
 
 
 def test_each_of_100_groups_is_answered_while_others_go_on(stage: Stage) -> None:

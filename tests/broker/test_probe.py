@@ -20,6 +20,9 @@ class _Transport:
 
     def hold_reading(self, held: bool) -> None: ...
 
+    def left(self) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("opened", "answered", "reason", "told"),

@@ -1,6 +1,7 @@
 """Batches that a topic stores under another codec: large ones are compressed anew beside the loop. What a connection sends stays in its order, and
 nobody else waits."""
 
+import gc
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import pytest
 
 from raftka.limits import BESIDE_BYTES
+from raftka.log.validation import RefusedRecords
 from raftka.metadata.image import TOPIC
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import build_batch, iterate, read_header, records_of
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, build_batch, iterate, read_header, records_of, seal
 from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, fetch, fetched, produce, produced
@@ -245,3 +247,50 @@ def test_a_compressed_one_may_become_large(stage: Stage, held: Held) -> None:
 
     assert produced(wire.answer(PRODUCE)).error_code == 0
     assert stored(stage) == [bytes(1_000_000)]
+
+
+@pytest.mark.parametrize(("acks", "values"), [(1, [LARGE]), (0, [LARGE, LARGE])])
+def test_what_waits_of_a_client_that_has_gone_is_not_begun_unless_it_asked_for_no_acknowledgement(
+    stage: Stage, held: Held, acks: int, values: list[bytes]
+) -> None:
+    first, gone = stage.wire(), stage.wire()
+    first.request(PRODUCE, produce("t", batch(LARGE)), 12)
+    held.wait()
+    row = produce("t", batch(LARGE))
+    row.acks = acks
+    gone.request(PRODUCE, row, 12)
+    beside = stage.nodes[1].beside
+    stage.wait(lambda: len(beside._waiting) == 2)
+    gone.close()
+    stage.world.run(stage.world.now + 1)
+
+    held.let_go()
+    if acks == 0:
+        held.let_go()
+    stage.wait(lambda: not beside._waiting and not beside._bytes)
+    stage.world.run(stage.world.now + 1)
+    assert produced(first.answer(PRODUCE, 12)).error_code == 0
+    assert stored(stage) == values
+
+
+def garbage() -> bytes:
+    """A batch that says of noise that it is gzip."""
+    data = bytearray(build_batch([(None, b"", (), 1_700_000_000_000)] * 10)[:BATCH_HEADER_BYTES]) + LARGE
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[ATTRIBUTES_POSITION + 1] = 1
+    seal(memoryview(data))
+    return bytes(data)
+
+
+def test_a_batch_that_cannot_be_opened_leaves_nothing_in_memory(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error's frames would hold all that was decompressed, 64 MiB of each, until the garbage is collected."""
+    monkeypatch.setattr("raftka.log.validation.AT_ONCE_BYTES", 1000)
+    wire = stage.wire()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            assert produced(wire.ask(PRODUCE, produce("t", garbage()), 12)).error_code == Code.UNKNOWN_SERVER_ERROR
+        assert not [each for each in gc.get_objects() if isinstance(each, RefusedRecords | ProtocolError)]
+    finally:
+        gc.enable()

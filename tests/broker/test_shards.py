@@ -1,12 +1,13 @@
 """The shell of coordinators, with a toy for a machine: what it appends, when it answers, and what it makes of everything that goes wrong."""
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from raftka.broker.shard import shown_as
-from raftka.broker.shards import java_hash, partition_for
+from raftka.broker.shards import REPLIES_OF_TURN, java_hash, partition_for
 from raftka.wire.errors import Code
 from raftka.wire.records import iterate, records_of
 from tests.broker.toy import TOPIC, Add, Await, Fail, Read, Ring, Toy, ToyStage
@@ -148,6 +149,31 @@ def test_what_is_not_committed_in_time_may_have_been_lost(three: ToyStage) -> No
     asked = three.ask(Add("a", ("1",)), node_id=leader)
 
     assert asked is Code.COORDINATOR_NOT_AVAILABLE
+
+
+def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_turn(stage: ToyStage) -> None:
+    shards, clock = stage.shards[1], stage.nodes[1].runtime.clock
+    given: list[tuple[int, float]] = []
+    turns = [0]
+
+    def count_turns() -> None:
+        turns[0] += 1
+        if len(given) < 10 * REPLIES_OF_TURN:
+            clock.call_at(clock.now(), count_turns)
+
+    def ask() -> None:
+        for number in range(10 * REPLIES_OF_TURN):
+            shards.deliver(lambda answer: given.append((answer, turns[0])), number)
+        count_turns()
+
+    stage.nodes[1].runtime.take(lambda _: ask(), None)  # type: ignore[attr-defined]
+    stage.wait(lambda: len(given) == 10 * REPLIES_OF_TURN)
+    assert [answer for answer, _ in given] == list(range(10 * REPLIES_OF_TURN))
+    of_turn = Counter(turn for _, turn in given)
+    assert max(of_turn.values()) <= REPLIES_OF_TURN
+    stage.world.run(stage.world.now + 1)
+    shards.deliver(given.append, (-1, 0))
+    assert given[-1] == (-1, 0)
 
 
 def test_who_waits_is_answered_by_another_s_command(stage: ToyStage) -> None:

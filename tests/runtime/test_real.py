@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 
 from raftka.runtime import real_apart
@@ -94,6 +95,21 @@ async def test_bytes_come_back_in_order(size: int, large: int) -> None:
 
     assert sender.got == data[:size]
     assert sender.end == "got all"
+
+
+async def test_a_client_that_has_closed_is_known_while_reading_is_held() -> None:
+    held, sender = Late(b""), Sender(b"more than is read")
+    async with open_runtime() as runtime:
+        listener = runtime.network.listen("127.0.0.1", 0, lambda: held)
+        runtime.network.connect("127.0.0.1", listener.port, sender)
+        with trio.fail_after(20):
+            while held.transport is None or sender.transport is None:
+                await trio.lowlevel.checkpoint()
+            assert not held.transport.left()
+            sender.transport.close("said all")
+            while not held.transport.left():
+                await trio.lowlevel.checkpoint()
+    assert not held.received
 
 
 async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it() -> None:

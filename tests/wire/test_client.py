@@ -48,6 +48,9 @@ class Broker:
     def hold_reading(self, held: bool) -> None:
         raise AssertionError("a client reads")
 
+    def left(self) -> bool:
+        return False
+
     def opened(self) -> "Broker":
         self.client.opened(self)
         return self

@@ -7,8 +7,10 @@ xerial's stream). gzip is also held against zlib, both ways.
 import gzip
 import json
 import random
+import traceback
 import tracemalloc
 import zlib
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,21 @@ def test_records_are_read_within_the_limit(codec: int) -> None:
     assert len(next(records_of(batch)).value or b"") == MIB
     with pytest.raises(ProtocolError, match="more than 1000000 bytes"):
         next(records_of(batch, 1_000_000))
+
+
+def test_an_error_does_not_keep_the_buffer() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decompress(GZIP, random.Random(1).randbytes(1_000_000))
+
+    chain: list[BaseException] = [caught.value]
+    while (before := chain[-1].__context__) is not None:
+        chain.append(before)
+    kept = [value for error in chain for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+    assert not [value for value in kept if isinstance(value, bytearray | memoryview) and len(value) > 1_000_000]
+
+
+def test_a_large_buffer_takes_only_the_memory_that_is_written() -> None:
+    opened = decompress(ZSTD, compress(ZSTD, bytes(2 << 20)))
+
+    assert isinstance(opened, memoryview)
+    assert isinstance(opened.obj, mmap)

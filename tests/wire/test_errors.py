@@ -1,5 +1,6 @@
 """The error codes are Kafka's, and errors say what they are."""
 
+import gc
 import warnings
 
 from raftka.limits import REQUEST_BYTES
@@ -49,3 +50,10 @@ def test_a_text_is_one_that_can_be_sent() -> None:
 
     assert error.message is not None
     assert len(error.message.encode()) <= MAX_STRING
+
+
+def test_an_error_is_small_for_a_request_may_have_100000_of_them() -> None:
+    error = KafkaError(Code.GROUP_ID_NOT_FOUND, "Group g not found.")
+
+    assert {type(each) for each in gc.get_referents(error)} <= {type, Code, str, tuple}
+    assert not error.args

@@ -1,6 +1,7 @@
 """A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Pending. Knows no API."""
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.authorizer import GROUP
@@ -40,14 +41,16 @@ class Asking:
             self._done(row)
         else:
             self.pending = self.pending or Pending(self.request)
-            self.long_work.run(self.request.api.name, row, self._done, self._wanted)
+            failed = partial(self.request.connection.dispatcher.request_failed, self.request)
+            self.long_work.run(self.request.api.name, row, self._done, self._wanted, failed)
 
     def _wanted(self) -> bool:
         """Whether the client is still there."""
+        dispatcher = self.request.connection.dispatcher
         if self.pending is not None and self.pending.over:
-            self.request.connection.dispatcher.long_requests.leave(self.request)
+            dispatcher.answered(self.request)
             return False
-        return True
+        return dispatcher.wanted(self.request)
 
     def _done(self, result: Row | Exception) -> None:
         if self.request.stays:

@@ -3,6 +3,7 @@
 Where logs start is written down with the next checkpoint, as in Kafka; the files go with the next retention.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from raftka.broker.dispatch import Pending, Request, handles
@@ -106,7 +107,9 @@ class _Deletion:
         if self.timer is not None:
             self.timer.cancel()
         if self.pending is not None:
-            self.node.dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle)
+            dispatcher = self.node.dispatcher
+            failed = partial(dispatcher.request_failed, self.request)
+            dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
 
     def _row(self) -> Steps[Row]:
         topics = self.request.encoded_rows(response.topics)

@@ -17,7 +17,7 @@ from raftka.broker.long_work import Steps
 from raftka.broker.partition_host import PartitionHost
 from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
-from raftka.wire.errors import Code, KafkaError, ProtocolError
+from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
 from raftka.wire.schema import ZERO_UUID, Row
@@ -74,6 +74,8 @@ Outcome = Prepared | BaseException
 def _outcome(much: TakesLong) -> Outcome:
     try:
         return much.prepared()
+    except KafkaError as error:
+        return without_frames(error)  # they hold the opened batch
     except Exception as error:
         return error
 
@@ -115,12 +117,18 @@ class _Produce:
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
             self.pending = Pending(request)
+        is_safe = self.kept or request.owns_frame or self.node.pool.lends(request.frame)
         if not self.kept:
             self.kept = True
             request.keep(self.node.pool)
-        much.keep()
+        if not is_safe:
+            much.keep()
         partition.records = much.batch
-        self.node.beside.run(much.opened_bytes, partial(_outcome, much), self._came_back)
+        self.node.beside.run(much.opened_bytes, partial(_outcome, much), self._came_back, self._is_waited_for)
+
+    def _is_waited_for(self) -> bool:
+        """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
+        return self.request.body.acks == 0 or not self.request.connection.abandoned
 
     def _came_back(self, outcome: Outcome) -> None:
         self.now_ms = self.node.runtime.clock.wall_ms()
@@ -151,6 +159,7 @@ class _Produce:
         except KafkaError as error:
             self.failed = True
             row = self._error(topic, partition, error)
+            without_frames(error)  # one of them may hold the error itself: a cycle with the batch in it
         else:
             if self.request.body.acks == -1:
                 self.waiting += 1
