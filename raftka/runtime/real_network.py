@@ -4,7 +4,6 @@ All bytes of one turn lie in one arena until the turn ends, so a batch can be wr
 """
 
 import errno
-import fcntl
 import ipaddress
 import os
 import resource
@@ -17,6 +16,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from raftka.runtime.door import LONG_PIECE_S, Buffer, Connection, File, FileSpan, TurnWatch
+from raftka.runtime.real_descriptors import CLOSED_FIRST, Spare, moved
 from raftka.runtime.real_files import RealFile
 
 ARENA_BYTES = 1024 * 1024
@@ -24,7 +24,6 @@ READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits lon
 FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
 SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
 BACKLOG = 512
-CLOSED_FIRST = 4096  # from this descriptor on, or the middle where there are fewer: connections that are to close before others
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
@@ -325,26 +324,6 @@ def _drop(unsent: "deque[Buffer | FileSpan]", sent: int) -> None:
         unsent.popleft()
 
 
-class Spare:
-    """A descriptor in reserve: when there is no other left, whoever waits can still be turned away, and is not told of again and again."""
-
-    def __init__(self) -> None:
-        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-    def give_to(self, listener: socket.socket) -> bool:
-        self.close()
-        try:
-            listener.accept()[0].close()
-            turned_away = True
-        except OSError:
-            turned_away = False
-        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        return turned_away
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-
 class RealListener:
     __slots__ = ("_accept", "_first", "_network", "_sock", "fd", "port")
 
@@ -370,7 +349,7 @@ class RealListener:
                 self._turned_away(self._accept())
                 continue
             if self._first:
-                sock = _moved(sock, self._network.closed_first)
+                sock = moved(sock, self._network.closed_first)
             connection = self._accept()
             if connection is None or sock.fileno() >= self._network.last_for_connections:
                 sock.close()
@@ -393,16 +372,6 @@ class RealListener:
             del self._network.transports[self.fd]
             self._sock.close()
             self.fd = -1
-
-
-def _moved(sock: socket.socket, lowest: int) -> socket.socket:
-    """The same connection with a descriptor from `lowest` on: when a process dies, Linux (from 4.3) closes its highest descriptor first."""
-    try:
-        moved = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)
-    except OSError:  # there are no more
-        return sock
-    with sock:
-        return socket.socket(sock.family, sock.type, sock.proto, moved)
 
 
 class RealNetwork:
