@@ -449,6 +449,9 @@ class Storage:
             end = last.truncate(found[0] if found else last.size, offset)
             if self._sync:
                 last.file.sync()  # else pages of the old tail could come back among those that are written over it
+            else:  # before a checkpoint believes what is left: nothing may ever be appended to it again
+                self._flushes.dirty = list(dict.fromkeys([*self._flushes.dirty, last.file]))
+                self.flush_too(self.directory)
             self.end_offset = self.written_offset = min(end, offset)
             self._lower_recovery_point(self.end_offset)  # it is lower when a cleaner has left a gap here
         self._flushes.truncated(self.end_offset)

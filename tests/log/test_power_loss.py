@@ -7,7 +7,7 @@ import pytest
 from raftka.log.log import Log
 from raftka.wire.records import crc_matches, iterate
 from tests.log.files import MemoryFiles
-from tests.log.given import NOW, batch, content, disk, open_log
+from tests.log.given import NOW, append, batch, checkpoint, content, disk, open_log, read_all
 
 
 class Life:
@@ -127,3 +127,19 @@ def test_lives_with_power_loss(block: int) -> None:
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cut_is_on_the_disk_before_a_checkpoint_counts_on_it(seed: int) -> None:
+    """With flush=os nobody waits for the disk, and to a segment that is full after the cut nothing is ever appended again."""
+    files = disk()
+    log = open_log(files, flush="os", segment_bytes=400)
+    for _ in range(3):
+        append(log, batch(1, size=20))
+    checkpoint(log)
+    log.truncate_to(2)
+    append(log, batch(1, size=250, seed=1), epoch=1)
+    assert len(log.segments) == 2
+    point = checkpoint(log)
+    left = open_log(files.power_loss(Random(seed)), recovery_point=point, flush="os", segment_bytes=400)
+    assert [(header.base_offset, header.leader_epoch) for header in read_all(left)] == [(0, 0), (1, 0), (2, 1)]
