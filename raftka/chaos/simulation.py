@@ -15,9 +15,10 @@ from typing import Any
 from raftka.broker.starts import OlderDisk
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
-from raftka.chaos.simulated import beside, verify
+from raftka.chaos.simulated import beside, retained, verify
 from raftka.chaos.simulated.client import Client
 from raftka.chaos.simulated.cluster import Cluster, sample
+from raftka.chaos.simulated.exact import Examiner
 from raftka.chaos.simulated.faults import Faults
 from raftka.chaos.simulated.groups import Committer
 from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
@@ -108,7 +109,8 @@ def simulate(seed: int, options: Options | None = None) -> Run:
     with World(seed, keep_trace=options.keep_trace) as world, sim_guard():  # once, and not for each of a thousand steps
         life = _Life(world, options)
         try:
-            life.play()
+            with retained.watched(life.retention):
+                life.play()
         except Stopped:
             run.stopped = True
         except Exception:
@@ -133,6 +135,7 @@ class _Life:
         self.verdict: Verdict | None = None
         self.samples: list[dict[str, Any]] = []
         self.found: list[str] = []  # what the checks found
+        self.retention: list[str] = []  # what it took, or left, wrongly
         chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(options.plan, chosen, world.random("beside"))
         self.settings = options.settings or chosen
@@ -180,6 +183,7 @@ class _Life:
         shadows.begin(settings.seconds)
         if self.options.samples:
             self._sample(cluster)
+        cluster.rotten = lambda: faults.scene.rotten
         with faults.at_their_moments():
             self._settled(cluster, lambda: False, settings.seconds)
         if settings.ends_in_the_dark:
@@ -202,8 +206,10 @@ class _Life:
         for partition in range(settings.partitions):
             for name in "abcdef"[: settings.writers]:
                 stream = Stream(name, TOPIC, partition)
-                self.producers.append(Producer(writer, self.history, stream, settings.depth, (0.0, settings.pause_s)))
-            self.others.append(Reader(cluster.client(f"reader{partition}"), self.history, TOPIC, partition))
+                chance = self.world.random(f"tries of {name} at {partition}") if settings.exact else None
+                self.producers.append(Producer(writer, self.history, stream, settings.depth, (0.0, settings.pause_s), chance))
+            examiner = Examiner(TOPIC, partition, self.world.random(f"examiner {partition}")) if settings.exact else None
+            self.others.append(Reader(cluster.client(f"reader{partition}"), self.history, TOPIC, partition, examiner))
         if settings.noise:
             self.others.append(Noise(cluster.client_of_a_library("noise"), self.history, TOPIC, range(settings.partitions), "noise"))
         for number in range(settings.groups):
@@ -252,7 +258,7 @@ class _Life:
     @property
     def _wrong(self) -> list[str]:
         of_clients = self.cluster.wrong if self.cluster is not None else []
-        return [*of_clients, *self.history.violations, *(wrong for work in self.works for wrong in work.wrong)]
+        return [*of_clients, *self.history.violations, *self.retention, *(wrong for work in self.works for wrong in work.wrong)]
 
     def _check(self, cluster: Cluster, client: Client) -> None:
         if self._wrong:

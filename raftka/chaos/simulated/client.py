@@ -19,7 +19,7 @@ from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import CREATE_TOPICS
-from raftka.wire.records import build_batch, iterate, records_of
+from raftka.wire.records import LOG_APPEND_TIME, build_batch, iterate, records_of
 from raftka.wire.rows import ZERO_UUID
 from raftka.wire.schema import Api, Row
 
@@ -253,13 +253,16 @@ class Batch(NamedTuple):
     next_offset: int
     epoch: int
     records: list[tuple[int, bytes]]  # offset, value
+    times: list[int]  # ms, of each record
 
 
 def batches_of(answer: Row, offset: int) -> Iterator[Batch]:
     """The answer's, without what is before `offset`."""
     for header, batch in iterate(memoryview(answer.records)):
-        records = [(record.offset, record.value or b"") for record in records_of(batch) if record.offset >= offset]
-        yield Batch(header.last_offset + 1, header.leader_epoch, records)
+        found = [record for record in records_of(batch) if record.offset >= offset]
+        stamped = header.attributes & LOG_APPEND_TIME
+        times = [header.max_timestamp if stamped else record.timestamp for record in found]
+        yield Batch(header.last_offset + 1, header.leader_epoch, [(record.offset, record.value or b"") for record in found], times)
 
 
 def only_partition(api: Api, answer: Row) -> Row:

@@ -69,6 +69,7 @@ class Cluster:
         self.settings = settings or {}
         self.own = own or {}
         self.keeps_power = False  # a power loss is no more than a kill
+        self.rotten: Callable[[], int | None] = lambda: None  # the node whose disk forgets, once there is one
         self.controllers = frozenset(controllers)
         self.log = LogLines(lambda: world.now)
         self.clients: list[Client] = []

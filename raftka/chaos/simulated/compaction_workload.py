@@ -11,6 +11,7 @@ import trio
 
 from raftka.chaos.simulated.client import FETCH_BYTES, PASSES, Client, NoAnswer, only_partition, produce_row
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.starts import Starts
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH
@@ -24,7 +25,6 @@ KEYS = 12
 PARTITIONS = 1
 PAUSE_S = (0.0, 0.05)
 PADDING_BYTES = (0, 120)
-WRITTEN_DOWN_S = 8.0  # by then a checkpoint has told where a log starts
 State = dict[bytes, bytes]
 Found = list[tuple[int, int, bytes | None, bytes | None]]  # offset, timestamp, key, value
 
@@ -121,11 +121,10 @@ class Intruder:
 class Deleter:
     """Deletes what is old, and says when it is there again; asks for records by their time."""
 
-    def __init__(self, client: Client, writers: Sequence[Writer]) -> None:
-        self.client, self.writers = client, writers
+    def __init__(self, client: Client, writers: Sequence[Writer], starts: Starts) -> None:
+        self.client, self.writers, self.starts = client, writers, starts
         self.over = self.done = False
         self.wrong: list[str] = []
-        self.settled: list[tuple[float, int, int]] = []  # acknowledged: when, partition, start
         self._random = client.runtime.random("deleter")
 
     async def run(self) -> None:
@@ -146,9 +145,10 @@ class Deleter:
         rows = [request.topics.partitions(partition_index=writer.partition, offset=offset)]
         leader = await self.client.leader(writer.topic, writer.partition)
         row = request(topics=[request.topics(name=writer.topic, partitions=rows)], timeout_ms=1000)
+        before = self.starts.before()
         answer = (await self.client.ask(leader.address, DELETE_RECORDS, row)).topics[0].partitions[0]
-        if answer.error_code == Code.NONE:
-            self.settled.append((self.client.runtime.clock.now(), writer.partition, offset))
+        if answer.error_code == Code.NONE and (behind := self.starts.behind(before, offset)):
+            self.wrong.append(f"deleted before {offset} of {writer.topic}-{writer.partition}: {behind} of the ISR begin earlier")
 
     async def _ask(self, writer: Writer, timestamp: int) -> Row:
         leader = await self.client.leader(writer.topic, writer.partition)
@@ -159,12 +159,11 @@ class Deleter:
         return answer
 
     async def _look(self, writer: Writer) -> None:
-        """Where logs start is written down now and then, so a power loss may take back what is new of it, as in Kafka."""
-        before = self.client.runtime.clock.now() - WRITTEN_DOWN_S
-        started = max((start for when, partition, start in self.settled if partition == writer.partition and when < before), default=0)
+        started = self.starts.least()
         answer = await self._ask(writer, EARLIEST)
         if answer.offset < started:
-            self.wrong.append(f"deleted records are back: {writer.topic}-{writer.partition} begins at {answer.offset}, {started} was acknowledged")
+            found = f"begins at {answer.offset}, every replica had written down {started}"
+            self.wrong.append(f"deleted records are back: {writer.topic}-{writer.partition} {found}")
 
     async def _find(self, writer: Writer) -> None:
         """A record that is there is found by its time, or one before it that has the same; and none behind the end."""
@@ -220,7 +219,7 @@ class CompactionWork:
         self.writers = [Writer(cluster.client(f"writer{p}"), COMPACTED, p) for p in range(PARTITIONS)] + [
             Writer(cluster.client("events"), DELETED, 0)
         ]
-        deleter = Deleter(cluster.client("deleter"), self.writers[-1:])
+        deleter = Deleter(cluster.client("deleter"), self.writers[-1:], Starts(cluster, DELETED, 0))
         self.intruder = Intruder(cluster.client("intruder"), COMPACTED, 0)
         self.everybody = [*self.writers, deleter, self.intruder]
         for each in self.everybody:

@@ -123,6 +123,8 @@ class ConfigWork:
     def begin(self, cluster: Cluster, chance: Random) -> None:
         brokers = [node_id for node_id in cluster.nodes if node_id not in cluster.controllers]
         self.alterer = Alterer(cluster.client("alterer"), brokers)
+        made_with = cluster.newest.image.config(TOPIC, LOADED)
+        self.alterer.allowed |= {((TOPIC, LOADED), name): {value} for name, value in made_with.items()}
         self.alterer.client.runtime.spawn(self.alterer.run, "alterer")
 
     @property

@@ -4,9 +4,10 @@ Offset index, time index, searches by time, leader epochs, the memory of produce
 history of clients: whether the batches are the right ones others judge. A log that is looked at must have written all that it staged.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from crc32c import crc32c
@@ -113,9 +114,11 @@ def _indexes(log: Log, batches: Sequence[Scanned]) -> list[str]:
         for relative, position in zip(index.offsets, index.positions, strict=True):
             if lasts.get(position) != segment.base_offset + relative:
                 found.append(f"the offset index points from {segment.base_offset + relative} to {position}, there it ends at {lasts.get(position)}")
+        ends, rising = [batch.last for batch in mine], list(accumulate((batch.timestamp for batch in mine), max))
         for timestamp, relative in zip(times.timestamps, times.offsets, strict=True):
             offset = segment.base_offset + relative
-            largest = max((batch.timestamp for batch in mine if batch.last <= offset), default=-1)
+            before = bisect_right(ends, offset)
+            largest = rising[before - 1] if before else -1
             if largest != timestamp:
                 found.append(f"the time index has {timestamp} at {offset}, the largest up to there is {largest}")
         largest = max((batch.timestamp for batch in mine), default=-1)

@@ -13,6 +13,7 @@ import trio
 from raftka.chaos.simulated.client import CREATION_PASSES, FETCH_BYTES, PRODUCE_TIMEOUT_MS, Address, Client, NoAnswer, batches_of, only_partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.groups import commit_row, committed_row
+from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -28,6 +29,7 @@ PARTITIONS = 2
 RETRY_S = 0.1
 NEWEST = 99  # version: the highest that there is
 BATCHES = (1, 8)
+OTHER_SETTINGS = ("retention.ms", "segment.ms", "flush.ms")  # one of them, in half of the generations
 READS_S = 5.0  # to see what was acknowledged, with nobody to take it away; longer where a fault is about
 
 
@@ -44,6 +46,8 @@ class Recreator:
         self.topic_id = ZERO_UUID
         self._random = client.runtime.random("recreator")
         self._generation = 0
+        self.configs: dict[str, str] = {}  # of this generation
+        self._of_each = client.runtime.random("settings of each generation")
 
     async def run(self) -> None:
         producer_id = await self.client.producer_id()
@@ -70,8 +74,10 @@ class Recreator:
 
     async def _create(self, earlier: bytes) -> bytes:
         request, random = CREATE_TOPICS.request, self._random
-        configs = [request.topics.configs(name="internal.segment.bytes", value=random.choice(("1000", "4000", "100000")))]
-        configs += [request.topics.configs(name="min.insync.replicas", value="1")]
+        self.configs = {"internal.segment.bytes": random.choice(("1000", "4000", "100000")), "min.insync.replicas": "1"}
+        if self._of_each.random() < 0.5:
+            self.configs |= {self._of_each.choice(OTHER_SETTINGS): "86400000"}
+        configs = [request.topics.configs(name=name, value=value) for name, value in self.configs.items()]
         topic = request.topics(name=NAME, num_partitions=PARTITIONS, replication_factor=random.choice((2, 3)), configs=configs)
         while True:
             row = await self.client.anybody(CREATE_TOPICS, request(topics=[topic], timeout_ms=2000))
@@ -238,11 +244,14 @@ class RecreationWork:
         return self.recreator.done
 
     def check(self, cluster: Cluster) -> list[str]:
-        """Nothing of an earlier generation is left where the name would bring it back."""
+        """Nothing of an earlier generation is left where the name would bring it back, nor what it was set to."""
         found = []
         for node_id, node in sorted(cluster.living.items()):
+            if dict(node.image.config(TOPIC, NAME)) != self.recreator.configs:
+                found.append(f"n{node_id}: {NAME} has {dict(node.image.config(TOPIC, NAME))}, it was made with {self.recreator.configs}")
             if node_id not in cluster.controllers:
                 logs = node.replicas.logs
-                left = [key for key in logs.lying_here() if key[0] == NAME and logs._topic_id(key) != self.recreator.topic_id]
+                mine = self.recreator.topic_id, None  # None: its name was never written, because the disk was full
+                left = [key for key in logs.lying_here() if key[0] == NAME and logs._topic_id(key) not in mine]
                 found += [f"n{node_id} still has {NAME}-{partition} of an earlier topic" for _, partition in left]
         return found

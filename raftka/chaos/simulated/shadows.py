@@ -10,6 +10,7 @@ from random import Random
 from raftka.broker.node import Node
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.log_checks import scan, wrong_with
+from raftka.log.checkpoints import START_OFFSETS
 from raftka.log.directory import Key
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
@@ -136,7 +137,7 @@ class _Opened:
     def _least(self, log: Log) -> int:
         if self._how == "kill":
             return log.written_offset
-        return log.flushed_offset if log.syncs else log.settled_point
+        return log.flushed_offset if log.config.flush == "fsync" else log.settled_point
 
     def _doubtful(self, key: Key, log: Log) -> bool:
         """It has failed, or is on its way elsewhere."""
@@ -162,6 +163,9 @@ class _Opened:
         where, found = f"{log.directory}", wrong_with(log, self._files)
         if log.end_offset < self._least(living):
             found.append(f"{where} ends at {log.end_offset}, up to {self._least(living)} it is said to be on the disk")
+        told, checkpoints = self._living.home(key).offsets[START_OFFSETS].get(key, 0), self._living._checkpoints
+        if log.start_offset < min(told, living.start_offset) and not checkpoints._under_way:
+            found.append(f"{where} starts at {log.start_offset}, {told} is written down")
         if log.start_offset > living.start_offset:
             found.append(f"{where} starts at {log.start_offset}, the living one at {living.start_offset}")
         if not living.config.compacted and self._least(living):

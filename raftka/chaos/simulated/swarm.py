@@ -36,6 +36,7 @@ class Settings:
     index_bytes: int = INDEX_BYTES  # between two entries of an index
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
+    exact: bool = False  # readers and producers ask in between what has one right answer
     flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
     drift: bool = False  # the machines' clocks differ, and run at different rates
     ends_in_the_dark: bool = False  # with a power loss of all
@@ -50,11 +51,11 @@ class Settings:
             "replica.fetch.max.bytes": str(self.fetch_bytes),
             "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
             "broker.session.timeout.ms": str(self.session_ms),
-            "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": str(min(3, self.nodes - len(self.controllers))),
         }
         for work in self.beside:
             found |= BESIDE[work]().settings
+        found["offsets.topic.num.partitions"] = "2"  # whatever a workload has when it is alone
         return found | {"raftka.log.flush": self.flush, "log.dirs": ",".join(DIRECTORY_PATHS[: self.directories])}
 
     @property
@@ -131,7 +132,8 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     directories = chance.choice((1, 1, 1, 2, 3))
     flush = "os" if chance.random() < 0.12 else "fsync"
     pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
-    return replace(settings, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories, flush=flush, pause_s=pause_s)
+    chosen = replace(settings, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
+    return replace(chosen, flush=flush, pause_s=pause_s, exact=True)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

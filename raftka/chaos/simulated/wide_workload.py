@@ -124,6 +124,7 @@ class SessionReader:
         self._in_sessions = shape.sessions and self._version >= SESSIONS
         self._topic_id = ZERO_UUID
         self._leaders: dict[int, Address] = {}
+        self._epochs = [-1] * PARTITIONS  # the latest that was heard of: an earlier leader may lack what this client has read
 
     async def run(self) -> None:
         while not self.over:
@@ -143,8 +144,11 @@ class SessionReader:
     async def _look_up(self) -> None:
         row = await self.client.anybody(METADATA, METADATA.request(topics=[METADATA.request.topics(name=WIDE)], allow_auto_topic_creation=False))
         brokers = {broker.node_id: (broker.host, broker.port) for broker in row.brokers}
-        found = {each.partition_index: brokers.get(each.leader_id) for topic in row.topics for each in topic.partitions}
-        self._leaders = {partition: where for partition, where in found.items() if where is not None}
+        self._leaders = {}
+        for each in [each for topic in row.topics for each in topic.partitions]:
+            partition, where = each.partition_index, brokers.get(each.leader_id)
+            if where is not None and each.leader_epoch >= self._epochs[partition]:
+                self._leaders[partition], self._epochs[partition] = where, each.leader_epoch
         self._topic_id = bytes(row.topics[0].topic_id)
 
     def _row(self, session: Session, mine: set[int]) -> Any:
@@ -211,6 +215,7 @@ class SessionReader:
             return False
         self.ends[partition] = answer.high_watermark
         for batch in batches_of(answer, self.positions[partition]):
+            self._epochs[partition] = max(self._epochs[partition], batch.epoch)
             for offset, value in batch.records:
                 if offset != self.positions[partition]:
                     self.wrong.append(f"session reader {self.number} wants {WIDE}-{partition} from {self.positions[partition]}, and gets {offset}")

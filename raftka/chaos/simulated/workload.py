@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import trio
 
 from raftka.chaos import history as story
-from raftka.chaos.simulated.client import PASSES, Client, NoAnswer, batches_of, end_row, fetch_row, only_partition
+from raftka.chaos.simulated.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
+from raftka.chaos.simulated.exact import Examiner
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
@@ -25,6 +26,10 @@ BATCH_RECORDS = (1, 4)
 PADDING_BYTES = (0, 300)
 CODECS = (0, 0, 0, 1, 2, 3, 4)
 NOISE_PAUSE_S = (0.0, 0.2)
+EXAMINED = 0.2  # of what a reader asks
+TRIED = 0.15  # of a producer's turns without anything under way: what a broker must refuse, or know for a duplicate
+BUMPED = 0.1  # of these turns: it goes on in its next epoch
+AGES_MS = (0, 0, 0, 1, 40, 700)  # of records, when they are sent
 
 
 class Stream(NamedTuple):
@@ -102,10 +107,17 @@ def number_of(value: bytes) -> tuple[str, int]:
 class Producer:
     """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight."""
 
-    def __init__(self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float]) -> None:
+    def __init__(
+        self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float], chance: Random | None = None
+    ) -> None:
+        """`chance`: it also goes on in later epochs, sends what must be refused, and sends again what was acknowledged."""
         self.client = client
         self.history = history
         self.stream = stream
+        self._chance = chance
+        self._epoch = self._epoch_begins_at = 0  # the number of its first record
+        self._last: Batch | None = None  # acknowledged in this epoch, with nothing behind it
+        self._last_offset = -1  # of that batch
         self.over = False  # set: send no more than was begun
         self.done = False
         self._depth = depth
@@ -122,28 +134,33 @@ class Producer:
             while len(self._waiting) < self._allowed and not self.over:
                 self._begin_batch()
             await self._send_all()
+            if self._chance is not None and not self._waiting and self._last is not None:
+                await self._try(self._chance, self._last)
             await trio.sleep(self._random.uniform(*self._pause_s))
         self.done = True
 
     @property
     def _allowed(self) -> int:
         """The first batch goes alone: a broker takes any number from a producer it does not know."""
+        if self._chance is not None:
+            return self._depth if self._last is not None else 1
         return self._depth if self.history.acknowledged[self.stream] else 1
 
     def _begin_batch(self) -> None:
         random, now = self._random, self.client.runtime.clock.wall_ms()
         values = [value_of(self.stream, self._next + i, random) for i in range(random.randint(*BATCH_RECORDS))]
+        ages = [self._chance.choice(AGES_MS) if self._chance is not None else 0 for _ in values]
         data = build_batch(
-            [(self.stream.producer.encode(), value, (), now) for value in values],
+            [(self.stream.producer.encode(), value, (), now - age) for value, age in zip(values, ages, strict=True)],
             compression=random.choice(CODECS),
             producer_id=self._producer_id,
-            producer_epoch=0,
-            base_sequence=self._next,
+            producer_epoch=self._epoch,
+            base_sequence=self._next - self._epoch_begins_at,
         )
         process = self._processes.pop() if self._processes else self.history.process()
         _, topic, partition = self.stream
         sends = [(key_of(topic, partition), name_of(value), None) for value in values]
-        self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=0)
+        self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=self._epoch)
         self._waiting.append(Batch(self._next, len(values), data, process))
         self._next += len(values)
         self.history.begun[self.stream] = self._next
@@ -175,7 +192,41 @@ class Producer:
             self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
         return False
 
+    async def _try(self, chance: Random, last: Batch) -> None:
+        """What a broker must refuse: an earlier epoch, a gap, an epoch that does not begin at its beginning. What it must know: the last batch."""
+        _, topic, partition = self.stream
+        if (drawn := chance.random()) < BUMPED and last.first > self._epoch_begins_at:
+            self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
+            return
+        if drawn > BUMPED + TRIED:
+            return
+        sequence = self._next - self._epoch_begins_at
+        what, epoch, sequence, expected = chance.choice(
+            [
+                ("a gap", self._epoch, sequence + 7, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
+                ("an epoch without its beginning", self._epoch + 1, sequence, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
+                ("the epoch before", self._epoch - 1, sequence, Code.INVALID_PRODUCER_EPOCH),
+                ("the last batch", self._epoch, 0, Code.NONE),
+            ][: None if self._epoch else -2]
+            if chance.random() < 0.6
+            else [("the last batch", self._epoch, 0, Code.NONE)]
+        )
+        data = last.data
+        if expected is not Code.NONE:
+            record = (b"zombie", value_of(Stream("zombie", topic, partition), 0, chance), (), self.client.runtime.clock.wall_ms())
+            data = build_batch([record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence)
+        leader = await self.client.leader(topic, partition)
+        (answer,) = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, bytearray(data))])
+        found = only_partition(PRODUCE, answer) if answer is not None else None
+        code = Code(found.error_code) if found is not None else None
+        if found is None or code in PASSES:
+            await self.client.lost_leader(topic, partition)
+        elif code is not expected or (code is Code.NONE and found.base_offset not in (-1, self._last_offset)):
+            told = f"{found.base_offset}, where it is not" if code is Code.NONE else str(code and code.name)
+            self.history.violations.append(f"{self.stream}: {what} of epoch {epoch} at {sequence} is answered with {told}, not {expected.name}")
+
     def _acknowledged(self, batch: Batch, base_offset: int) -> None:
+        self._last, self._last_offset = batch, base_offset
         producer, topic, partition = self.stream
         known = base_offset >= 0
         sends = [(key_of(topic, partition), f"{producer}/{batch.first + i}", base_offset + i if known else None) for i in range(batch.count)]
@@ -214,11 +265,13 @@ class Noise:
 class Reader:
     """Follows one partition, and says when something that it was shown is taken back."""
 
-    def __init__(self, client: Client, history: History, topic: str, partition: int) -> None:
+    def __init__(self, client: Client, history: History, topic: str, partition: int, examiner: Examiner | None = None) -> None:
+        """`examiner`: asks in between what else follows from the records that were read."""
         self.client = client
         self.history = history
         self.over = False
         self.position = 0
+        self._examiner = examiner
         self._topic, self._partition = topic, partition
         self._random = client.runtime.random(f"reader {topic} {partition}")
         self._last_epoch = -1  # of the last batch read
@@ -232,6 +285,9 @@ class Reader:
         self.history.end(self._process, story.OK)
         while not self.over:
             leader = await self.client.leader(self._topic, self._partition)
+            if self._examiner is not None and self._examiner.known and self._random.random() < EXAMINED:
+                await self._examine(self._examiner, leader)
+                continue
             if self._random.random() < 0.2:
                 row, api, verb = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS, story.LIST_OFFSETS
             else:
@@ -252,6 +308,17 @@ class Reader:
                 self._told_end(found.offset)
             else:
                 self._read(found, leader.epoch)
+
+    async def _examine(self, examiner: Examiner, leader: Leader) -> None:
+        question = examiner.question(leader)
+        try:
+            answer = only_partition(question.api, await self.client.ask(leader.address, question.api, question.row))
+        except NoAnswer:
+            await self.client.lost_leader(self._topic, self._partition)
+            return
+        if examiner.answered(question, answer, leader.epoch) in PASSES:
+            await self.client.lost_leader(self._topic, self._partition)
+        self.history.violations += examiner.wrong
 
     def _wrong(self, what: str) -> None:
         self.history.violations.append(f"reader of {self._topic}-{self._partition} at {self.position}: {what}")
@@ -276,7 +343,10 @@ class Reader:
         self._high_watermark = (epoch, answer.high_watermark)
         told = story.Told(epoch, answer.log_start_offset, answer.last_stable_offset, answer.high_watermark)
         records: list[tuple[int, bytes]] = []
-        for batch in batches_of(answer, self.position):
+        batches = list(batches_of(answer, self.position))
+        if self._examiner is not None:
+            self._examiner.known.learn(batches)
+        for batch in batches:
             records += batch.records
             for offset, value in batch.records:
                 self.history.saw(self._topic, self._partition, offset, value)
