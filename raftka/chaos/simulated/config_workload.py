@@ -9,14 +9,15 @@ import trio
 
 from raftka.chaos.simulated.client import Client, NoAnswer
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
-from raftka.metadata.image import BROKER, TOPIC
+from raftka.metadata.image import BROKER, GROUP, TOPIC
 from raftka.metadata.settings_broker import BROKER_SETTINGS
 from raftka.wire.errors import Code
-from raftka.wire.messages.configs import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from raftka.wire.schema import Api, Row
 
 LOADED = "trucks_gps"  # the topic that the life's own producers write to
 PAUSE_S = (0.02, 0.4)
-SET, DELETE = 0, 1
+SET, DELETE, APPEND, SUBTRACT = range(4)
 OF_TOPIC: Mapping[str, Sequence[str]] = {
     "index.interval.bytes": ("64", "400", "4096"),
     "flush.messages": ("1", "100"),
@@ -31,9 +32,16 @@ OF_TOPIC: Mapping[str, Sequence[str]] = {
     "preallocate": ("true", "false"),
     "file.delete.delay.ms": ("0", "1000"),
     "retention.bytes": ("100000000", "-1"),
-    "leader.replication.throttled.replicas": ("*", ""),
     "follower.replication.throttled.replicas": ("*", ""),
+    "min.insync.replicas": ("1", "2"),
 }
+OF_GROUP: Mapping[str, Sequence[str]] = {
+    "consumer.session.timeout.ms": ("45000", "50000"),
+    "consumer.heartbeat.interval.ms": ("5000", "6000"),
+    "share.auto.offset.reset": ("latest", "earliest"),
+}
+LIST, PARTS = "leader.replication.throttled.replicas", ("0:1", "1:2")  # of the topic: appended to and subtracted from
+FLEET = "fleet"  # a group without members
 OF_BROKERS: Mapping[str, Sequence[str]] = {
     "log.index.interval.bytes": ("100", "4096"),
     "log.roll.ms": ("900", "1000000"),
@@ -74,10 +82,37 @@ class Alterer:
 
     async def run(self) -> None:
         while not self.over:
-            resource, values = self._choose()
-            await self._alter(resource, values)
-            await trio.sleep(self._random.uniform(*PAUSE_S))
+            random = self._random
+            if random.random() < 0.1:
+                await self._replace((GROUP, FLEET), OF_GROUP)
+            elif random.random() < 0.1:
+                await self._change_list((TOPIC, LOADED), LIST, random.choice(PARTS))
+            else:
+                await self._alter(*self._choose())
+            await trio.sleep(random.uniform(*PAUSE_S))
         self.done = True
+
+    async def _replace(self, resource: Resource, known: Mapping[str, Sequence[str]]) -> None:
+        """AlterConfigs: what is not named goes back to its default."""
+        request, random = ALTER_CONFIGS.request, self._random
+        values = {name: None if random.random() < 0.4 else random.choice(known[name]) for name in known}
+        configs = [request.resources.configs(name=name, value=value) for name, value in values.items() if value is not None]
+        row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=configs)])
+        await self._send(ALTER_CONFIGS, row, resource, values)
+
+    async def _change_list(self, resource: Resource, name: str, part: str) -> None:
+        """Where it is known what stands there: else what comes of it is not."""
+        allowed = self.allowed[resource, name]
+        if len(allowed) > 1 or self._doubtful[resource, name]:
+            await self._alter(resource, {name: part})
+            return
+        parts = [each for each in (next(iter(allowed)) or "").split(",") if each]
+        operation = self._random.choice((APPEND, SUBTRACT))
+        after = [each for each in parts if each != part] if operation == SUBTRACT else [*parts, *([part] if part not in parts else [])]
+        request = INCREMENTAL_ALTER_CONFIGS.request
+        config = request.resources.configs(name=name, config_operation=operation, value=part)
+        row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=[config])])
+        await self._send(INCREMENTAL_ALTER_CONFIGS, row, resource, {name: ",".join(after)})
 
     def _choose(self) -> tuple[Resource, dict[str, str | None]]:
         random = self._random
@@ -95,12 +130,16 @@ class Alterer:
             request.resources.configs(name=name, config_operation=DELETE if value is None else SET, value=value) for name, value in values.items()
         ]
         row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=configs)])
+        await self._send(INCREMENTAL_ALTER_CONFIGS, row, resource, values)
+
+    async def _send(self, api: Api, row: Row, resource: Resource, values: Mapping[str, str | None]) -> None:
+        """`values`: what stands there when it is done."""
         for name, value in values.items():
             self._doubtful[resource, name].add(value)
             self.allowed[resource, name].add(value)
         where = (f"n{resource[1]}", CLIENT_PORT) if resource[0] == BROKER and resource[1] else self._random.choice(self.client.bootstrap)
         try:
-            answer = await self.client.ask(where, INCREMENTAL_ALTER_CONFIGS, row)
+            answer = await self.client.ask(where, api, row)
         except NoAnswer:  # it may have happened
             return
         code = Code(answer.responses[0].error_code)
