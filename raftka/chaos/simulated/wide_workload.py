@@ -124,6 +124,7 @@ class SessionReader:
         self._in_sessions = shape.sessions and self._version >= SESSIONS
         self._topic_id = ZERO_UUID
         self._leaders: dict[int, Address] = {}
+        self._epochs_told = True
         self._epochs = [-1] * PARTITIONS  # the latest that was heard of: an earlier leader may lack what this client has read
 
     async def run(self) -> None:
@@ -147,8 +148,10 @@ class SessionReader:
         self._leaders = {}
         for each in [each for topic in row.topics for each in topic.partitions]:
             partition, where = each.partition_index, brokers.get(each.leader_id)
-            if where is not None and each.leader_epoch >= self._epochs[partition]:
-                self._leaders[partition], self._epochs[partition] = where, each.leader_epoch
+            if where is not None:
+                self._epochs_told = each.leader_epoch >= 0
+            if where is not None and (each.leader_epoch < 0 or each.leader_epoch >= self._epochs[partition]):  # older versions do not tell
+                self._leaders[partition], self._epochs[partition] = where, max(each.leader_epoch, self._epochs[partition])
         self._topic_id = bytes(row.topics[0].topic_id)
 
     def _row(self, session: Session, mine: set[int]) -> Any:
@@ -209,7 +212,8 @@ class SessionReader:
             self.wrong.append(f"session reader {self.number} is told of {WIDE}-{partition}, which it does not want")
             return True
         if answer.error_code:
-            if Code(answer.error_code) not in PASSES_HERE:
+            behind = answer.error_code == Code.OFFSET_OUT_OF_RANGE and not self._epochs_told  # it may have gone back to an earlier leader
+            if Code(answer.error_code) not in PASSES_HERE and not behind:
                 self.wrong.append(f"session reader {self.number}: {WIDE}-{partition} is refused with {Code(answer.error_code).name}")
             session.told[partition] = -1
             return False
