@@ -6,6 +6,7 @@ Meanwhile a topic gets more partitions, and another one is made that they subscr
 to, come with an epoch of long ago, and take themselves for an instance that another one is.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -20,6 +21,8 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.group_client import SESSION_MS, SURELY_S, TOPIC, GroupClient, Place, Refused, Story
 from raftka.chaos.simulated.group_workload import PARTITIONS, PATIENCE_S, PAUSE_S, TIMES, OfGroups, coordinator_in
 from raftka.chaos.simulated.shapes import NEW_GROUPS
+from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.groups import GroupCoordinator
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
@@ -34,6 +37,7 @@ MORE_PARTITIONS = PARTITIONS + 2  # that the first topic gets meanwhile
 CHANGES_S = (0.0, 6.0)  # when
 ALL = [(TOPIC, each) for each in range(MORE_PARTITIONS)] + [(LATER, each) for each in range(LATER_PARTITIONS)]
 PATTERN = r"orders(\.later)?"
+LOOKS_EVERY_S = 0.1
 KEEPS_IT, OLD_EPOCH, LATE = 0.05, 0.03, 0.05  # chances: of a loss, a turn
 ASLEEP_S = (0.5, 2.5)
 STAYS = (20, 120)  # turns, until a member leaves or sleeps
@@ -274,11 +278,31 @@ class ConsumerGroupWork(OfGroups):
             self.clients.append(ConsumerMember(member, self.story, self, names, habits))
         for each in self.clients:
             each.client.runtime.spawn(each.run, each.group)
+        self._look(cluster)
         grower = cluster.client("grower")
         times = chance.uniform(*CHANGES_S), chance.uniform(*CHANGES_S)
         grower.runtime.spawn(lambda: _more_partitions(grower, times[0]), "more partitions")
         grower.runtime.spawn(lambda: _another_topic(grower, times[1]), "another topic")
         cluster.settled(lambda: all(self.commits[TOPIC, each] for each in range(PARTITIONS)), 20.0)
+
+    def _look(self, cluster: Cluster) -> None:
+        """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""
+        for node in cluster.living.values():
+            for shard in node.groups.shards.shards.values():
+                assert isinstance(shard.machine, GroupCoordinator)
+                group = shard.machine.groups.get(GROUP)
+                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch:
+                    self._share(group)
+        cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._look(cluster))
+
+    def _share(self, group: ConsumerGroup) -> None:
+        shared: dict[bytes, list[int]] = defaultdict(list)
+        for target in group.target.values():
+            for topic_id, partitions in target.items():
+                shared[topic_id] += partitions
+        for found in shared.values():
+            if sorted(found) != list(range(len(found))) and not self.story.wrong:
+                self.story.wrong.append(f"{GROUP} at epoch {group.epoch.epoch} is to share out the partitions {sorted(found)} of a topic")
 
     @property
     def counts(self) -> Sequence[int]:

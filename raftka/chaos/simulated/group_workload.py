@@ -145,7 +145,8 @@ class Member(GroupClient):
         self.is_new()  # who was not assigned anything is not written down
         self.protocol = joined.protocol_name
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
-        if self.instance is None and self.random.random() < HANGS_BACK:
+        known = (self.member_id, self.generation) == self.synced  # nobody waits for who is given the generation again that it had
+        if self.instance is None and not known and self.random.random() < HANGS_BACK:
             await self._hang_back(where)
             return None
         mine = await self._sync(where, joined)
