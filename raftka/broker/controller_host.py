@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Done = Callable[[KafkaError | None, Any], None]
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
+DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first
 
 
 class ControllerHost:
@@ -43,6 +44,8 @@ class ControllerHost:
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
+        self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
+        self._decided_s = 0.0  # in this turn
         self.view = QuorumView(core, self.clock)
         self.heard: dict[int, float] = {}  # when each voter last said anything
 
@@ -53,11 +56,33 @@ class ControllerHost:
 
     def submit(self, command: Command, done: Done) -> None:
         """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
+        if self._behind or self._decided_s >= DECIDING_S:
+            if not self._behind:
+                self.clock.call_at(self.clock.now(), self._next_turn)
+            self._behind.append((command, done))
+        else:
+            self._take(command, done)
+
+    def _take(self, command: Command, done: Done) -> None:
         machine = self.machine
         if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
+        if not self._decided_s:
+            self.clock.at_turn_end(self._turn_ended)
+        began = self.clock.cpu_s()
         self._carry_out(partial(self._decide, machine, command), done)
+        self._decided_s += self.clock.cpu_s() - began
+
+    def _turn_ended(self) -> None:
+        self._decided_s = 0.0
+
+    def _next_turn(self) -> None:
+        behind = self._behind
+        while behind and self._decided_s < DECIDING_S:
+            self._take(*behind.popleft())
+        if behind:
+            self.clock.call_at(self.clock.now(), self._next_turn)
 
     def _carry_out(self, decide: Callable[[], Outcome], done: Done) -> None:
         refused, reply = None, None

@@ -1,5 +1,6 @@
 """The controller in a cluster: what it says holds. When it is deposed in the middle of a word: scenario `deposed_controller_confirms` of the zoo."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -8,7 +9,8 @@ import pytest
 from raftka.broker.controller_host import ControllerHost
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata import walks
-from raftka.metadata.commands import AllocateProducerIds, CreateTopics, NewTopic
+from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, NewTopic
+from raftka.metadata.controller import Controller, Outcome
 from raftka.metadata.raft_types import ProposalsFull
 from raftka.metadata.records import Record
 from raftka.runtime.simulated import World
@@ -74,3 +76,45 @@ def _stops_after(controller: int, entries: int, monkeypatch: pytest.MonkeyPatch)
         append(self, records)
 
     monkeypatch.setattr(ControllerHost, "_append", stops)
+
+
+COMMANDS = 200
+
+
+def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the simulated clock a command takes a tenth of a millisecond: fifty of them fill what a turn has for them."""
+    with World(4) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        assert cluster.controller is not None
+        node = cluster.nodes[cluster.controller]
+        host, turns = node.quorum.host, [0]
+        decided: list[tuple[str, int]] = []
+        assert host is not None
+        decide = ControllerHost._decide
+
+        def counted(self: ControllerHost, machine: Controller, command: Command) -> Outcome:
+            if isinstance(command, CreateTopics):
+                decided.append((command.topics[0].name, turns[0]))
+            return decide(self, machine, command)
+
+        monkeypatch.setattr(ControllerHost, "_decide", counted)
+
+        def next_turn() -> None:
+            turns[0] += 1
+            ControllerHost._next_turn(host)
+
+        monkeypatch.setattr(host, "_next_turn", next_turn)
+        told: list[object] = []
+        names = [f"t{i}" for i in range(COMMANDS)]
+
+        def ask() -> None:
+            for name in names:
+                host.submit(CreateTopics((NewTopic(name, 1, 1),), validate_only=True), lambda error, reply: told.append(error))
+
+        world.at(world.now, ask)
+        assert world.run(lambda: len(told) == COMMANDS, at_most_s=10.0)
+        assert told == [None] * COMMANDS
+        assert [name for name, _ in decided] == names
+        of_turn = Counter(turn for _, turn in decided)
+        assert max(of_turn.values()) <= 51
