@@ -54,8 +54,8 @@ def name_of(module: Reached) -> str:
 
 def lives_of(name: str) -> Callable[[int], object]:
     """Imports what is measured."""
-    from raftka.chaos.simulated.at_work import WORKS
-    from raftka.chaos.simulated.lives import live
+    from raftka.chaos.simulated.workloads.at_work import WORKS
+    from raftka.chaos.simulated.workloads.lives import live
     from raftka.chaos.simulation import PLANS, Options, simulate
     from raftka.chaos.small import raft_life, replication_life
     from raftka.chaos.small.raft_oracle import Violation

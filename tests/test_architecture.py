@@ -4,8 +4,8 @@ Every rule is shown to bite on a planted violation, at the end of the file.
 """
 
 import ast
-import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,15 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("raftka", "compat", "tests", "bench")
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_MODULES = 15  # of a folder, __init__.py not counted
+LARGER = {  # handlers and messages: one file for each API or family; the others are to be divided, and do not grow
+    "raftka/broker/handlers": 50,
+    "raftka/wire/messages": 30,
+    "raftka/chaos/live": 22,
+    "raftka/chaos/zoo": 20,
+    "raftka/pipeline": 38,
+    "compat/zookeeper_bridge": 33,
+}
 
 # The longest name that fits a module's decides. A floor sees what is below it, and its own package.
 FLOORS = {
@@ -35,14 +44,14 @@ FLOORS = {
 }
 OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
 COMPAT = ("zookeeper_bridge", "pyspark_raftka", "pyspark_raftka_delta", "compat")
-THE_DOOR = "raftka.runtime.real"  # the one module that touches the outside, with its parts real_*.py
+THE_DOOR = "raftka.runtime.real"  # the one package that touches the outside
 
 OUTSIDE = {"time", "random", "socket", "select", "selectors", "threading", "multiprocessing", "concurrent", "subprocess", "secrets", "asyncio"}
 OUTSIDE_OF_PURE = OUTSIDE | {"os", "trio", "uuid", "io", "pathlib", "tempfile", "shutil", "datetime"}
 FORBIDDEN_NAMES = {"os.urandom", "uuid.uuid1", "uuid.uuid4", "trio.to_thread"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
 ENGINE = "pysyncobj"
-ENGINE_USERS = ("raftka.metadata.pysyncobj_core",)
+ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
 
 
 def module_name(path: str) -> str:
@@ -59,8 +68,6 @@ def within(module: str, package: str) -> bool:
 
 def home(module: str) -> str:
     """The entry of FLOORS that a module belongs to."""
-    if (part := re.match(r"raftka\.runtime\.(real|simulated)_", module)) is not None:
-        return f"raftka.runtime.{part[1]}"
     return max((package for package in FLOORS if within(module, package)), key=len)
 
 
@@ -96,7 +103,7 @@ def check_purity(module: str, target: str) -> str | None:
     if top in KAFKA_CLIENTS:
         return f"imports {top}: the broker uses no Kafka client"
     if top == ENGINE and not module.startswith(ENGINE_USERS):
-        return f"imports {ENGINE}: only metadata/pysyncobj_core.py imports it"
+        return f"imports {ENGINE}: only metadata/quorum/pysyncobj_core.py imports it"
     if target in FORBIDDEN_NAMES:
         return f"imports {target}: ask the runtime"
     if target != "random.Random" and top in (OUTSIDE_OF_PURE if floor < 3 else OUTSIDE):
@@ -166,6 +173,17 @@ def test_the_house_holds(path: str) -> None:
     assert violations(path, (ROOT / path).read_text()) == []
 
 
+def crowded(paths: Iterable[str]) -> list[str]:
+    folders = Counter(str(Path(path).parent) for path in paths if path.startswith(("raftka/", "compat/")) and not path.endswith("__init__.py"))
+    allowed = {folder: LARGER.get(folder, MAX_MODULES) for folder in folders}
+    return [f"{folder} has {count} modules, {allowed[folder]} are allowed" for folder, count in folders.items() if count > allowed[folder]]
+
+
+def test_no_folder_is_crowded() -> None:
+    assert crowded(str(path.relative_to(ROOT)) for path in sources()) == []
+    assert crowded(f"raftka/log/m{number}.py" for number in range(16)) == ["raftka/log has 16 modules, 15 are allowed"]
+
+
 def test_every_package_has_a_floor() -> None:
     packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.name != "__init__.py" and not p.name.startswith((".", "__"))}
     on_a_floor = {package for package in packages if home(package) != "raftka"}
@@ -186,28 +204,32 @@ PLANTED = {
     "upwards, for typing": ("raftka/broker/node.py", "if TYPE_CHECKING:\n    from raftka.cluster import launch", "of floor 4"),
     "upwards, in a function": ("raftka/log/log.py", "def f():\n    import raftka.broker.node", "floor 1 imports raftka.broker.node of floor 3"),
     "sideways on floor 2": ("raftka/replication/partition.py", "from raftka.metadata.image import MetadataImage", "floor 2 imports"),
-    "the real door": ("raftka/broker/node.py", "from raftka.runtime.real import open_runtime", "floor 3 imports raftka.runtime.real.open_runtime"),
+    "the real door": (
+        "raftka/broker/node.py",
+        "from raftka.runtime.real.runtime import open_runtime",
+        "floor 3 imports raftka.runtime.real.runtime.open_runtime",
+    ),
     "compat": ("raftka/cli/x.py", "import zookeeper_bridge.tree", "nothing imports compat"),
     "compat by its folder": ("raftka/cli/x.py", "from compat import zookeeper_bridge", "nothing imports compat"),
     "clock": ("raftka/log/log.py", "import time", "imports time: floor 1"),
     "clock in the broker": ("raftka/broker/node.py", "from time import monotonic", "imports time: floor 3"),
-    "random": ("raftka/metadata/placement.py", "import random", "imports random: floor 2"),
-    "random function": ("raftka/metadata/placement.py", "from random import Random, choice", "imports random: floor 2"),
+    "random": ("raftka/metadata/controller/placement.py", "import random", "imports random: floor 2"),
+    "random function": ("raftka/metadata/controller/placement.py", "from random import Random, choice", "imports random: floor 2"),
     "os": ("raftka/wire/frame.py", "import os.path", "imports os: floor 0"),
     "socket": ("raftka/wire/client.py", "import socket", "imports socket: floor 0"),
     "socket in the broker": ("raftka/broker/node.py", "import socket", "imports socket: floor 3"),
-    "threads": ("raftka/runtime/simulated.py", "import threading", "imports threading: floor 3"),
+    "threads": ("raftka/runtime/simulated/world.py", "import threading", "imports threading: floor 3"),
     "select": ("raftka/log/log.py", "import select", "imports select: floor 1"),
     "trio": ("raftka/replication/follower.py", "import trio", "imports trio: floor 2"),
-    "uuid": ("raftka/metadata/topics.py", "import uuid", "imports uuid: floor 2"),
+    "uuid": ("raftka/metadata/controller/topics.py", "import uuid", "imports uuid: floor 2"),
     "uuid4 in the broker": ("raftka/broker/node.py", "import uuid\nx = uuid.uuid4()", "uses uuid.uuid4"),
     "urandom in the broker": ("raftka/broker/node.py", "from os import urandom", "imports os.urandom"),
     "to_thread in the broker": ("raftka/broker/node.py", "import trio\ntrio.to_thread.run_sync(f)", "uses trio.to_thread"),
-    "subprocess": ("raftka/metadata/journal.py", "import subprocess", "imports subprocess: floor 2"),
-    "open": ("raftka/metadata/journal.py", "f = open('x')", "calls open()"),
+    "subprocess": ("raftka/metadata/quorum/journal.py", "import subprocess", "imports subprocess: floor 2"),
+    "open": ("raftka/metadata/quorum/journal.py", "f = open('x')", "calls open()"),
     "a client library": ("raftka/broker/handlers/fetch.py", "from kafka import KafkaConsumer", "the broker uses no Kafka client"),
     "another one": ("raftka/wire/client.py", "import confluent_kafka", "the broker uses no Kafka client"),
-    "the engine": ("raftka/broker/quorum.py", "import pysyncobj", "only metadata/pysyncobj_core.py imports it"),
+    "the engine": ("raftka/broker/controller/quorum.py", "import pysyncobj", "only metadata/quorum/pysyncobj_core.py imports it"),
     "an async generator": ("raftka/broker/node.py", "async def f():\n    yield 1", "f is an async generator"),
     "an exception that is made once": ("raftka/metadata/x.py", "NO = ValueError()\ndef f():\n    raise NO", "raises NO"),
     "a long function": ("compat/zookeeper_bridge/tree.py", LONG, "f has 61 lines"),
@@ -233,18 +255,21 @@ def test_a_planted_violation_is_found(rule: str) -> None:
     [
         (
             "raftka/log/log.py",
-            "from random import Random\nfrom raftka.runtime.door import Files\nfrom raftka.wire.errors import Code\nfrom . import segment",
+            "from random import Random\nfrom raftka.runtime.interfaces import Files\nfrom raftka.wire.errors import Code\nfrom . import segment",
         ),
-        ("raftka/wire/client.py", "from raftka.runtime.door import Connection\nfrom raftka.limits import REQUEST_BYTES"),
-        ("raftka/metadata/pysyncobj_core.py", "import sys, pysyncobj"),
-        ("raftka/runtime/real.py", "import os, socket, threading, time, trio\nasync def f():\n    yield 1"),
-        ("raftka/runtime/real_files.py", "import os, threading\nfrom raftka.runtime.real import open_runtime"),
-        ("raftka/runtime/simulated.py", "import trio\nfrom raftka.runtime.door import Clock\nfrom raftka.wire.client import ClientConnection"),
+        ("raftka/wire/client.py", "from raftka.runtime.interfaces import Connection\nfrom raftka.limits import REQUEST_BYTES"),
+        ("raftka/metadata/quorum/pysyncobj_core.py", "import sys, pysyncobj"),
+        ("raftka/runtime/real/runtime.py", "import os, socket, threading, time, trio\nasync def f():\n    yield 1"),
+        ("raftka/runtime/real/files.py", "import os, threading\nfrom raftka.runtime.real.runtime import open_runtime"),
+        (
+            "raftka/runtime/simulated/world.py",
+            "import trio\nfrom raftka.runtime.interfaces import Clock\nfrom raftka.wire.client import ClientConnection",
+        ),
         (
             "raftka/broker/node.py",
             "import trio\nfrom raftka.log.log import Log\nfrom uuid import UUID\nfrom raftka.broker.handlers import fetch\ndef f():\n    yield 1",
         ),
-        ("raftka/cli/topics.py", "import time, kafka\nfrom raftka.cluster import launch\nfrom raftka.runtime.real import open_runtime"),
+        ("raftka/cli/admin/topics.py", "import time, kafka\nfrom raftka.cluster import launch\nfrom raftka.runtime.real.runtime import open_runtime"),
         ("compat/zookeeper_bridge/server.py", "from zookeeper_bridge.tree import Tree\nfrom raftka.metadata.image import MetadataImage"),
         ("raftka/cli/x.py", "\n".join(LONG.splitlines()[:MAX_FUNCTION_LINES])),
     ],

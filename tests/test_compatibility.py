@@ -5,8 +5,8 @@ from itertools import chain
 from pathlib import Path
 
 import raftka.broker.handlers  # noqa: F401  # registers them
-from raftka.broker.dispatch import HANDLERS
-from raftka.metadata.settings_broker import BROKER_SETTINGS
+from raftka.broker.network.dispatch import HANDLERS
+from raftka.metadata.configs.broker import BROKER_SETTINGS
 from tests.broker import test_odd_batches as odd_batches
 from tests.broker.test_golden import BY_NUMBER, DIFFERENT, NOT_YET
 from tests.test_docs import rows

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from raftka.cli.commands import root
-from raftka.metadata.settings_broker import DIFFERENCES
-from raftka.metadata.settings_names import OURS
+from raftka.metadata.configs.broker import DIFFERENCES
+from raftka.metadata.configs.names import OURS
 
 ROOT = Path(__file__).parent.parent
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.http import Page, Reply
+from raftka.broker.exporter.http import Page, Reply
 from zookeeper_bridge import figures
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import TYPE_CHECKING
 
-from raftka.runtime.door import Buffer, Transport
+from raftka.runtime.interfaces import Buffer, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 from zookeeper_bridge import jute

@@ -1,8 +1,8 @@
 """The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
 
-from raftka.broker.http import HttpServer
+from raftka.broker.exporter.http import HttpServer
 from raftka.broker.node import Node
-from raftka.runtime.door import Listener
+from raftka.runtime.interfaces import Listener
 from zookeeper_bridge.admin import Commands
 from zookeeper_bridge.four_letter import whitelist
 from zookeeper_bridge.server import Bridge

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from raftka.limits import Limit
-from raftka.metadata.controller import Context, Outcome
-from raftka.metadata.draft import Draft
+from raftka.metadata.controller.controller import Context, Outcome
+from raftka.metadata.controller.draft import Draft
 from raftka.metadata.extension import changes_of
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ConfigSet, ExtensionChanged, Record, TopicCreated, TopicDeleted

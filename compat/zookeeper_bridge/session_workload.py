@@ -16,7 +16,7 @@ import trio
 from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, History
 from raftka.chaos.linearizable import Linearizable, judge
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.runtime.door import Runtime
+from raftka.runtime.interfaces import Runtime
 from zookeeper_bridge import jute
 from zookeeper_bridge.client import OPEN_TO_ALL
 from zookeeper_bridge.errors import Err

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from raftka.runtime.door import Runtime, Transport
+from raftka.runtime.interfaces import Runtime, Transport
 from zookeeper_bridge import jute
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.opcodes import BODIES, Op

@@ -11,7 +11,7 @@ from typing import Any
 
 from raftka.limits import Limit
 from raftka.metadata.commands import Command, ExtensionCommand, read_reply
-from raftka.runtime.door import Clock
+from raftka.runtime.interfaces import Clock
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err

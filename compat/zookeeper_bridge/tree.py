@@ -7,7 +7,7 @@ controller decides ahead of the log without a second tree. Knows no rule: whethe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from raftka.metadata.settings import Voter
+from raftka.metadata.configs.settings import Voter
 from zookeeper_bridge.acl import OPEN, PRIVATE, READABLE
 from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.paths import ROOT, child_of, name_of, parent_of

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec
 
-from raftka.cli.admin import admin, finish
-from raftka.cli.groups import Where, commit, committed
+from raftka.cli.admin.client import admin, finish
+from raftka.cli.admin.groups import Where, commit, committed
 from raftka.cli.output import CommandFailed, command, show
 from zookeeper_bridge.client import Unreachable, ZooKeeperClient
 from zookeeper_bridge.errors import Err, ZooKeeperError

@@ -7,35 +7,35 @@ from typing import IO
 import trio
 
 import raftka.broker.handlers  # noqa: F401  # importing it registers them
-from raftka.broker.admission import Admission
-from raftka.broker.beside import Beside
-from raftka.broker.chronicle import Chronicle
-from raftka.broker.controller_link import ControllerLink
-from raftka.broker.dispatch import Dispatcher
-from raftka.broker.events import BoundedRate, Events, LimitHits
-from raftka.broker.fetch_session import FetchSessions
-from raftka.broker.frame_pool import FramePool
-from raftka.broker.group_host import Groups
-from raftka.broker.http import HttpServer
-from raftka.broker.listed_brokers import ListedBrokers
-from raftka.broker.metrics import Metrics
-from raftka.broker.pages import pages_of
-from raftka.broker.producer_ids import ProducerIds
-from raftka.broker.quorum import Quorum
-from raftka.broker.refusal import REFUSALS, CannotListen, told
-from raftka.broker.replica_manager import ReplicaManager
-from raftka.broker.shards import Shards
-from raftka.broker.suspects import Suspects
-from raftka.broker.topic_creation import TopicCreation
-from raftka.broker.turn_times import TurnTimes
+from raftka.broker.controller.controller_link import ControllerLink
+from raftka.broker.controller.listed_brokers import ListedBrokers
+from raftka.broker.controller.producer_ids import ProducerIds
+from raftka.broker.controller.quorum import Quorum
+from raftka.broker.controller.suspects import Suspects
+from raftka.broker.controller.topic_creation import TopicCreation
+from raftka.broker.coordinators.group_service import GroupCoordinatorService
+from raftka.broker.coordinators.runtime import CoordinatorRuntime
+from raftka.broker.exporter.http import HttpServer
+from raftka.broker.exporter.pages import pages_of
+from raftka.broker.network.background_worker import BackgroundWorker
+from raftka.broker.network.connection_quotas import ConnectionQuotas
+from raftka.broker.network.dispatch import Dispatcher
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.network.refusal import REFUSALS, CannotListen, told
+from raftka.broker.replica.fetch_session_cache import FetchSessionCache
+from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.telemetry.event_log import BoundedRate, Events, LimitHits
+from raftka.broker.telemetry.metadata_event_log import MetadataEventLog
+from raftka.broker.telemetry.metrics import Metrics
+from raftka.broker.telemetry.turn_times import TurnTimes
 from raftka.log.manager import LogManager
-from raftka.metadata.describe import BrokerRows, TopicRows
+from raftka.metadata.configs.describe import BrokerRows, TopicRows
+from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
 from raftka.metadata.extension import Extension
 from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage, PartitionImage
-from raftka.metadata.raft_types import Committed, Snapshot
-from raftka.metadata.recovery import NotRecoverable, recoveries
-from raftka.metadata.settings import NodeSettings, TopicConfigs
-from raftka.runtime.door import Connection, Listener, Runtime
+from raftka.metadata.quorum.raft_types import Committed, Snapshot
+from raftka.metadata.quorum.recovery import NotRecoverable, recoveries
+from raftka.runtime.interfaces import Connection, Listener, Runtime
 from raftka.wire.schema import Row, Struct
 
 LEAVE_S = 4.0  # what a controlled shutdown may take; nobody answers when all stop at once
@@ -56,16 +56,16 @@ class Node:
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.cluster_id: str | None = None  # as meta.properties has it
         self.dispatcher = Dispatcher(self, self.events, self.metrics)
-        self.admission = Admission(self)
-        self.beside = Beside(runtime.offload, self.metrics)
+        self.admission = ConnectionQuotas(self)
+        self.beside = BackgroundWorker(runtime.offload, self.metrics)
         self.pool = FramePool(runtime.clock.at_turn_end)
-        self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
+        self.fetch_sessions = FetchSessionCache(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
         self.suspects = Suspects(self)
         self.listed_brokers = ListedBrokers(self)
         self.quorum = Quorum(self)
         self.link = ControllerLink(self)
         self.producer_ids = ProducerIds(self)
-        self.chronicle = Chronicle(self)
+        self.chronicle = MetadataEventLog(self)
         self.topic_creation = TopicCreation(self)
         self.extensions: dict[str, Extension] = {}  # packages on this node, by name; whoever starts the node puts them here
         self.web: HttpServer | None = None
@@ -73,8 +73,8 @@ class Node:
         self.stopping = False
         self.stopped = False  # the logs are closed: what is committed from now on is for the next process
         self.replicas: ReplicaManager
-        self.groups: Groups
-        self.coordinators: list[Shards] = []  # told of the metadata behind the replicas
+        self.groups: GroupCoordinatorService
+        self.coordinators: list[CoordinatorRuntime] = []  # told of the metadata behind the replicas
         self.logs: LogManager
         self.listeners: dict[str, Listener] = {}
         self.parked = 0
@@ -98,7 +98,7 @@ class Node:
         self.logs = LogManager.open(files, self.settings.log_dirs, self.node_id, random, self.runtime.clock.wall_ms())
         self.cluster_id = self.logs.cluster_id
         self.replicas = ReplicaManager(self, self.logs)
-        self.groups = Groups(self)
+        self.groups = GroupCoordinatorService(self)
         for endpoint in self.settings.listeners:
             accept = self.admission.acceptor(endpoint.listener)
             self.listeners[endpoint.listener] = self.listen("listeners", endpoint.host, endpoint.port, accept)

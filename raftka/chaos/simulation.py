@@ -12,27 +12,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from raftka.broker.starts import OlderDisk
+from raftka.broker.controller.boot_counter import OlderDisk
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
-from raftka.chaos.simulated import beside, retained, verify
-from raftka.chaos.simulated.client import Client
+from raftka.chaos.simulated.checks import retained, verify
+from raftka.chaos.simulated.checks.observer import Observer
+from raftka.chaos.simulated.checks.probes import probe
+from raftka.chaos.simulated.checks.shadows import Shadows
+from raftka.chaos.simulated.checks.watch import Watch
+from raftka.chaos.simulated.clients.client import Client
+from raftka.chaos.simulated.clients.committers import Committer
+from raftka.chaos.simulated.clients.exact import Examiner
+from raftka.chaos.simulated.clients.producers import History, Noise, Producer, Reader, Stream, key_of
 from raftka.chaos.simulated.cluster import Cluster, sample
-from raftka.chaos.simulated.exact import Examiner
-from raftka.chaos.simulated.faults import Faults
-from raftka.chaos.simulated.groups import Committer
-from raftka.chaos.simulated.happened import Happened, Stopped, stop_at
-from raftka.chaos.simulated.lives import Workload
-from raftka.chaos.simulated.observer import Observer
-from raftka.chaos.simulated.probes import probe
-from raftka.chaos.simulated.schedule import Fault, schedule, without
-from raftka.chaos.simulated.shadows import Shadows
+from raftka.chaos.simulated.faults.faults import Faults
+from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
+from raftka.chaos.simulated.faults.schedule import Fault, schedule, without
 from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
-from raftka.chaos.simulated.watch import Watch
-from raftka.chaos.simulated.workload import History, Noise, Producer, Reader, Stream, key_of
+from raftka.chaos.simulated.workloads import beside
+from raftka.chaos.simulated.workloads.lives import Workload
 from raftka.chaos.verdict import Outcome, Rules, Verdict
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_guard import sim_guard
+from raftka.runtime.simulated.guard import sim_guard
+from raftka.runtime.simulated.world import World
 
 __all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", "Options", "Outcome", "Plan", "Run", "Settings", "live", "simulate"]
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import trio
 
-from raftka.broker.events import Events
+from raftka.broker.network.refusal import REFUSALS, told
 from raftka.broker.node import Node
-from raftka.broker.refusal import REFUSALS, told
+from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.notices import tell
 from raftka.cluster.properties import parse
-from raftka.metadata.settings import NodeSettings
-from raftka.runtime.real import NodeFailed, open_runtime
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from raftka.cli.admin import admin, partitions_of
+from raftka.cli.admin.client import admin, partitions_of
 from raftka.cli.output import command, show
 
 

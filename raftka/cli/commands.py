@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from raftka import __version__
-from raftka.cli.administration import completion, config, configs, partitions, reassign
-from raftka.cli.chaos import chaos
-from raftka.cli.group_commands import groups, offsets
+from raftka.cli.admin.commands import completion, config, configs, partitions, reassign
+from raftka.cli.admin.group_commands import groups, offsets
+from raftka.cli.chaos.commands import chaos
 from raftka.cli.options import AS, client_options, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
@@ -108,7 +108,7 @@ def topics() -> None:
 @client_options
 def topics_create(**options: Any) -> None:
     """Create topics."""
-    from raftka.cli import topics as verbs
+    from raftka.cli.admin import topics as verbs
 
     raise SystemExit(verbs.create(**options))
 
@@ -117,7 +117,7 @@ def topics_create(**options: Any) -> None:
 @client_options
 def topics_list(**options: Any) -> None:
     """Names of all topics."""
-    from raftka.cli import topics as verbs
+    from raftka.cli.admin import topics as verbs
 
     raise SystemExit(verbs.list_all(**options))
 
@@ -127,7 +127,7 @@ def topics_list(**options: Any) -> None:
 @client_options
 def topics_describe(**options: Any) -> None:
     """Leader, replicas and in-sync replicas of each partition; of all topics when none is named."""
-    from raftka.cli import topics as verbs
+    from raftka.cli.admin import topics as verbs
 
     raise SystemExit(verbs.describe(**options))
 
@@ -142,7 +142,7 @@ def topics_describe(**options: Any) -> None:
 @client_options
 def topics_alter(**options: Any) -> None:
     """Add partitions, change settings."""
-    from raftka.cli import topics as verbs
+    from raftka.cli.admin import topics as verbs
 
     raise SystemExit(verbs.alter(**options))
 
@@ -152,7 +152,7 @@ def topics_alter(**options: Any) -> None:
 @client_options
 def topics_delete(**options: Any) -> None:
     """Delete topics, with all their records."""
-    from raftka.cli import topics as verbs
+    from raftka.cli.admin import topics as verbs
 
     raise SystemExit(verbs.delete(**options))
 

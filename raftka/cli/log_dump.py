@@ -10,8 +10,8 @@ from typing import Any
 
 from raftka.cli.output import CommandFailed, command, show
 from raftka.log import checkpoints
-from raftka.log.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.log.producer_state import ENTRY, SNAPSHOT_HEAD, ProducerState
+from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.wire.compression import NAMES
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
-from raftka.cli.admin import client
+from raftka.cli.admin.client import client
 from raftka.cli.output import CommandFailed, command, progress
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import SystemRandom
 
 from raftka.cluster.properties import parse
-from raftka.metadata.journal import Journal, WrongDirectory
-from raftka.metadata.journal_format import JournalDamaged
+from raftka.metadata.configs.settings import METADATA_DIRECTORY, NodeSettings
+from raftka.metadata.quorum.journal import Journal, WrongDirectory
+from raftka.metadata.quorum.journal_format import JournalDamaged
+from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, look
 from raftka.metadata.records import UnknownRecord
-from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, look
-from raftka.metadata.settings import METADATA_DIRECTORY, NodeSettings
-from raftka.runtime.real_files import RealFiles
+from raftka.runtime.real.files import RealFiles
 
 USAGE, FAILED = 2, 1
 ASKED = "Type the cluster's id to go on: "

@@ -12,13 +12,13 @@ from typing import Any
 
 import trio
 
-from raftka.broker.dispatch import Interceptor
+from raftka.broker.network.dispatch import Interceptor
 from raftka.broker.node import Node
 from raftka.cluster.edges import Edge, close_edges, open_edges
 from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
 from raftka.cluster.ports import HeldPorts
-from raftka.metadata.settings import NodeSettings
-from raftka.runtime.real import NodeFailed, RealRuntime, open_runtime
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0

@@ -59,9 +59,9 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     """The same with all nodes here. Returns the exit code."""
     import trio
 
-    from raftka.broker.refusal import REFUSALS
+    from raftka.broker.network.refusal import REFUSALS
     from raftka.cluster.embedded import launch
-    from raftka.runtime.real import NodeFailed
+    from raftka.runtime.real.runtime import NodeFailed
 
     async def run() -> None:
         check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
@@ -84,7 +84,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
 
 def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str], bridge_ports: Sequence[int]) -> list[NodePlan]:
     """Settings are looked at before anything is started: a wrong name is said once, not by every node."""
-    from raftka.metadata.settings import NodeSettings
+    from raftka.metadata.configs.settings import NodeSettings
 
     ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
     plans = plan_cluster(data, ports, settings, metrics, bridge_ports)

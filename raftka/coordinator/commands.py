@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raftka.coordinator.consumer_commands import ConsumerSettings
+from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.wire.errors import Code
 
 NO_GENERATION = -1

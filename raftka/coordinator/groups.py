@@ -1,6 +1,6 @@
 """The group coordinator of one partition of __consumer_offsets: finds the group that a command names, keeps time, and gives up what has expired.
 
-The rules are in classic_*.py, consumer_*.py and offsets.py; an id is of one group, of whichever kind. Knows no log, no message, and no partition but
+The rules are in classic/, consumer/ and offsets.py; an id is of one group, of whichever kind. Knows no log, no message, and no partition but
 its own.
 """
 
@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from raftka.coordinator.alarms import Alarms
-from raftka.coordinator.classic_group import ClassicGroup, State
-from raftka.coordinator.classic_join import check_session, join, weight_of_join
-from raftka.coordinator.classic_rebalance import begin_session, new_group, prepare_rebalance, watch
-from raftka.coordinator.classic_sync import heartbeat, leave, sync
+from raftka.coordinator.classic.group import ClassicGroup, State
+from raftka.coordinator.classic.join import check_session, join, weight_of_join
+from raftka.coordinator.classic.rebalance import begin_session, new_group, prepare_rebalance, watch
+from raftka.coordinator.classic.sync import heartbeat, leave, sync
 from raftka.coordinator.commands import (
     CommitOffsets,
     DeleteGroup,
@@ -31,12 +30,14 @@ from raftka.coordinator.commands import (
     ListGroups,
     Sync,
 )
-from raftka.coordinator.consumer_commands import ConsumerHeartbeat, DescribeConsumerGroup
-from raftka.coordinator.consumer_group import ConsumerGroup, weight_of, weight_of_names
-from raftka.coordinator.consumer_group import State as ConsumerState
-from raftka.coordinator.consumer_groups import ConsumerGroups, Group
-from raftka.coordinator.consumer_records import KINDS as CONSUMER_GROUP_KEYS
+from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
+from raftka.coordinator.consumer.group import ConsumerGroup, weight_of, weight_of_names
+from raftka.coordinator.consumer.group import State as ConsumerState
+from raftka.coordinator.consumer.groups import ConsumerGroups, Group
+from raftka.coordinator.consumer.records import KINDS as CONSUMER_GROUP_KEYS
+from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket
+from raftka.coordinator.memory_budget import MEMBER_BYTES, Room
 from raftka.coordinator.offsets import all_tombstones, commit, delete, expired, fetch, of_deleted_topic, tombstone
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
@@ -48,8 +49,7 @@ from raftka.coordinator.records import (
     read_offset_key,
     read_offset_value,
 )
-from raftka.coordinator.room import MEMBER_BYTES, Room
-from raftka.coordinator.turn import Turn
+from raftka.coordinator.timers import Alarms
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
 

@@ -5,8 +5,8 @@ Knows no log; what changes offsets is records that are replayed.
 
 from collections.abc import Iterator
 
-from raftka.coordinator.alarms import Alarms
-from raftka.coordinator.classic_group import CONSUMER, ClassicGroup, State
+from raftka.coordinator.classic.group import CONSUMER, ClassicGroup, State
+from raftka.coordinator.classic.members import check_member
 from raftka.coordinator.commands import (
     NO_RETENTION_MS,
     CommitOffsets,
@@ -21,10 +21,9 @@ from raftka.coordinator.commands import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from raftka.coordinator.consumer_group import ConsumerGroup
-from raftka.coordinator.consumer_offsets import check_consumer_commit, check_consumer_fetch
+from raftka.coordinator.consumer.group import ConsumerGroup
+from raftka.coordinator.consumer.offsets import check_consumer_commit, check_consumer_fetch
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
-from raftka.coordinator.members import check_member
 from raftka.coordinator.records import (
     LONGEST_STRING,
     NO_TIME,
@@ -34,6 +33,7 @@ from raftka.coordinator.records import (
     offset_topic_prefix,
     offset_value,
 )
+from raftka.coordinator.timers import Alarms
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
 

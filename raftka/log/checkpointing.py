@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from raftka.log.checkpoints import CLEANED_OFFSETS, HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS, Offsets
 from raftka.log.directory import Key, LogDirectory
 from raftka.log.log import Log
-from raftka.runtime.door import File, Files
+from raftka.runtime.interfaces import File, Files
 
 CHECKPOINTED_AT_ONCE = 25  # logs: 1 to 2 ms
 LOOKED_AT_ONCE = 500  # logs that perhaps have nothing to be checkpointed, and offsets that are gathered

@@ -22,7 +22,7 @@ from raftka.log.checkpoints import (
     uuid_bytes,
     uuid_text,
 )
-from raftka.runtime.door import File, Files
+from raftka.runtime.interfaces import File, Files
 
 DELETED = "-delete"
 NAME_BYTES = 255  # of a file, everywhere; a topic may have 249

@@ -13,8 +13,8 @@ from raftka.log.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, START_OF
 from raftka.log.config import LogConfig
 from raftka.log.directory import NAME_BYTES, DirectoryFailure, Key, LogDirectory, failing
 from raftka.log.log import Log
-from raftka.log.segment import segment_path
-from raftka.runtime.door import Files, FileSpan
+from raftka.log.segments.segment import segment_path
+from raftka.runtime.interfaces import Files, FileSpan
 
 FUTURE, MOVED = "-future", "-moved"
 ANY_EPOCH = 2**31 - 1

@@ -15,11 +15,11 @@ from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
-from raftka.log.search import Found, first_at_or_after, first_of_largest
+from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
+from raftka.log.segments.storage import Storage
 from raftka.log.snapshots import rebuild
-from raftka.log.storage import Storage
 from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.door import File, Files
+from raftka.runtime.interfaces import File, Files
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME
 

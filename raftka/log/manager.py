@@ -30,8 +30,8 @@ from raftka.log.directory import DirectoryFailure, Key, LogDirectory, LogDirecto
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
 from raftka.log.recovery import Damaged
-from raftka.log.segment import segment_path
-from raftka.runtime.door import File, Files
+from raftka.log.segments.segment import segment_path
+from raftka.runtime.interfaces import File, Files
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, CheckpointError, decode_epochs
-from raftka.log.compact_job import SWAP
+from raftka.log.compaction.job import SWAP
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producer_state import ProducerState
-from raftka.log.scan import Header, checked, has_sound_batch, headers
-from raftka.log.segment import Segment, segment_path
+from raftka.log.segments.scan import Header, checked, has_sound_batch, headers
+from raftka.log.segments.segment import Segment, segment_path
 from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
-from raftka.runtime.door import Files
+from raftka.runtime.interfaces import Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
 OFFSET_DIGITS = 20

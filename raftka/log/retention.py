@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from raftka.log.config import LogConfig
-from raftka.log.segment import Segment
+from raftka.log.segments.segment import Segment
 
 
 def outlived(segments: Sequence[Segment], config: LogConfig, now_ms: int, start_offset: int, end_offset: int, up_to: int) -> int:

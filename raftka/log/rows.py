@@ -5,7 +5,7 @@
 
 from hashlib import blake2b
 
-from raftka.log.scan import Header
+from raftka.log.segments.scan import Header
 from raftka.wire.compression import decompress
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import BATCH_HEADER_BYTES, COMPRESSION_MASK, LOG_OVERHEAD_BYTES, signed

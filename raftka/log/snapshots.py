@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from raftka.log.producer_state import ProducerState
-from raftka.log.scan import headers
-from raftka.log.segment import Segment, segment_path
-from raftka.runtime.door import File, Files
+from raftka.log.segments.scan import headers
+from raftka.log.segments.segment import Segment, segment_path
+from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import CONTROL
 
 SUFFIX = ".snapshot"

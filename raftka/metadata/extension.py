@@ -17,8 +17,8 @@ from raftka.metadata.records import ExtensionChanged, ExtensionDelete, Extension
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
-    from raftka.metadata.controller import Context, Outcome
-    from raftka.metadata.draft import Draft
+    from raftka.metadata.controller.controller import Context, Outcome
+    from raftka.metadata.controller.draft import Draft
 
 
 class ExtensionMachine(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from raftka.limits import DECOMPRESSED_BYTES
 from raftka.pipeline.errors import CorruptBatch
-from raftka.runtime.door import Buffer
+from raftka.runtime.interfaces import Buffer
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (
     BATCH_HEADER_BYTES,

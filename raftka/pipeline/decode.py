@@ -9,7 +9,7 @@ import pyarrow as pa
 from raftka.pipeline.batches import AbortedTransaction, Fetched
 from raftka.pipeline.columns import Columns, Fields, Headers, columns
 from raftka.pipeline.errors import CorruptBatch
-from raftka.runtime.door import Buffer
+from raftka.runtime.interfaces import Buffer
 from raftka.wire.errors import ProtocolError
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

@@ -1,1 +1,1 @@
-"""The only door to the outside: door.py says what it is, real.py and simulated.py are the two sides of it."""
+"""The only door to the outside: interfaces.py says what it is, real/ and simulated/ are the two sides of it."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import trio
 
 from raftka.broker.node import Node
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica.partition import Partition
 from raftka.cluster.embedded import Cluster as Embedded
 from raftka.cluster.embedded import EmbeddedNode, launch
 from raftka.metadata.commands import CreateTopics, DeleteTopics, DoomedTopic, NewTopic
@@ -233,7 +233,7 @@ class Cluster:
         self.wait_for(lambda: self._sync(lambda: self._led_by(topic, partition).high_watermark) >= end)
         return self._sync(lambda: list(committed_records(self._led_by(topic, partition))))
 
-    def _led_by(self, topic: str, partition: int) -> PartitionHost:
+    def _led_by(self, topic: str, partition: int) -> Partition:
         for each in self._serving():
             host = each.node.replicas.hosts.get((topic, partition)) if each.node is not None else None
             if host is not None and host.leader is not None:

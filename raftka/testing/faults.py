@@ -8,8 +8,8 @@ from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
-from raftka.broker.dispatch import HANDLERS, Interceptor, Postponed, Request
-from raftka.broker.long_work import drained
+from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed, Request
+from raftka.broker.network.long_work import drained
 from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica.partition import Partition
 from raftka.cluster.ask import call
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
@@ -47,7 +47,7 @@ class GroupView:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # committed, by (topic, partition)
 
 
-def committed_records(host: PartitionHost) -> Iterator[StoredRecord]:
+def committed_records(host: Partition) -> Iterator[StoredRecord]:
     """What consumers can see of a partition."""
     position, end = host.log.start_offset, host.high_watermark
     while position < end:

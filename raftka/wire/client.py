@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from raftka.limits import REQUEST_BYTES, LimitExceeded
-from raftka.runtime.door import Transport
+from raftka.runtime.interfaces import Transport
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS

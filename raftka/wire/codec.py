@@ -11,7 +11,7 @@ from struct import error as struct_error
 from typing import Any
 
 from raftka.limits import DECODED_OBJECTS, TAGGED_FIELDS
-from raftka.runtime.door import Buffer, FileSpan
+from raftka.runtime.interfaces import Buffer, FileSpan
 from raftka.wire.errors import ProtocolError
 
 REPLACEMENT_BYTES = 3  # of U+FFFD, in place of each byte that is no UTF-8

@@ -11,7 +11,7 @@ from struct import error as struct_error
 from typing import Any
 
 from raftka.limits import DECOMPRESSED_BYTES
-from raftka.runtime.door import Buffer
+from raftka.runtime.interfaces import Buffer
 from raftka.wire.errors import ProtocolError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

@@ -9,7 +9,7 @@ from struct import error as struct_error
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from raftka.limits import REQUEST_BYTES
-from raftka.runtime.door import Buffer, FileSpan
+from raftka.runtime.interfaces import Buffer, FileSpan
 from raftka.wire.codec import merge, size_of, skip_tags
 from raftka.wire.errors import ProtocolError
 from raftka.wire.schema import Api, Row

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from raftka.limits import DECOMPRESSED_BYTES, HEADERS_OF_RECORD
-from raftka.runtime.door import Buffer
+from raftka.runtime.interfaces import Buffer
 from raftka.wire.errors import ProtocolError
 
 BATCH_HEADER = Struct(">qiibIhiqqqhii")

@@ -13,7 +13,7 @@ def test_a_copy_has_the_same_hashes_until_it_decides_otherwise(tmp_path: Path) -
     assert len(before) == 6
     assert hashes(tmp_path, "small", "0-5", 1) == before
 
-    engine = tmp_path / "raftka/metadata/raft_engine.py"
+    engine = tmp_path / "raftka/metadata/quorum/raft_engine.py"
     source = engine.read_text()
     changed = source.replace("(1 + self.random.random() / 2)", "(1 + self.random.random() / 3)")
     assert changed != source

@@ -56,5 +56,5 @@ def test_lines_branches_and_guards(reached: Reached) -> None:
 
 
 def test_a_guard_has_a_reason_or_is_to_be_looked_at() -> None:
-    assert "limit" in reason("coordinator/room.py", "raise LimitRefused(MEMBERS, 3)")
+    assert "limit" in reason("coordinator/memory_budget.py", "raise LimitRefused(MEMBERS, 3)")
     assert reason("coordinator/offsets.py", "raise KafkaError(Code.ILLEGAL_GENERATION)") == UNKNOWN

@@ -22,7 +22,7 @@ from struct import pack
 from tempfile import TemporaryDirectory
 
 import raftka.broker.handlers  # noqa: F401  # registers them
-from raftka.broker.dispatch import HANDLERS
+from raftka.broker.network.dispatch import HANDLERS
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes, end_with_parent

@@ -7,13 +7,13 @@ from struct import pack
 from types import TracebackType
 from typing import Any, Self
 
-from raftka.broker.connection import ServerConnection
+from raftka.broker.network.connection import ServerConnection
 from raftka.broker.node import Node
-from raftka.broker.partition_host import PartitionHost
-from raftka.metadata.settings import NodeSettings
-from raftka.runtime.door import Transport
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_tasks import NodeStopped
+from raftka.broker.replica.partition import Partition
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.runtime.interfaces import Transport
+from raftka.runtime.simulated.tasks import NodeStopped
+from raftka.runtime.simulated.world import World
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
@@ -225,7 +225,7 @@ class Stage:
         assert known is not None
         return known.partitions[partition].leader
 
-    def host(self, topic: str, partition: int = 0, node_id: int | None = None) -> PartitionHost:
+    def host(self, topic: str, partition: int = 0, node_id: int | None = None) -> Partition:
         """The replica on that node, on its leader by default."""
         return self.nodes[node_id or self.leader(topic, partition)].replicas.hosts[topic, partition]
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import trio
 
-from raftka.broker.admission import Rate, overrides
+from raftka.broker.network.connection_quotas import Rate, overrides
 from raftka.cluster import launch
 from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, Limit
+from raftka.metadata.configs.dynamic import check_dynamic_configs
+from raftka.metadata.configs.settings import SettingError
 from raftka.metadata.image import BROKER
-from raftka.metadata.settings import SettingError
-from raftka.metadata.settings_dynamic import check_dynamic_configs
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 from tests.broker.conftest import Lower

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from raftka.broker.authorizer import Resource
-from raftka.broker.connection import Session
+from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.authorizer import Resource
-from raftka.broker.connection import Session
+from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.connection import Session
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from raftka.metadata.raft_types import Snapshot
+from raftka.metadata.quorum.raft_types import Snapshot
 from raftka.metadata.records import ConfigSet
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES

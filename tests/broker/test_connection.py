@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
-from raftka.broker.frame_pool import FramePool
-from raftka.broker.metrics import Metrics
+from raftka.broker.network.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
 from tests.broker.conftest import Lower
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.coordinator.embedded import write_assignment
+from raftka.coordinator.protocol import write_assignment
 from raftka.limits import REGEX_LENGTH, REGEXES_OF_GROUP, SUBSCRIBED_NAMES
 from raftka.metadata.image import BROKER, GROUP
 from raftka.wire.errors import Code

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker import long_work
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.network import long_work
+from raftka.broker.replica.partition import Partition
 from raftka.metadata.image import TOPIC
 from raftka.replication.partition import LeaderState
-from raftka.runtime.simulated_clock import READING_S
+from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH
@@ -184,15 +184,15 @@ def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest
     monkeypatch.setattr(long_work, "STEPS", 1)
     monkeypatch.setattr(long_work, "SLICE_S", 3.5 * READING_S)
     deleted: list[float] = []
-    delete_before = PartitionHost.delete_before
+    delete_before = Partition.delete_before
 
     with Stage(nodes) as stage:
 
-        def counted(self: PartitionHost, offset: int) -> int:
+        def counted(self: Partition, offset: int) -> int:
             deleted.append(stage.world.now)
             return delete_before(self, offset)
 
-        monkeypatch.setattr(PartitionHost, "delete_before", counted)
+        monkeypatch.setattr(Partition, "delete_before", counted)
         stage.create("t", partitions=12 * nodes)
         leader = stage.leader("t")
         led = [index for index in range(12 * nodes) if stage.leader("t", index) == leader]

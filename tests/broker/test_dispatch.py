@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.dispatch import HANDLERS, Request
 from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.network.dispatch import HANDLERS, Request
 from raftka.log.log import Log
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import MetadataImage

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from raftka.broker.events import LINES_A_SECOND, QUIET_S, BoundedRate, Events, LimitHits
+from raftka.broker.telemetry.event_log import LINES_A_SECOND, QUIET_S, BoundedRate, Events, LimitHits
 from raftka.limits import OUTPUT_BYTES, REQUESTS_IN_HAND
 from raftka.metadata.image import Delta
 from raftka.metadata.records import ConfigSet

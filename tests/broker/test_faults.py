@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from raftka.broker.peer import MAGIC, Kind
+from raftka.broker.controller.peer import MAGIC, Kind
 from raftka.log.directory import DirectoryFailure
 from raftka.metadata.commands import COMMANDS
 from raftka.wire.errors import Code

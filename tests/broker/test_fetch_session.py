@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fetch_session import SAFE_S, FetchSession, FetchSessions, Reader
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.long_work import drained
-from raftka.broker.metrics import Metrics
+from raftka.broker.network.long_work import drained
+from raftka.broker.replica.fetch_session_cache import SAFE_S, FetchSession, FetchSessionCache, Reader
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH
@@ -335,7 +335,7 @@ class Cache:
     def __init__(self, slots: int) -> None:
         self.now = 0.0
         self.metrics = Metrics()
-        self.sessions = FetchSessions(slots, Random(1), self.metrics)
+        self.sessions = FetchSessionCache(slots, Random(1), self.metrics)
 
     def begin(self, size: int, reader: Reader = CONSUMER) -> FetchSession:
         session = FetchSession(reader, self.now, by_id=False)

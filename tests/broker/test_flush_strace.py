@@ -35,19 +35,19 @@ ENDED = re.compile(r"\) += (?P<result>-?\d+).*<(?P<took>[\d.]+)>$")
 
 SLOW_DISK = """
 import os, threading
-from raftka.runtime.real_flushes import Flusher
+from raftka.runtime.real.flushes import Flusher
 def ready(self, events):
     os.eventfd_read(self.eventfd)
     threading.Timer(0.02, self._post, [lambda: self._reap(wait=False)]).start()  # so much later it is known
 Flusher.ready = ready
 """
 NO_WAIT = """
-from raftka.broker.partition_host import PartitionHost
-_flush = PartitionHost.flush
+from raftka.broker.replica.partition import Partition
+_flush = Partition.flush
 def flush(self):
     _flush(self)
     self._durable(self.log.written_offset)  # written counts as flushed, here and at the followers
-PartitionHost.flush = flush
+Partition.flush = flush
 """
 
 

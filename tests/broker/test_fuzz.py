@@ -9,7 +9,7 @@ from struct import pack
 
 import pytest
 
-from raftka.broker.dispatch import HANDLERS
+from raftka.broker.network.dispatch import HANDLERS
 from raftka.limits import PARTITIONS, TOPICS
 from raftka.wire.codec import MAX_STRING
 from raftka.wire.messages.api_versions import API_VERSIONS

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from raftka.broker.dispatch import HANDLERS
-from raftka.metadata.features import SUPPORTED
+from raftka.broker.network.dispatch import HANDLERS
+from raftka.metadata.configs.names import OURS
+from raftka.metadata.controller.features import SUPPORTED
 from raftka.metadata.image import BROKER, BROKER_LOGGER
-from raftka.metadata.settings_names import OURS
-from raftka.runtime.simulated_clock import EPOCH_MS
+from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE

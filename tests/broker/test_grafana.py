@@ -10,9 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from raftka import limits
-from raftka.broker.metric_names import FAMILIES
-from raftka.broker.pages import MetricsPage
-from raftka.broker.snapshot import Snapshot, take_snapshot
+from raftka.broker.exporter.pages import MetricsPage
+from raftka.broker.exporter.snapshot import Snapshot, take_snapshot
+from raftka.broker.telemetry.metric_names import FAMILIES
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
@@ -271,7 +271,7 @@ def test_partitions_can_be_left_out() -> None:
 
 def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Snapshot] = []
-    monkeypatch.setattr("raftka.broker.pages.take_snapshot", lambda *given: taken.append(take_snapshot(*given)) or taken[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr("raftka.broker.exporter.pages.take_snapshot", lambda *given: taken.append(take_snapshot(*given)) or taken[-1])  # type: ignore[func-returns-value]
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1]), list[bytes]()
 
@@ -296,7 +296,7 @@ def test_a_page_that_can_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_thousands_of_partitions_are_looked_at_some_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.broker.pages.AT_ONCE", 2)
+    monkeypatch.setattr("raftka.broker.exporter.pages.AT_ONCE", 2)
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=7)
         samples = scraped(stage)
@@ -306,11 +306,11 @@ def test_thousands_of_partitions_are_looked_at_some_a_turn(monkeypatch: pytest.M
 
 
 def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.broker.pages.AT_ONCE", 2)
+    monkeypatch.setattr("raftka.broker.exporter.pages.AT_ONCE", 2)
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=3)
         host = stage.host("t", 2)
-        monkeypatch.setattr("raftka.broker.pages.numbers_of", lambda each: 1 / (each is not host))
+        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each: 1 / (each is not host))
         status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
 
         assert status == 503

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.authorizer import Resource
-from raftka.broker.connection import Session
-from raftka.broker.shards import partition_for
+from raftka.broker.coordinators.runtime import partition_for
+from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.http import Reply
+from raftka.broker.exporter.http import Reply
 from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
@@ -136,7 +136,7 @@ def test_half_a_request_and_the_end(stage: Stage) -> None:
 
 
 def test_a_page_that_fails_harms_nobody_else(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.broker.pages.health", lambda node: 1 / 0)
+    monkeypatch.setattr("raftka.broker.exporter.pages.health", lambda node: 1 / 0)
     browser = Browser(stage)
 
     assert browser.answer_to(GET)[0] == 500

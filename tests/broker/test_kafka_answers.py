@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.authorizer import Resource
-from raftka.broker.connection import Session
+from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.connection import Session
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker import late_flushes
-from raftka.broker.late_flushes import LateFlushes
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.logs import flush_scheduler as late_flushes
+from raftka.broker.logs.flush_scheduler import FlushScheduler
+from raftka.broker.replica.partition import Partition
 from raftka.metadata.image import BROKER, TOPIC
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
@@ -134,14 +134,14 @@ def test_one_log_does_not_hide_another() -> None:
 def test_of_many_logs_some_are_flushed_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late_flushes, "FLUSHED_IN_A_TURN", 3)
     flushed: list[float] = []
-    flush = LateFlushes._flush
+    flush = FlushScheduler._flush
     with stage(log_flush_interval_ms="100") as there:
 
-        def counted(self: LateFlushes, host: PartitionHost) -> None:
+        def counted(self: FlushScheduler, host: Partition) -> None:
             flushed.append(there.world.now)
             flush(self, host)
 
-        monkeypatch.setattr(LateFlushes, "_flush", counted)
+        monkeypatch.setattr(FlushScheduler, "_flush", counted)
         there.create("t", partitions=10)
         row = produce("t", batch(b"v"))
         parts = PRODUCE.request.topic_data.partition_data

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from raftka import limits
-from raftka.broker.peer import MAGIC, Kind
+from raftka.broker.controller.peer import MAGIC, Kind
 from raftka.cluster import launch
 from raftka.cluster.processes import running
 from raftka.limits import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgpack
 import pytest
 
-from raftka.broker.peer import MAGIC, Kind
+from raftka.broker.controller.peer import MAGIC, Kind
 from raftka.limits import (
     BROKERS,
     CONFIGURED_RESOURCES,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.authorizer import Resource
-from raftka.broker.connection import Session
+from raftka.broker.network.authorizer import Resource
+from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP

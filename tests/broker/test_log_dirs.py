@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.log_mover import PIECE_BYTES, Move
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.logs.mover import PIECE_BYTES, Move
+from raftka.broker.replica.partition import Partition
 from raftka.log.log import Log
 from raftka.metadata.image import BROKER
-from raftka.runtime.simulated_clock import EPOCH_MS
-from raftka.runtime.simulated_disk import NodeFiles
+from raftka.runtime.simulated.clock import EPOCH_MS
+from raftka.runtime.simulated.disk import NodeFiles
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
@@ -404,7 +404,7 @@ def test_a_log_whose_names_an_earlier_process_did_not_flush(written: int, monkey
         stage.world.disk("n1").keeps_nothing = True
         stage.create("t")
         if written:
-            monkeypatch.setattr(PartitionHost, "flush", lambda _host: None)
+            monkeypatch.setattr(Partition, "flush", lambda _host: None)
             stage.wire().request(PRODUCE, produce("t", batch(b"0")), 12)
             stage.wait(lambda: bool(stage.host("t").log.written_offset))
             monkeypatch.undo()

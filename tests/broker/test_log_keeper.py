@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.partition_host import PartitionHost
-from raftka.log.cleaner import dirt_of, is_worth_it
-from raftka.runtime.simulated_clock import EPOCH_MS
+from raftka.broker.replica.partition import Partition
+from raftka.log.compaction.cleaner import dirt_of, is_worth_it
+from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
@@ -47,12 +47,12 @@ def update(stage: Stage, count: int, keys: int = 7, topic: str = "t") -> dict[by
     return table
 
 
-def compacted(stage: Stage, host: PartitionHost, times: int = 1) -> None:
+def compacted(stage: Stage, host: Partition, times: int = 1) -> None:
     counted = stage.counted("raftka_compactions_total", host.manager.me)
     stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.me) >= counted + times)
 
 
-def clean(stage: Stage, host: PartitionHost) -> None:
+def clean(stage: Stage, host: Partition) -> None:
     """What is written is compacted, as far as it is worth a round."""
     log = host.log
 
@@ -64,7 +64,7 @@ def clean(stage: Stage, host: PartitionHost) -> None:
     stage.wait(nothing_to_do)
 
 
-def table_of(host: PartitionHost) -> dict[bytes | None, bytes | None]:
+def table_of(host: Partition) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in records(host.log)}
 
 
@@ -304,7 +304,7 @@ def test_no_log_is_looked_at_sooner_than_the_backoff_says() -> None:
 # retention
 
 
-def segments(host: PartitionHost) -> list[int]:
+def segments(host: Partition) -> list[int]:
     return [segment.base_offset for segment in host.log.segments]
 
 

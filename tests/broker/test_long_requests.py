@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from raftka.broker import long_work
-from raftka.broker.dispatch import LONG_FRAME_BYTES
-from raftka.broker.long_requests import LongRequests
-from raftka.broker.metrics import Metrics
+from raftka.broker.network import long_work
+from raftka.broker.network.dispatch import LONG_FRAME_BYTES
+from raftka.broker.network.long_requests import LongRequests
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES
-from raftka.runtime.simulated_clock import READING_S
+from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA

@@ -1,6 +1,6 @@
 """What a node counts: requests and their times, however they are answered; bytes and records by topic, over every change of leaders."""
 
-from raftka.broker.metrics import BOUNDS_S, Latency
+from raftka.broker.telemetry.metrics import BOUNDS_S, Latency
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA

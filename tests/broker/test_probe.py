@@ -2,7 +2,7 @@
 
 import pytest
 
-from raftka.broker.controller_host import _Probe
+from raftka.broker.controller.controller_host import _Probe
 
 
 class _Transport:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftka.broker.fetch_session import FetchSession, FetchSessions, Reader
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.long_work import drained
-from raftka.broker.metrics import Metrics
-from raftka.broker.partition_host import PartitionHost
-from raftka.broker.replica_manager import ReplicaManager
-from raftka.broker.replica_session import Key, Place, ReplicaSession
+from raftka.broker.network.long_work import drained
+from raftka.broker.replica.fetch_session_cache import FetchSession, FetchSessionCache, Reader
+from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
+from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.replica.partition import Partition
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.replication.follower import Position
 from raftka.replication.partition import AlterIsr
 from raftka.wire.errors import Code, KafkaError
@@ -37,8 +37,8 @@ class Pair:
     """A follower's side and the leader's, with what the follower means to fetch."""
 
     def __init__(self) -> None:
-        self.mine = ReplicaSession()
-        self.theirs = FetchSessions(1, Random(1), Metrics())
+        self.mine = FetchSessionHandler()
+        self.theirs = FetchSessionCache(1, Random(1), Metrics())
         self.wanted: dict[Key, Place] = {}
         self.gone: dict[Key, None] = {}
 
@@ -100,7 +100,7 @@ def test_a_request_tells_what_is_new() -> None:
 
 
 def test_without_a_session_every_request_is_whole() -> None:
-    mine, place = ReplicaSession(), Place(Position(5, 0, 0), 0)
+    mine, place = FetchSessionHandler(), Place(Position(5, 0, 0), 0)
     for _ in range(2):
         fields = mine.fields({(TOPICS[0], 7): place}, {}, 100)
         assert (fields["session_id"], fields["session_epoch"], len(fields["topics"])) == (0, 0, 1)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_without_a_session_every_request_is_whole() -> None:
 
 @pytest.mark.parametrize("code", [Code.INVALID_FETCH_SESSION_EPOCH, Code.UNKNOWN_SERVER_ERROR])
 def test_after_an_error_the_old_session_is_ended(code: Code) -> None:
-    mine = ReplicaSession()
+    mine = FetchSessionHandler()
     mine.answered(FETCH.response(session_id=77))
     assert not mine.answered(FETCH.response(error_code=int(code)))
 
@@ -205,7 +205,7 @@ def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(monkeypatch: p
         asked: list[Any] = []
         ask = ReplicaManager.alter_isr
 
-        def refuse_once(self: ReplicaManager, host: PartitionHost, effect: AlterIsr) -> None:
+        def refuse_once(self: ReplicaManager, host: Partition, effect: AlterIsr) -> None:
             asked.append(effect)
             if len(asked) > 1:
                 ask(self, host, effect)

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from raftka.broker.shard import shown_as
-from raftka.broker.shards import REPLIES_OF_TURN, java_hash, partition_for
+from raftka.broker.coordinators.partition import shown_as
+from raftka.broker.coordinators.runtime import REPLIES_OF_TURN, java_hash, partition_for
 from raftka.wire.errors import Code
 from raftka.wire.records import iterate, records_of
 from tests.broker.toy import TOPIC, Add, Await, Fail, Read, Ring, Toy, ToyStage

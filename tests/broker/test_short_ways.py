@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.connection import ServerConnection
-from raftka.broker.handlers.fetch_plan import FetchPlan, SessionPlan
-from raftka.broker.handlers.list_offsets_plan import EndsPlan
+from raftka.broker.fastpath.fetch import FetchPlan, SessionPlan
+from raftka.broker.fastpath.list_offsets import EndsPlan
+from raftka.broker.network.connection import ServerConnection
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP

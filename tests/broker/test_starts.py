@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from raftka.broker.starts import Start, Starts, start_of
+from raftka.broker.controller.boot_counter import BootCounter, Start, start_of
 from raftka.limits import CONTROLLER_CONNECTIONS
 from raftka.log.checkpoints import CheckpointError
-from raftka.runtime.door import Files
-from raftka.runtime.simulated import World
+from raftka.runtime.interfaces import Files
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import ProtocolError
 from tests.broker.conftest import Lower
 
@@ -22,8 +22,8 @@ def files() -> Iterator[Files]:
         yield world.node("n1").files
 
 
-def starts(files: Files, process: bytes = A) -> Starts:
-    return Starts(files, "/data", process, Random(1))
+def starts(files: Files, process: bytes = A) -> BootCounter:
+    return BootCounter(files, "/data", process, Random(1))
 
 
 def test_starts_are_counted_on_one_disk(files: Files) -> None:

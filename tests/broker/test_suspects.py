@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from raftka.broker.listed_brokers import LISTED_S
+from raftka.broker.controller.listed_brokers import LISTED_S
+from raftka.broker.controller.suspects import SUSPECTED_S
 from raftka.broker.node import Node
-from raftka.broker.suspects import SUSPECTED_S
 from raftka.limits import HELD_ANSWERS
 from raftka.wire.messages.cluster import UNREGISTER_BROKER
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.group_host import TOPIC
+from raftka.broker.coordinators.group_service import TOPIC
 from raftka.limits import AUTOMATIC_TOPICS
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

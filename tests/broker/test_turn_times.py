@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from raftka.broker.events import Events
-from raftka.broker.metrics import Metrics
-from raftka.broker.turn_times import TurnTimes, name_of
-from raftka.runtime.door import LONG_PIECE_S
-from raftka.runtime.real import open_runtime
-from raftka.runtime.real_network import Turn
+from raftka.broker.telemetry.event_log import Events
+from raftka.broker.telemetry.metrics import Metrics
+from raftka.broker.telemetry.turn_times import TurnTimes, name_of
+from raftka.runtime.interfaces import LONG_PIECE_S
+from raftka.runtime.real.network import Turn
+from raftka.runtime.real.runtime import open_runtime
 
 
 class Watch:
@@ -45,7 +45,7 @@ async def test_each_turn_in_which_something_came_is_told() -> None:
 
 def test_a_piece_above_the_bound_is_told_with_what_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("raftka.runtime.real_network.monotonic", lambda: now[0])
+    monkeypatch.setattr("raftka.runtime.real.network.monotonic", lambda: now[0])
     turn, watch = Turn(lambda: None), Watch()
     turn.watch = watch
     for took, piece in ((LONG_PIECE_S, "short"), (LONG_PIECE_S + 0.01, "long"), (0.01, "short")):

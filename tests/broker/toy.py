@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
+from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
-from raftka.broker.shards import Shards
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.stage import Stage
@@ -122,8 +122,8 @@ class NoTopics:
         return ()
 
 
-def host(node: Node) -> Shards:
-    return Shards(node, TOPIC, NoTopics(), Toy)
+def host(node: Node) -> CoordinatorRuntime:
+    return CoordinatorRuntime(node, TOPIC, NoTopics(), Toy)
 
 
 class Asked:
@@ -147,7 +147,7 @@ class ToyStage(Stage):
     """Each node hosts toys on the topic `words`."""
 
     def __init__(self, nodes: int = 1, seed: int = 1) -> None:
-        self.shards: dict[int, Shards] = {}
+        self.shards: dict[int, CoordinatorRuntime] = {}
         super().__init__(nodes, seed)
 
     def _start(self, node_id: int, node: Node) -> None:

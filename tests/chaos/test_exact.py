@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from raftka.chaos.simulated import retained
-from raftka.chaos.simulated.client import Batch, Leader
-from raftka.chaos.simulated.exact import Examiner, Known
+from raftka.chaos.simulated.checks import retained
+from raftka.chaos.simulated.clients.client import Batch, Leader
+from raftka.chaos.simulated.clients.exact import Examiner, Known
 from raftka.chaos.simulated.swarm import SWARM, Settings
 from raftka.chaos.simulation import Options, simulate
 from raftka.log import log as log_module
-from raftka.log import retention, search
+from raftka.log import retention
 from raftka.log.config import LogConfig
 from raftka.log.producer_state import Producer, ProducerState
-from raftka.log.segment import Segment
+from raftka.log.segments import search
+from raftka.log.segments.segment import Segment
 from raftka.replication.partition import LeaderState
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from tests.log.given import NOW, append, batch, open_log
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from raftka.chaos.simulated.checks.logs import wrong_with
+from raftka.chaos.simulated.checks.shadows import Shadows, unflushed
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.log_checks import wrong_with
-from raftka.chaos.simulated.shadows import Shadows, unflushed
 from raftka.log.log import Log
-from raftka.log.segment import segment_path
-from raftka.runtime.simulated import World
+from raftka.log.segments.segment import segment_path
+from raftka.runtime.simulated.world import World
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
 
@@ -146,7 +146,7 @@ def _written(world: World) -> Cluster:
 
 @pytest.mark.parametrize("how", ["kill", "power", "nothing kept"])
 def test_a_copied_disk_gives_back_what_is_claimed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.chaos.simulated.shadows.HOW", (how,))
+    monkeypatch.setattr("raftka.chaos.simulated.checks.shadows.HOW", (how,))
     with World(3) as world:
         cluster = _written(world)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raftka.chaos.simulated.shapes import APIS, MANY_KEYS, NEW_GROUPS, SHAPES, STATIC, Shape
+from raftka.chaos.simulated.clients.shapes import APIS, MANY_KEYS, NEW_GROUPS, SHAPES, STATIC, Shape
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import HEARTBEAT
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH

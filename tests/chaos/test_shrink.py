@@ -10,8 +10,8 @@ from raftka.chaos.shrink import Shrinker, way_of
 from raftka.chaos.simulated.swarm import PLANS, Settings
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.zoo.catalogue import planted
-from raftka.cli.chaos import chaos
-from raftka.cli.chaos_replay import numbers
+from raftka.cli.chaos.commands import chaos
+from raftka.cli.chaos.replay import numbers
 
 
 def shrunk(needed: set[int], faults: int = 40, settings: Settings | None = None) -> tuple[tuple[int, ...], Settings, int]:

@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.chaos import history
+from raftka.chaos.simulated.checks.probes import ONLY_WHEN, PROBES, never_seen
+from raftka.chaos.simulated.faults.schedule import Kind, schedule, without
 from raftka.chaos.simulated.many import Summary, Total, many, one_of_many
-from raftka.chaos.simulated.probes import ONLY_WHEN, PROBES, never_seen
-from raftka.chaos.simulated.schedule import Kind, schedule, without
 from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
-from raftka.cli.chaos import chaos
-from raftka.runtime.simulated import World
+from raftka.cli.chaos.commands import chaos
+from raftka.runtime.simulated.world import World
 
 ROOT = Path(__file__).parent.parent.parent
 SHORT = Settings(seconds=3.0, pause_s=0.3, gap_s=(0.2, 0.6))

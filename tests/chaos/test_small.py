@@ -13,7 +13,7 @@ from raftka.chaos.small.replica import Entry, Log
 from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
 from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
-from raftka.cli.chaos import chaos
+from raftka.cli.chaos.commands import chaos
 
 FOUND = {
     "follower_claims_what_is_written": 5,

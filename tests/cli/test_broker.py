@@ -12,9 +12,9 @@ import pytest
 from raftka.cli.broker import _trace, start
 from raftka.cluster.plan import NodePlan, plan_cluster, ports_from
 from raftka.log.checkpoints import META_PROPERTIES
-from raftka.metadata.journal import Journal
-from raftka.metadata.settings import METADATA_DIRECTORY
-from raftka.runtime.real_files import RealFiles
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.quorum.journal import Journal
+from raftka.runtime.real.files import RealFiles
 
 DATA = "data"
 

@@ -13,7 +13,7 @@ from raftka.chaos.live.nemeses import BEYOND, MIX
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.run import Options, Run, figures_of, told
 from raftka.chaos.verdict import Rules, Verdict
-from raftka.cli import chaos_live
+from raftka.cli.chaos import live as chaos_live
 from raftka.cli.commands import root
 from raftka.cluster.processes import ClusterFailed
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from raftka.cli.groups import target
+from raftka.cli.admin.groups import target
 from raftka.cli.output import CommandFailed
 from tests.cli.test_administration import cluster, raftka, topic
 

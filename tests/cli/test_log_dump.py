@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from raftka.cli.commands import root
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
-from raftka.runtime.real_files import RealFiles
+from raftka.runtime.real.files import RealFiles
 from raftka.wire.records import DELETE_HORIZON
 from tests.log.compacting import clean, pairs_batch
 from tests.log.given import NOW, append, batch

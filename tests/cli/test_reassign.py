@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftka.cli.admin.reassign import from_json, spread, to_json
 from raftka.cli.output import CommandFailed
-from raftka.cli.reassign import from_json, spread, to_json
 
 CLUSTERS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=30)
 

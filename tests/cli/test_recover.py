@@ -6,12 +6,12 @@ import pytest
 
 from raftka.cli.recover import recover
 from raftka.cluster.plan import plan_cluster, ports_from
-from raftka.metadata.journal import Journal, Standing
-from raftka.metadata.raft_messages import REGULAR
-from raftka.metadata.raft_types import Entry
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.quorum.journal import Journal, Standing
+from raftka.metadata.quorum.raft_messages import REGULAR
+from raftka.metadata.quorum.raft_types import Entry
 from raftka.metadata.records import BrokerRegistered, ClusterFormed, Record, TopicCreated, encode_batch
-from raftka.metadata.settings import METADATA_DIRECTORY
-from raftka.runtime.real_files import RealFiles
+from raftka.runtime.real.files import RealFiles
 
 CLUSTER = "abcdefghijklmnopqrstuv"
 RECORDS: list[Record] = [

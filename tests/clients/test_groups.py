@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from raftka.broker.shards import partition_for
+from raftka.broker.coordinators.runtime import partition_for
 from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes, running
 from tests.clients.members import FAILURES, KINDS, Member, wait_settled

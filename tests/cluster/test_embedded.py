@@ -10,8 +10,8 @@ import raftka.cluster
 from raftka.cli.recover import recover
 from raftka.cluster.ask import ask
 from raftka.cluster.plan import PlanError
-from raftka.metadata.settings import METADATA_DIRECTORY
-from raftka.runtime.real import NodeFailed
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.runtime.real.runtime import NodeFailed
 
 
 def address(cluster: raftka.cluster.Cluster, node_id: int) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import pytest
 
 from raftka.cluster.plan import NodePlan, PlanError, bridge_ports_from, plan_cluster, ports_from
 from raftka.cluster.properties import parse
-from raftka.metadata.settings import NodeSettings
+from raftka.metadata.configs.settings import NodeSettings
 
 
 def planned(tmp_path: Path, nodes: int, **settings: str) -> list[NodePlan]:

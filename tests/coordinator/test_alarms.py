@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from raftka.coordinator.alarms import Alarm, Alarms
+from raftka.coordinator.timers import Alarm, Alarms
 
 
 def rung(alarms: Alarms, now: float) -> list[str]:

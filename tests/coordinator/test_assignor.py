@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from raftka.coordinator.assignor import ASSIGNORS, Wish, assign_range, assign_uniform
-from raftka.coordinator.consumer_commands import Target
+from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish, assign_range, assign_uniform
+from raftka.coordinator.consumer.commands import Target
 from tests.coordinator.world import LINEAR, counted
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]

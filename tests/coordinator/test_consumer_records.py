@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftka.coordinator.commands import Protocol
-from raftka.coordinator.consumer_records import (
+from raftka.coordinator.consumer.records import (
     CURRENT,
     GROUP,
     KINDS,

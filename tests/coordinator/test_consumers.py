@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from raftka.coordinator.commands import GroupSettings, Heartbeat, Join, Joined, Leave, LeavingMember, MemberIdRequired, Protocol, Sync, Synced
-from raftka.coordinator.consumer_commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
-from raftka.coordinator.consumer_group import ConsumerGroup, State
-from raftka.coordinator.consumer_records import MEMBER, Said
-from raftka.coordinator.draft import Draft
-from raftka.coordinator.embedded import read_assignment
+from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
+from raftka.coordinator.consumer.draft import Draft
+from raftka.coordinator.consumer.group import ConsumerGroup, State
+from raftka.coordinator.consumer.records import MEMBER, Said
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
+from raftka.coordinator.protocol import read_assignment
 from raftka.wire.errors import KafkaError
 from tests.coordinator.world import FakeTopics, consumer_view, subscription
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from raftka.coordinator.commands import Protocol
-from raftka.coordinator.consumer_records import (
+from raftka.coordinator.consumer.records import (
     CURRENT,
     Classic,
     Current,
@@ -23,7 +23,7 @@ from raftka.coordinator.consumer_records import (
     targets_record,
     tombstone,
 )
-from raftka.coordinator.consumer_records import group_record as epoch_record
+from raftka.coordinator.consumer.records import group_record as epoch_record
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import (
     GroupMember,

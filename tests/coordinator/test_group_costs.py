@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftka.coordinator.classic_group import ClassicGroup
+from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
@@ -22,11 +22,11 @@ from raftka.coordinator.commands import (
     Protocol,
     Sync,
 )
-from raftka.coordinator.consumer_commands import ConsumerHeartbeat, DescribeConsumerGroup
-from raftka.coordinator.consumer_group import ConsumerGroup, State
-from raftka.coordinator.embedded import write_assignment
+from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
+from raftka.coordinator.consumer.group import ConsumerGroup, State
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
+from raftka.coordinator.protocol import write_assignment
 from raftka.wire.errors import KafkaError
 from tests.coordinator.world import LINEAR, FakeTopics, counted, subscription
 

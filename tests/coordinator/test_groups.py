@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftka.coordinator.classic_group import ClassicGroup, State
+from raftka.coordinator.classic.group import ClassicGroup, State
+from raftka.coordinator.classic.subscription import topics_of
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
@@ -42,7 +43,6 @@ from raftka.coordinator.records import (
     offset_value,
     read_group_key,
 )
-from raftka.coordinator.subscription import topics_of
 from raftka.wire.errors import Code, KafkaError
 from tests.coordinator.world import FakeTopics, classic, subscription, view
 
@@ -337,7 +337,7 @@ def test_what_members_say_is_read_once_however_often_their_group_is_recorded(mon
         read.extend(said := list(subscriptions))
         return topics_of(said)
 
-    monkeypatch.setattr("raftka.coordinator.classic_group.topics_of", noted)
+    monkeypatch.setattr("raftka.coordinator.classic.group.topics_of", noted)
     machine = GroupCoordinator(SETTINGS)
 
     def replay(**topics: str) -> None:

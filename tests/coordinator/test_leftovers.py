@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from raftka.coordinator.commands import DeleteGroup, GroupSettings, Join, Protocol
-from raftka.coordinator.consumer_commands import ConsumerHeartbeat
+from raftka.coordinator.consumer.commands import ConsumerHeartbeat
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome
 from raftka.wire.errors import KafkaError

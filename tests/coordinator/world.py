@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from raftka.coordinator.classic_group import ClassicGroup, State
-from raftka.coordinator.consumer_group import ConsumerGroup
+from raftka.coordinator.classic.group import ClassicGroup, State
+from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 
 LINEAR = 2.3  # times as many steps for twice as much, at most

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.cleaner import Dirt, cleaned, dirt_of, job_for
-from raftka.log.compact_job import Cleaned, Ended
-from raftka.log.compaction import compact
+from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, job_for
+from raftka.log.compaction.compaction import compact
+from raftka.log.compaction.job import Cleaned, Ended
 from raftka.log.log import Log
-from raftka.runtime.door import Files
+from raftka.runtime.interfaces import Files
 from raftka.wire.records import BatchHeader, Record, build_batch, crc_matches, iterate, records_of
 from tests.log.given import NOW, append, checkpoint, content
 

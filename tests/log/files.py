@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
-from raftka.runtime.door import Buffer, File
+from raftka.runtime.interfaces import Buffer, File
 
 PAGE = 64  # bytes that reach the disk together: small, so that tests see many kinds of tears
 

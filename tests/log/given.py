@@ -7,7 +7,7 @@ from typing import Any
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.validation import TakesLong
-from raftka.runtime.door import File, FileSpan
+from raftka.runtime.interfaces import File, FileSpan
 from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
 from tests.log.files import MemoryFiles
 

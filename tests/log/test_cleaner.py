@@ -2,7 +2,7 @@
 
 import pytest
 
-from raftka.log.cleaner import Dirt, dirt_of, is_worth_it
+from raftka.log.compaction.cleaner import Dirt, dirt_of, is_worth_it
 from raftka.log.log import Log
 from tests.log.compacting import clean, pairs_batch
 from tests.log.given import NOW, append, checkpoint, disk, flush, open_log

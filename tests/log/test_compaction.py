@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from raftka.log.compact_files import Damaged
+from raftka.log.compaction.files import Damaged
 from raftka.log.log import Log
 from raftka.log.rows import digest
 from raftka.wire.records import CONTROL, DELETE_HORIZON, TRANSACTIONAL

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from raftka.log.log import Log
-from raftka.log.scan import headers
+from raftka.log.segments.scan import headers
 from tests.log.compacting import DAY, Pair, batches, clean, pairs_batch, records
 from tests.log.files import MemoryFiles, PowerLoss
 from tests.log.given import NOW, append, checkpoint, disk, open_log

@@ -11,7 +11,7 @@ import pytest
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
-from raftka.runtime.real_files import RealFiles
+from raftka.runtime.real.files import RealFiles
 from tests.log.compacting import batches, clean, pairs_batch, records
 from tests.log.given import NOW, append, batch, flush
 

@@ -4,7 +4,7 @@ import pytest
 
 from raftka.log import checkpoints
 from raftka.log.checkpoints import CheckpointError
-from raftka.log.index import OffsetIndex, TimeIndex
+from raftka.log.segments.index import OffsetIndex, TimeIndex
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
 

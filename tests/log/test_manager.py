@@ -13,7 +13,7 @@ from raftka.log.directory import LogDirectoryError
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.recovery import Damaged
-from raftka.runtime.door import File
+from raftka.runtime.interfaces import File
 from tests.log.compacting import clean
 from tests.log.files import MemoryFiles, PowerLoss
 from tests.log.given import NOW, append, batch

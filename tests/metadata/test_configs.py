@@ -3,12 +3,12 @@
 import pytest
 
 from raftka import limits
-from raftka.metadata import configs
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs import SET, alter_configs
+from raftka.metadata.configs import validate as configs
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.configs.validate import SET, alter_configs
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.records import BrokerRegistered, ConfigSet, Record, TopicCreated
-from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code
 from tests.scripts.controller.stage import PROPERTIES
 

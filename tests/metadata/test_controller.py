@@ -15,8 +15,8 @@ from raftka.metadata.commands import (
     Heartbeat,
     NewTopic,
 )
+from raftka.metadata.controller.topics import new_topic_id
 from raftka.metadata.image import NO_LEADER
-from raftka.metadata.topics import new_topic_id
 from raftka.wire.errors import Code
 from tests.metadata.world import World, big_world
 
@@ -106,7 +106,7 @@ def test_a_topic_id_is_a_random_uuid_of_version_4() -> None:
 
 def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from raftka import limits
-    from raftka.metadata import brokers, topics
+    from raftka.metadata.controller import brokers, topics
 
     monkeypatch.setattr(topics, "TOPICS", limits.Limit("topics", 1, "here"))
     monkeypatch.setattr(topics, "PARTITIONS", limits.Limit("partitions", 3, "here"))

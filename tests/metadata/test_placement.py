@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from raftka.metadata.placement import Place, place
+from raftka.metadata.controller.placement import Place, place
 
 
 def brokers(*racks: str | None) -> list[Place]:

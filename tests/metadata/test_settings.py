@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import raftka
-from raftka.metadata.describe import (
+from raftka.metadata.configs.broker import BROKER_SETTINGS, LISTED_SETTINGS, USED
+from raftka.metadata.configs.describe import (
     ConfigRow,
     Synonym,
     TopicRows,
@@ -16,13 +17,12 @@ from raftka.metadata.describe import (
     describe_client_metrics,
     describe_group,
 )
+from raftka.metadata.configs.dynamic import check_dynamic_configs
+from raftka.metadata.configs.names import OURS
+from raftka.metadata.configs.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
+from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
-from raftka.metadata.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs, parse_properties
-from raftka.metadata.settings_broker import BROKER_SETTINGS, LISTED_SETTINGS, USED
-from raftka.metadata.settings_dynamic import check_dynamic_configs
-from raftka.metadata.settings_names import OURS
-from raftka.metadata.settings_topic import TOPIC_SETTINGS
 
 BOTH = {
     "node.id": "1",
@@ -216,9 +216,9 @@ def test_every_default_is_valid_and_every_used_name_exists() -> None:
 
 def test_used_is_what_something_reads() -> None:
     """Else a user is told that a name does nothing, or is not told."""
-    tables = ("settings_broker.py", "settings_topic.py")
+    tables = ("configs/broker.py", "configs/topic.py")
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
-    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if path.name not in tables)
+    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if not path.as_posix().endswith(tables))
     read = set(re.findall(r'(?:settings|values)(?:\[|\.seconds\()"([a-z0-9.]+)"', source))
     by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
 

@@ -6,10 +6,9 @@ from random import Random
 
 import pytest
 
-from raftka.broker.isr_requests import CHANGES_OF_REQUEST
+from raftka.broker.replica.alter_partition_manager import CHANGES_OF_REQUEST
 from raftka.limits import BROKERS as BROKER_LIMIT
 from raftka.limits import PARTITIONS, RAFT_ENTRY_BYTES, TOPICS
-from raftka.metadata import walks
 from raftka.metadata.commands import (
     AlterConfigs,
     BrokerLost,
@@ -26,10 +25,12 @@ from raftka.metadata.commands import (
     TopicReplicas,
     UnregisterBroker,
 )
-from raftka.metadata.configs import SET, UNCLEAN
-from raftka.metadata.controller import REBALANCED_AT_ONCE, Context, Controller, Outcome
+from raftka.metadata.configs.validate import SET, UNCLEAN
+from raftka.metadata.controller import walks
+from raftka.metadata.controller.controller import REBALANCED_AT_ONCE, Context, Controller, Outcome
+from raftka.metadata.controller.partitions import changed
+from raftka.metadata.controller.walks import Walk, size_bound
 from raftka.metadata.image import BROKER, NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.partitions import changed
 from raftka.metadata.records import (
     BrokerDirectoryFailed,
     BrokerFenced,
@@ -41,7 +42,6 @@ from raftka.metadata.records import (
     ReplicasMarked,
     encode_batch,
 )
-from raftka.metadata.walks import Walk, size_bound
 from raftka.wire.errors import KafkaError
 from tests.metadata.world import BROKERS, SETTINGS, World
 

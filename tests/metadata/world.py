@@ -30,10 +30,10 @@ from raftka.metadata.commands import (
     TopicReplicas,
     UnregisterBroker,
 )
-from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.controller.controller import Context, Controller, Outcome
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.records import BrokerRegistered, encode_batch
-from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code, KafkaError
 
 SETTINGS = NodeSettings.from_properties(

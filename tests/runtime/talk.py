@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from raftka.runtime.door import Buffer, FileSpan, Transport
-from raftka.runtime.simulated import Node
+from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.runtime.simulated.world import Node
 
 
 class Talker:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DYING = """
 import sys, trio
-from raftka.runtime.real import open_runtime
+from raftka.runtime.real.runtime import open_runtime
 from tests.runtime.test_real import Echo
 
 async def main():

@@ -14,10 +14,10 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from raftka.runtime import real_apart
-from raftka.runtime.door import Buffer, Files, FileSpan, Transport
-from raftka.runtime.real import NodeFailed, open_runtime
-from raftka.runtime.real_flushes import Flush
+from raftka.runtime.interfaces import Buffer, Files, FileSpan, Transport
+from raftka.runtime.real import processes as real_apart
+from raftka.runtime.real.flushes import Flush
+from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 
 class Echo:
@@ -460,7 +460,7 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 DIES = """
 import sys, trio
-from raftka.runtime.real import open_runtime
+from raftka.runtime.real.runtime import open_runtime
 from tests.runtime.test_real import forever
 
 async def main():

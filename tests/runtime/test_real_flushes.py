@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from raftka.runtime import real_flushes
-from raftka.runtime.real_flushes import Flush, Flusher
+from raftka.runtime.real import flushes as real_flushes
+from raftka.runtime.real.flushes import Flush, Flusher
 
 
 class Flushed:

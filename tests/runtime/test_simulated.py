@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import trio
 
-from raftka.runtime.door import Files, FileSpan, Timer
-from raftka.runtime.simulated import Node, World
-from raftka.runtime.simulated_clock import EPOCH_MS
-from raftka.runtime.simulated_tasks import NodeStopped
+from raftka.runtime.interfaces import Files, FileSpan, Timer
+from raftka.runtime.simulated.clock import EPOCH_MS
+from raftka.runtime.simulated.tasks import NodeStopped
+from raftka.runtime.simulated.world import Node, World
 from tests.runtime.talk import Echo, Talker, call, serve
 
 NAMES = ("a", "b", "c")

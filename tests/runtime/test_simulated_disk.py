@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from raftka.runtime.door import File, Files
-from raftka.runtime.simulated import Node, World
-from raftka.runtime.simulated_tasks import NodeStopped
+from raftka.runtime.interfaces import File, Files
+from raftka.runtime.simulated.tasks import NodeStopped
+from raftka.runtime.simulated.world import Node, World
 
 
 def flushed(world: World, node: Node, *files: File) -> OSError | None:

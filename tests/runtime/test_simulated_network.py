@@ -2,9 +2,9 @@
 
 import pytest
 
-from raftka.runtime.door import FileSpan, Runtime
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_network import KEEPALIVE_AGAIN_S, KEEPALIVE_IDLE_S, KEEPALIVE_TRIES, PIPE_BYTES, SILENCE_S
+from raftka.runtime.interfaces import FileSpan, Runtime
+from raftka.runtime.simulated.network import KEEPALIVE_AGAIN_S, KEEPALIVE_IDLE_S, KEEPALIVE_TRIES, PIPE_BYTES, SILENCE_S
+from raftka.runtime.simulated.world import World
 from tests.runtime.talk import Talker, call, serve
 
 

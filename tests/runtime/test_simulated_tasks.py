@@ -13,9 +13,9 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_guard import Unrepeatable, sim_guard
-from raftka.runtime.simulated_tasks import NotRepeatable, scheduler
+from raftka.runtime.simulated.guard import Unrepeatable, sim_guard
+from raftka.runtime.simulated.tasks import NotRepeatable, scheduler
+from raftka.runtime.simulated.world import World
 from tests.runtime.talk import Talker, call, serve
 
 
@@ -207,7 +207,7 @@ def test_reaching_around_the_runtime_is_noticed(name: str) -> None:
     with pytest.raises(Unrepeatable, match="in a simulation"):
         world.run(2.0)
 
-    assert getattr(sys.modules[module], function).__module__ != "raftka.runtime.simulated_guard"
+    assert getattr(sys.modules[module], function).__module__ != "raftka.runtime.simulated.guard"
 
 
 def test_os_urandom_is_noticed() -> None:

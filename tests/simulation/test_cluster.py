@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from raftka.chaos.simulated.client import NoAnswer, produce_row
+from raftka.chaos.simulated.clients.client import NoAnswer, produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from raftka.broker.controller_host import ControllerHost
+from raftka.broker.controller.controller_host import ControllerHost
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.metadata import walks
 from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, NewTopic
-from raftka.metadata.controller import Controller, Outcome
-from raftka.metadata.raft_types import ProposalsFull
+from raftka.metadata.controller import walks
+from raftka.metadata.controller.controller import Controller, Outcome
+from raftka.metadata.quorum.raft_types import ProposalsFull
 from raftka.metadata.records import Record
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 
 
 def test_what_is_refused_waits_for_what_it_was_refused_for() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
-from raftka.broker.shard import Shard
-from raftka.broker.shards import Shards
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.zoo.catalogue import planted
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.toy import TOPIC, Add, Asked, Read, host
 
@@ -24,7 +24,7 @@ PASSES = (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR
 
 class ToyCluster(Cluster):
     def __init__(self, world: World) -> None:
-        self.shards: dict[int, Shards] = {}
+        self.shards: dict[int, CoordinatorRuntime] = {}
         super().__init__(world)
 
     def _start(self, node_id: int, node: Node) -> None:
@@ -127,13 +127,13 @@ def test_a_mistake_of_the_zoo_is_noticed(name: str) -> None:
 
 
 def test_a_batch_that_is_appended_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    append = Shard._append
+    append = CoordinatorPartition._append
 
-    def twice(self: Shard) -> None:
+    def twice(self: CoordinatorPartition) -> None:
         records = list(self._records)
         append(self)
         self._records = records
         append(self)
 
-    monkeypatch.setattr(Shard, "_append", twice)
+    monkeypatch.setattr(CoordinatorPartition, "_append", twice)
     assert any(live(seed) for seed in range(4))

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 
 JOURNAL = "/data/__raftka_metadata/journal"
 LOG = f"/data/{TOPIC}-0/00000000000000000000.log"

@@ -5,8 +5,8 @@ import pytest
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.log.directory import LogDirectoryError
-from raftka.metadata.journal import Standing
-from raftka.runtime.simulated import World
+from raftka.metadata.quorum.journal import Standing
+from raftka.runtime.simulated.world import World
 
 
 def cluster_ids(cluster: Cluster) -> set[str | None]:

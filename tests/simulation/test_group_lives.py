@@ -5,11 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from raftka.chaos.simulated.at_work import WORKS, one
-from raftka.chaos.simulated.group_client import Claims
+from raftka.chaos.simulated.clients.groups import Claims
+from raftka.chaos.simulated.workloads.at_work import WORKS, one
 from raftka.chaos.verdict import Outcome
 from raftka.chaos.zoo.catalogue import planted
-from raftka.cli.chaos import WORK_NAMES, chaos
+from raftka.cli.chaos.commands import WORK_NAMES, chaos
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from raftka.chaos.simulated.client import Client, NoAnswer
+from raftka.chaos.simulated.clients.client import Client, NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

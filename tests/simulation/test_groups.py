@@ -10,10 +10,10 @@ from random import Random
 import pytest
 import trio
 
-from raftka.broker.shards import partition_for
-from raftka.chaos.simulated.client import Address, Client, NoAnswer
+from raftka.broker.coordinators.runtime import partition_for
+from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH

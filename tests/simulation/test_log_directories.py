@@ -8,7 +8,7 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import DIRECTORIES as LIFE
 from raftka.chaos.simulation import live
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.messages.metadata import METADATA
 
 FIRST, SECOND = "/data", "/more"  # the metadata log is in the first

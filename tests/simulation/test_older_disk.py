@@ -4,10 +4,10 @@ from copy import deepcopy
 
 import pytest
 
-from raftka.broker.starts import OlderDisk, Starts
+from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import Scene
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 
 
 def put_back(scene: Scene, victim: int) -> None:
@@ -67,8 +67,8 @@ def test_all_start_anew_and_one_of_them_on_an_older_disk() -> None:
 
 
 def test_without_the_rule_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Starts, "known", lambda self, node_id: None)
-    monkeypatch.setattr(Starts, "met", lambda self, node_id, start: None)
+    monkeypatch.setattr(BootCounter, "known", lambda self, node_id: None)
+    monkeypatch.setattr(BootCounter, "met", lambda self, node_id, start: None)
     with World(41) as world:
         scene = Scene(world)
         scene.produce(3)

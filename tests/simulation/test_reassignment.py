@@ -8,7 +8,7 @@ import pytest
 
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS

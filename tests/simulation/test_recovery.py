@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from raftka.chaos.simulated import verify
+from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.metadata.journal import Journal, Standing
-from raftka.metadata.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
-from raftka.metadata.settings import METADATA_DIRECTORY
-from raftka.runtime.door import Buffer
-from raftka.runtime.simulated import World
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.quorum.journal import Journal, Standing
+from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
+from raftka.runtime.interfaces import Buffer
+from raftka.runtime.simulated.world import World
 
 DIRECTORY = f"/data/{METADATA_DIRECTORY}"
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from raftka.chaos.simulated import verify
+from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulation import WIDTH, live
 from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
-from raftka.metadata.describe import FILE_SOURCE
-from raftka.runtime.simulated import World
+from raftka.metadata.configs.describe import FILE_SOURCE
+from raftka.runtime.simulated.world import World
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.messages.topics import CREATE_TOPICS

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from raftka.chaos.simulated.faults.schedule import KILLS, Kind
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.chaos.simulated.schedule import KILLS, Kind
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
 from raftka.log.manager import LogManager
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 
 ROT = replace(
     PLANS["three"], name="rot", kinds=(Kind("flip_in_log", 3), Kind("misdirected_write", 3), Kind("flip_beside_log", 2), *KILLS), seconds=8.0

@@ -5,9 +5,9 @@ from collections import defaultdict
 import pytest
 import trio
 
-from raftka.chaos.simulated.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
+from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.rows import Row

@@ -2,10 +2,10 @@
 
 import pytest
 
-from raftka.broker.replica_manager import CHECKPOINT_EVERY_S
+from raftka.broker.replica.manager import CHECKPOINT_EVERY_S
 from raftka.chaos.simulated.scene import Scene
 from raftka.log.manager import LogManager
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 
 
 def test_a_checkpoint_that_is_due_after_the_end_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

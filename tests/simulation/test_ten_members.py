@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from raftka.chaos.simulated.client import Client
+from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import SYNC_GROUP
 from raftka.wire.schema import Row

@@ -6,7 +6,7 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC as NAME
 from raftka.chaos.simulated.scene import Scene
 from raftka.metadata.image import BROKER, TOPIC
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from tests.simulation.test_reassignment import others, reassign, settled
 

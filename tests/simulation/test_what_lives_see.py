@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.connection import ServerConnection
 from raftka.broker.handlers import metadata
-from raftka.chaos.simulated.asking_workload import AskingWork
-from raftka.chaos.simulated.consumer_group_workload import ConsumerGroupWork
-from raftka.chaos.simulated.group_workload import GroupWork
-from raftka.chaos.simulated.lives import Workload, play
-from raftka.chaos.simulated.nemeses import OF_COORDINATORS
-from raftka.chaos.simulated.wide_workload import WideWork
-from raftka.coordinator import classic_join, groups
-from raftka.coordinator.consumer_turn import ConsumerTurn
+from raftka.broker.network.connection import ServerConnection
+from raftka.chaos.simulated.faults.nemeses import OF_COORDINATORS
+from raftka.chaos.simulated.workloads.asking import AskingWork
+from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
+from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.lives import Workload, play
+from raftka.chaos.simulated.workloads.wide import WideWork
+from raftka.coordinator import groups
+from raftka.coordinator.classic import join as classic_join
+from raftka.coordinator.consumer.decisions import ConsumerTurn
 from raftka.coordinator.records import read_offset_key
 from raftka.log.producer_state import ProducerState
 from raftka.wire.errors import Code, KafkaError

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from raftka.limits import REQUEST_BYTES
-from raftka.runtime.door import FileSpan
+from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import (
     FrameBuffer,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raftka.broker.handlers  # noqa: F401  # registers them
-from raftka.broker.dispatch import HANDLERS
+from raftka.broker.network.dispatch import HANDLERS
 from raftka.wire.codec import varint
 from raftka.wire.errors import ProtocolError
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from raftka.metadata.controller import Context, Outcome
-from raftka.metadata.draft import Draft
+from raftka.metadata.controller.controller import Context, Outcome
+from raftka.metadata.controller.draft import Draft
+from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record
-from raftka.metadata.topics import TopicNames
 from zookeeper_bridge import jute
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.errors import Err

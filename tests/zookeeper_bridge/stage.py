@@ -5,7 +5,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from raftka.broker.node import Node
-from raftka.runtime.door import Transport
+from raftka.runtime.interfaces import Transport
 from tests.broker.stage import AT_MOST_S, Stage
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL, multi_results
 from zookeeper_bridge import jute

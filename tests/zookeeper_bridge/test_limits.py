@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 from prometheus_client import generate_latest
 
-from raftka.broker.exposition import Page
+from raftka.broker.exporter.exposition import Page
 from raftka.limits import Limit
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL

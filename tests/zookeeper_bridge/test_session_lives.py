@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.chaos.simulated.at_work import one
+from raftka.chaos.simulated.workloads.at_work import one
 from zookeeper_bridge import machine, operations
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import ConnectRequest

@@ -3,7 +3,7 @@
 from typing import Any
 
 from raftka.metadata.commands import AlterReassignments, ElectLeaders, Move, MovedTopic, TopicPartitions
-from raftka.metadata.elections import PREFERRED
+from raftka.metadata.controller.elections import PREFERRED
 from raftka.metadata.records import ProducerIdsAllocated
 from raftka.wire.errors import Code
 from zookeeper_bridge.projection import BLOCK, moving_in

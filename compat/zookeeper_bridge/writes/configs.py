@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 
 from raftka.limits import Limit
 from raftka.metadata.commands import AlterConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs import SET
+from raftka.metadata.configs.settings import check_topic_configs
+from raftka.metadata.configs.validate import SET
+from raftka.metadata.configs.values import SettingError
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
-from raftka.metadata.settings import check_topic_configs
-from raftka.metadata.settings_values import SettingError
-from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import KafkaError
 from zookeeper_bridge import acl
 from zookeeper_bridge.errors import Err, ZooKeeperError

@@ -8,7 +8,7 @@ from typing import Any
 
 from raftka.limits import LimitExceeded
 from raftka.metadata.commands import Administration
-from raftka.metadata.draft import Draft
+from raftka.metadata.controller.draft import Draft
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.projection import Controller, Projection, moving_in

@@ -6,14 +6,14 @@ is forgotten with the process, as in Kafka.
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.log_levels import set_levels
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.limits import SETTINGS_OF_RESOURCE
 from raftka.metadata import image
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs import SET
+from raftka.metadata.configs.validate import SET
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.schema import Row

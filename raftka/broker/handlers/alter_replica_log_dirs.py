@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS
 from raftka.wire.schema import Row

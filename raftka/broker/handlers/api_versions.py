@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
-from raftka.broker.dispatch import HANDLERS, Request, handles
-from raftka.metadata.features import SUPPORTED
+from raftka.broker.network.dispatch import HANDLERS, Request, handles
+from raftka.metadata.controller.features import SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.schema import Row

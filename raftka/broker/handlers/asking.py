@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP
-from raftka.broker.dispatch import Pending, Request
-from raftka.broker.long_work import LongWork, Steps
-from raftka.broker.shards import Gathered
+from raftka.broker.coordinators.runtime import Gathered
+from raftka.broker.network.authorizer import GROUP
+from raftka.broker.network.dispatch import Pending, Request
+from raftka.broker.network.long_work import LongWork, Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row
 
@@ -18,7 +18,7 @@ Make = Callable[[Request, Any], Row | Steps[Row]]  # from the coordinator's answ
 PARTITIONS_OF_COMMAND = 500  # a request for more is several commands: a coordinator decides on a command in one go
 
 
-class Asking:
+class CoordinatorRequest:
     """The ticket of one request."""
 
     __slots__ = ("error", "long_work", "make", "pending", "request", "row")
@@ -63,7 +63,7 @@ class Asking:
         else:
             self.pending.settle(result)
 
-    def result(self, gone: Callable[["Asking"], None] | None = None) -> Row | Pending:
+    def result(self, gone: Callable[["CoordinatorRequest"], None] | None = None) -> Row | Pending:
         """`gone` is called when nobody waits any more."""
         if self.error is not None:
             raise self.error
@@ -82,7 +82,7 @@ class Asking:
 
 def ask(request: Request, node: "Node", group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
-    asking = Asking(request, node.dispatcher.long_work, make)
+    asking = CoordinatorRequest(request, node.dispatcher.long_work, make)
     shards = node.groups.shards
     try:
         shards.submit(group_id, command, asking)
@@ -111,7 +111,7 @@ def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tupl
 
     `make` gets the list of all answers, in that order.
     """
-    asking = Asking(request, node.dispatcher.long_work, make)
+    asking = CoordinatorRequest(request, node.dispatcher.long_work, make)
     request.stays = True
     gathered = Gathered(count, asking)
     for place, (group_id, command, operation) in enumerate(questions):

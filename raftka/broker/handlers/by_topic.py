@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from raftka.broker.dispatch import Request
-from raftka.broker.long_work import Steps
+from raftka.broker.network.dispatch import Request
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import TopicPartitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.schema import Row, Struct

@@ -5,12 +5,12 @@ One that is named twice is described once.
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP, TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
-from raftka.broker.long_work import Steps
-from raftka.coordinator.consumer_commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
+from raftka.broker.network.authorizer import GROUP, TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.coordinator.consumer.commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE

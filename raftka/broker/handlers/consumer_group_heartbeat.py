@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
-from raftka.broker.long_work import Steps
-from raftka.coordinator.consumer_commands import ConsumerHeartbeat
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.coordinator.consumer.commands import ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
-from raftka.metadata.features import GROUP_VERSION
+from raftka.metadata.controller.features import GROUP_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.schema import Row

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

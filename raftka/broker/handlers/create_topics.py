@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER, TOPIC
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic, StaticSettings, TopicDefaults
-from raftka.metadata.describe import ConfigRow, OfController, Static, TopicRows
-from raftka.metadata.topics import check_topic_name
+from raftka.metadata.configs.describe import ConfigRow, OfController, Static, TopicRows
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.topics import CREATE_TOPICS

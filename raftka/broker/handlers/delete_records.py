@@ -6,13 +6,13 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 from functools import partial
 from typing import TYPE_CHECKING
 
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
-from raftka.broker.long_work import Steps
-from raftka.broker.partition_host import PartitionHost
-from raftka.runtime.door import Timer
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.partition import Partition
+from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.schema import Row
@@ -44,7 +44,7 @@ class _Deletion:
         self.request = request
         self.node = node
         self.topics: dict[str, dict[int, Row]] = {}
-        self.waiting: dict[PartitionHost, tuple[Row, int]] = {}  # what the low watermark must come to
+        self.waiting: dict[Partition, tuple[Row, int]] = {}  # what the low watermark must come to
         self.pending: Pending | None = None
         self.timer: Timer | None = None
 
@@ -85,7 +85,7 @@ class _Deletion:
             self.waiting[host] = (row, start)
         return row
 
-    def look(self, host: PartitionHost) -> None:
+    def look(self, host: Partition) -> None:
         """Some replica of the partition told where its log starts, or which replicas live has changed, or who leads."""
         row, start = self.waiting[host]
         try:

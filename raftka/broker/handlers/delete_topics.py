@@ -6,9 +6,9 @@ Answers when the controller has committed, not when the logs are gone: every bro
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.schema import Row

@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
-from raftka.broker.long_work import Steps
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.limits import DESCRIBED_SETTINGS
-from raftka.metadata.describe import (
+from raftka.metadata.configs.describe import (
     LOGGER_SOURCE,
     ConfigRow,
     describe_all_brokers,
     describe_client_metrics,
     describe_group,
 )
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from raftka.metadata.topics import check_topic_name
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS

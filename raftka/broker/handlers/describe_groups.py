@@ -5,10 +5,10 @@ One that is named twice is described once: an answer is no larger than what ther
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask_of_each
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import GROUP
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import DescribedGroup, DescribeGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DESCRIBE_GROUPS

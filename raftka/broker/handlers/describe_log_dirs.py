@@ -3,9 +3,9 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code
 from raftka.wire.messages.log_dirs import DESCRIBE_LOG_DIRS

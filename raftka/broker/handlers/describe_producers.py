@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
-from raftka.broker.long_work import Steps
-from raftka.metadata.topics import check_topic_name
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.schema import Row

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
-from raftka.metadata.topics import CLUSTER_METADATA
+from raftka.metadata.controller.topics import CLUSTER_METADATA
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.schema import Row, Struct

@@ -5,12 +5,12 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.schema import Row

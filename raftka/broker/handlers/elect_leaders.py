@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import partition_commands
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import ELECT_LEADERS

@@ -12,17 +12,17 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.fetch_session import BEGIN, END, FetchSession, Reader, Wanted
+from raftka.broker.fastpath.fetch import remember
 from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
-from raftka.broker.handlers.fetch_plan import remember
 from raftka.broker.handlers.finding import find
-from raftka.broker.handlers.nearest import nearest
-from raftka.broker.long_work import Steps
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartition, FetchSession, Reader
+from raftka.broker.replica.partition import Partition
+from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
-from raftka.runtime.door import Timer
+from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.schema import Row
@@ -104,10 +104,10 @@ class Fetch:
         self.pending: Pending | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
-        self.plain: Wanted | None = None  # of a consumer of one partition that got records: its next request will look the same
+        self.plain: CachedPartition | None = None  # of a consumer of one partition that got records: its next request will look the same
         self.bytes = 0
-        self.rows: dict[Wanted, Row] = {}  # what is to be told
-        self.held: dict[Wanted, None] = {}  # those with records
+        self.rows: dict[CachedPartition, Row] = {}  # what is to be told
+        self.held: dict[CachedPartition, None] = {}  # those with records
         self.slice = node.dispatcher.long_work.slices  # in which the records were found
         self.full = False  # no more records are read for this answer
         self.stale = False  # the records were found in an earlier turn
@@ -158,7 +158,7 @@ class Fetch:
             if self.held:
                 self.full = self.stale = True
 
-    def _look_at(self, wanted: Wanted) -> None:
+    def _look_at(self, wanted: CachedPartition) -> None:
         self.bytes -= wanted.size
         wanted.size = 0
         asked = wanted.asked
@@ -184,10 +184,10 @@ class Fetch:
             self.rows.pop(wanted, None)
 
     @staticmethod
-    def _is_new(wanted: Wanted, row: Row) -> bool:
+    def _is_new(wanted: CachedPartition, row: Row) -> bool:
         return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or told_again(row))
 
-    def _host(self, wanted: Wanted) -> PartitionHost:
+    def _host(self, wanted: CachedPartition) -> Partition:
         request, asked = self.request, wanted.asked
         if self.replica < 0:
             host = find(request, self.node, "READ", wanted.name, asked.partition)
@@ -202,7 +202,7 @@ class Fetch:
         host.check_epoch(asked.current_leader_epoch)
         return host
 
-    def _consumer_read(self, host: PartitionHost, wanted: Wanted) -> Row:
+    def _consumer_read(self, host: Partition, wanted: CachedPartition) -> Row:
         rack = self.body.rack_id
         leader = host.leader
         if leader is None and (not rack or host.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
@@ -215,7 +215,7 @@ class Fetch:
             return diverging
         return self._read(host, wanted, readable, readable)
 
-    def _follower_read(self, host: PartitionHost, wanted: Wanted) -> Row:
+    def _follower_read(self, host: Partition, wanted: CachedPartition) -> Row:
         leader, asked = host.leading(), wanted.asked
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
@@ -244,7 +244,7 @@ class Fetch:
             self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _divergence(self, host: PartitionHost, asked: Row) -> Row | None:
+    def _divergence(self, host: Partition, asked: Row) -> Row | None:
         """KIP-320: where the reader's log and ours part, if they do."""
         if asked.last_fetched_epoch == host.log.latest_epoch and asked.fetch_offset <= host.log.end_offset:
             return None
@@ -256,7 +256,7 @@ class Fetch:
         self.settled = True
         return self._row(host, asked, host.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
 
-    def _read(self, host: PartitionHost, wanted: Wanted, readable: int, high_watermark: int) -> Row:
+    def _read(self, host: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> Row:
         log, asked = host.log, wanted.asked
         offset = asked.fetch_offset
         if offset < log.start_offset:
@@ -280,7 +280,7 @@ class Fetch:
             return self._row(host, asked, high_watermark)
         return self._row(host, asked, high_watermark, records=spans)
 
-    def _row(self, host: PartitionHost, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
+    def _row(self, host: Partition, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
         return of_partition(
             partition_index=asked.partition,
             high_watermark=high_watermark,
@@ -347,7 +347,7 @@ class Fetch:
         begins = self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on
         return begins and self.node.fetch_sessions.admit(self.session, self.session.created)
 
-    def _plain(self) -> Wanted | None:
+    def _plain(self) -> CachedPartition | None:
         if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:
             return None
         if (

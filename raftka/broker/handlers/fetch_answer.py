@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.fetch_session import Wanted
+from raftka.broker.replica.fetch_session_cache import CachedPartition
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.schema import Row
@@ -19,11 +19,11 @@ class FetchAnswer:
     def __init__(self, fetch: "Fetch", told: bool) -> None:
         self._fetch = fetch
         self._told = told
-        self._rows: dict[str | bytes, tuple[Wanted, EncodedRows]] = {}
-        self._added: set[Wanted] = set()
+        self._rows: dict[str | bytes, tuple[CachedPartition, EncodedRows]] = {}
+        self._added: set[CachedPartition] = set()
         self._leaders: set[int] = set()
 
-    def add(self, wanted: Wanted, row: Row) -> None:
+    def add(self, wanted: CachedPartition, row: Row) -> None:
         fetch, session = self._fetch, self._fetch.session
         topic = self._rows.get(wanted.name)
         if topic is None:

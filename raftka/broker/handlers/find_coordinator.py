@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
-from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.schema import Row

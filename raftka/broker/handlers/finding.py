@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Request
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Request
+from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
     from raftka.broker.node import Node
 
 
-def find(request: Request, node: "Node", operation: str, topic: str | bytes, partition: int) -> PartitionHost:
+def find(request: Request, node: "Node", operation: str, topic: str | bytes, partition: int) -> Partition:
     """By name or by id. Raises TOPIC_AUTHORIZATION_FAILED, and what ReplicaManager.find raises; who may not is not told whether a name exists."""
     if isinstance(topic, bytes):
         host = node.replicas.find_by_id(topic, partition)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.coordinator.commands import Heartbeat
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import HEARTBEAT

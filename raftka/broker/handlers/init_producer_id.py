@@ -5,8 +5,8 @@ Transactional ids are refused until there is a transaction coordinator.
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.network.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.schema import Row

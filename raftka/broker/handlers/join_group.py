@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, check_group
-from raftka.broker.long_work import Steps
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Join, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP

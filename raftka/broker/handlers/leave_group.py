@@ -3,9 +3,9 @@
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import ask, ask_all, check_group
-from raftka.broker.long_work import Steps
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Leave, LeavingMember
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import GROUP, THE_CLUSTER
-from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.handlers.asking import Asking
-from raftka.broker.long_work import Steps
-from raftka.coordinator import classic_group, consumer_group
+from raftka.broker.handlers.asking import CoordinatorRequest
+from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.coordinator.classic import group as classic_group
 from raftka.coordinator.commands import ListGroups
+from raftka.coordinator.consumer import group as consumer_group
 from raftka.coordinator.groups import CLASSIC, CONSUMER
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LIST_GROUPS
@@ -26,7 +27,7 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 def list_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
-    asking = Asking(request, node.dispatcher.long_work, _answer)
+    asking = CoordinatorRequest(request, node.dispatcher.long_work, _answer)
     yield from node.groups.shards.submit_to_all(ListGroups(states, types), asking)
     return asking.result()
 

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.dispatch import Request, handles
+from raftka.broker.fastpath.list_offsets import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
-from raftka.broker.handlers.list_offsets_plan import remember
-from raftka.broker.long_work import Steps
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import (
     EARLIEST,
@@ -87,7 +87,7 @@ def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
     return _special(host, timestamp, host.high_watermark)
 
 
-def _special(host: PartitionHost, timestamp: int, end: int) -> Found:
+def _special(host: Partition, timestamp: int, end: int) -> Found:
     log = host.log
     if timestamp == LATEST:
         return -1, end, host.leader_epoch
@@ -99,7 +99,7 @@ def _special(host: PartitionHost, timestamp: int, end: int) -> Found:
     return NOT_FOUND if found is None else found
 
 
-def _epoch(host: PartitionHost, offset: int) -> int:
+def _epoch(host: Partition, offset: int) -> int:
     """The leader epoch in which the record at `offset` was (or, at the end of the log, will be) written."""
     epoch = host.log.epoch_of(offset)
     return epoch if epoch >= 0 else host.leader_epoch

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from raftka.metadata.commands import ConfigResource
-from raftka.metadata.configs import DELETE, NAMES, SET
-from raftka.metadata.describe import LOGGER_SOURCE, ConfigRow
-from raftka.metadata.settings_values import Type
+from raftka.metadata.configs.describe import LOGGER_SOURCE, ConfigRow
+from raftka.metadata.configs.validate import DELETE, NAMES, SET
+from raftka.metadata.configs.values import Type
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:

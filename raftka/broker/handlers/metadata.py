@@ -6,12 +6,12 @@ An answer that names a leader that seems to have died waits (suspects.py); nothi
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER, TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import NewTopic
+from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.schema import ZERO_UUID, Row

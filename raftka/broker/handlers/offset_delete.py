@@ -4,10 +4,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all, check_group
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import DeleteOffsets
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_DELETE

@@ -5,10 +5,10 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from raftka.broker.authorizer import TOPIC
-from raftka.broker.dispatch import Pending, Request, handles
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import FetchedPartition, FetchOffsets, FetchTopic, OffsetsFetched
 from raftka.metadata.image import MetadataImage
 from raftka.wire.encoder import EncodedRows

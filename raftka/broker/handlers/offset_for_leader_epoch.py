@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import find
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.schema import Row

@@ -1,20 +1,20 @@
 """Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark, with acks=1 for the
 flush of a leader that is alone in the ISR.
 
-The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (produce_plan.py).
+The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (fastpath/produce.py).
 """
 
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import TRANSACTIONAL_ID
-from raftka.broker.dispatch import Pending, Request, handles
+from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
-from raftka.broker.handlers.produce_plan import ZSTD, remember
-from raftka.broker.long_work import Steps
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.network.authorizer import TRANSACTIONAL_ID
+from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.partition import Partition
 from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
@@ -169,7 +169,7 @@ class _Produce:
                 host.wait_for_flush(offset, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
-    def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, PartitionHost, int]:
+    def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, Partition, int]:
         request, records = self.request, partition.records
         host = find(request, self.node, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
         if records is None:
@@ -190,7 +190,7 @@ class _Produce:
         )
         return row, host, following
 
-    def _check(self, host: PartitionHost, records: memoryview) -> None:
+    def _check(self, host: Partition, records: memoryview) -> None:
         request = self.request
         if request.version < 7 and len(records) >= BATCH_HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
@@ -268,7 +268,7 @@ class _Wait:
         self.run = run
         self.row = row
 
-    def committed(self, host: PartitionHost, code: Code) -> None:
+    def committed(self, host: Partition, code: Code) -> None:
         row = self.row
         if code is not Code.NONE:
             row.error_code = int(code)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from raftka.broker.authorizer import THE_CLUSTER
-from raftka.broker.dispatch import Request, handles
-from raftka.broker.long_work import Steps
+from raftka.broker.network.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
-from raftka.metadata.features import SAFE_DOWNGRADE, UPGRADE
+from raftka.metadata.controller.features import SAFE_DOWNGRADE, UPGRADE
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import UPDATE_FEATURES
 from raftka.wire.schema import Row

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from raftka.chaos.checks.metadata import PartitionSeen, Seen
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.image import MetadataImage
-from raftka.metadata.journal import Journal
-from raftka.metadata.raft_messages import NO_OP
-from raftka.metadata.settings import METADATA_DIRECTORY
-from raftka.runtime.real_files import RealFiles
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft_messages import NO_OP
+from raftka.runtime.real.files import RealFiles
 
 
 def seen_in(directories: Iterable[tuple[str, Path]]) -> list[Seen]:

@@ -5,15 +5,15 @@ from itertools import count
 from typing import IO, Any, cast
 
 from raftka.broker.node import Node
-from raftka.broker.partition_host import PartitionHost
-from raftka.chaos.simulated.client import Client
-from raftka.chaos.simulated.shapes import PLAIN, SHAPES, Shape
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.clients.client import Client
+from raftka.chaos.simulated.clients.shapes import PLAIN, SHAPES, Shape
 from raftka.cluster.edges import open_edges
+from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import PartitionImage
-from raftka.metadata.settings import NodeSettings
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_disk import SimulatedDisk
-from raftka.runtime.simulated_tasks import NodeStopped
+from raftka.runtime.simulated.disk import SimulatedDisk
+from raftka.runtime.simulated.tasks import NodeStopped
+from raftka.runtime.simulated.world import World
 
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 READY_S = 30.0
@@ -198,7 +198,7 @@ class Cluster:
     def controller(self) -> int | None:
         return next((i for i, node in self.living.items() if node.quorum.host is not None and node.quorum.host.active), None)
 
-    def hosts(self, topic: str, partition: int) -> dict[int, PartitionHost]:
+    def hosts(self, topic: str, partition: int) -> dict[int, Partition]:
         """The replicas on those that live."""
         found = {node_id: node.replicas.hosts.get((topic, partition)) for node_id, node in self.living.items()}
         return {node_id: host for node_id, host in found.items() if host is not None}

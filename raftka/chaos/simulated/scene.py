@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from raftka.broker.partition_host import PartitionHost
-from raftka.chaos.simulated import verify
-from raftka.chaos.simulated.client import Client, produce_row
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.checks import verify
+from raftka.chaos.simulated.clients.client import Client, produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
 
@@ -94,7 +94,7 @@ class Scene:
     def isr(self) -> set[int]:
         return set(self.cluster.isr_of(TOPIC, 0))
 
-    def host(self, node_id: int) -> PartitionHost:
+    def host(self, node_id: int) -> Partition:
         return self.cluster.hosts(TOPIC, 0)[node_id]
 
     def other_than(self, *node_ids: int) -> int:

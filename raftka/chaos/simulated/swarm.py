@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from raftka.chaos.simulated import schedule
-from raftka.chaos.simulated.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
-from raftka.chaos.simulated.schedule import Kind
+from raftka.chaos.simulated.faults import schedule
+from raftka.chaos.simulated.faults.schedule import Kind
+from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
 INDEX_BYTES = 4096  # what a topic has that is not told

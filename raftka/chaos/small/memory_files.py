@@ -6,7 +6,7 @@ A file that was cut may be whole again, and have lost what came after the cut; a
 from collections.abc import Callable, Sequence
 from random import Random
 
-from raftka.runtime.door import Buffer
+from raftka.runtime.interfaces import Buffer
 
 
 class MemoryFile:

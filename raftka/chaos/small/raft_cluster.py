@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.metadata.journal import Journal
-from raftka.metadata.raft import Committed, Message, RaftConfig, RaftCore, Snapshot, WrongCluster
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft import Committed, Message, RaftConfig, RaftCore, Snapshot, WrongCluster
 
 FOREVER = float("inf")
 

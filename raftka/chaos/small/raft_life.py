@@ -13,7 +13,7 @@ import msgpack
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_oracle import Oracle, Violation
-from raftka.metadata.raft import MalformedMessage, NotLeader, ProposalsFull, RaftConfig, SafetyViolated
+from raftka.metadata.quorum.raft import MalformedMessage, NotLeader, ProposalsFull, RaftConfig, SafetyViolated
 
 SECONDS = 20.0
 PROPOSALS = 100

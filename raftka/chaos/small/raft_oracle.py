@@ -3,8 +3,8 @@
 from zlib import crc32
 
 from raftka.chaos.small.raft_cluster import Cluster, Node
-from raftka.metadata.raft import Committed, Snapshot
-from raftka.metadata.raft_types import Entry
+from raftka.metadata.quorum.raft import Committed, Snapshot
+from raftka.metadata.quorum.raft_types import Entry
 
 MOST_MESSAGES, MOST_STEPS = 20_000, 100_000  # of a run; usual are a thousand or two, and ten thousand
 

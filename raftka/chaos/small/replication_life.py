@@ -25,10 +25,10 @@ from raftka.metadata.commands import (
     NewTopic,
     RegisterBroker,
 )
-from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.controller.controller import Context, Controller, Outcome
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.metadata.records import encode_batch
-from raftka.metadata.settings import NodeSettings
 from raftka.replication.follower import FollowerFetch
 from raftka.replication.partition import Altered, AlterIsr
 from raftka.wire.errors import Code, KafkaError

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from raftka.broker import log_cleaner
+from raftka.broker.logs import cleaner as log_cleaner
 from raftka.chaos.zoo.planting import plant
-from raftka.log import compaction
-from raftka.log.compaction import Compaction
+from raftka.log.compaction import compaction
+from raftka.log.compaction.compaction import Compaction
 from raftka.log.log import Log
 
 

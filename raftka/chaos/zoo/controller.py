@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from raftka.broker.controller_host import ControllerHost
+from raftka.broker.controller.controller_host import ControllerHost
 from raftka.chaos.zoo.planting import plant
-from raftka.metadata import controller, partitions
-from raftka.metadata.controller import Controller
-from raftka.metadata.directories import DirectoriesHere
+from raftka.metadata.controller import controller, partitions
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.directories import DirectoriesHere
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 

@@ -2,25 +2,27 @@
 
 from typing import Any
 
-from raftka.broker.controller_link import ControllerLink
-from raftka.broker.shard import Shard
-from raftka.broker.shards import Shards
+from raftka.broker.controller.controller_link import ControllerLink
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.chaos.zoo.planting import part_of, plant
-from raftka.coordinator import classic_rebalance, classic_sync, groups, offsets
-from raftka.coordinator.classic_group import ClassicGroup
-from raftka.coordinator.consumer_group import ConsumerGroup
-from raftka.coordinator.consumer_groups import ConsumerGroups
-from raftka.coordinator.consumer_soft import SESSION
+from raftka.coordinator import groups, offsets
+from raftka.coordinator.classic import rebalance as classic_rebalance
+from raftka.coordinator.classic import sync as classic_sync
+from raftka.coordinator.classic.group import ClassicGroup
+from raftka.coordinator.consumer.group import ConsumerGroup
+from raftka.coordinator.consumer.groups import ConsumerGroups
+from raftka.coordinator.consumer.timers import SESSION
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
 
 
-@plant(Shard, "_hold")
+@plant(CoordinatorPartition, "_hold")
 def coordinator_answers_before_commit(_: Any) -> Any:
     """A commit is answered before its record is: the next coordinator has never seen it."""
 
-    def bug(self: Shard) -> None:
+    def bug(self: CoordinatorPartition) -> None:
         replies, self._replies = self._replies, []
         for ticket, answer in replies:
             ticket(answer)
@@ -28,11 +30,11 @@ def coordinator_answers_before_commit(_: Any) -> Any:
     return bug
 
 
-@plant(Shard, "_reply")
+@plant(CoordinatorPartition, "_reply")
 def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
     """A reply waits for the records of its own turn alone: a read shows an offset of an earlier turn that the next coordinator has never seen."""
 
-    def bug(self: Shard, ticket: Any, answer: Any) -> None:
+    def bug(self: CoordinatorPartition, ticket: Any, answer: Any) -> None:
         self.waiting.pop(ticket, None)
         if self._records:
             self._replies.append((ticket, answer))
@@ -42,11 +44,11 @@ def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
     return bug
 
 
-@plant(Shard, "load")
+@plant(CoordinatorPartition, "load")
 def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
     """A new coordinator begins with what it knows to be committed: a group's offset goes back."""
 
-    def bug(self: Shard) -> bool:
+    def bug(self: CoordinatorPartition) -> bool:
         log = self.host.log
         end, log.end_offset = log.end_offset, self.host.high_watermark
         try:
@@ -57,11 +59,11 @@ def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
     return bug
 
 
-@plant(Shard, "submit")
+@plant(CoordinatorPartition, "submit")
 def coordinator_answers_while_it_loads(submit: Any) -> Any:
     """Groups are answered with what has been read so far."""
 
-    def bug(self: Shard, command: Any, ticket: Any) -> None:
+    def bug(self: CoordinatorPartition, command: Any, ticket: Any) -> None:
         loaded, self.loaded = self.loaded, True
         try:
             submit(self, command, ticket)
@@ -71,11 +73,11 @@ def coordinator_answers_while_it_loads(submit: Any) -> Any:
     return bug
 
 
-@plant(Shards, "_leadership_changed")
+@plant(CoordinatorRuntime, "_leadership_changed")
 def coordinator_survives_its_leadership(_: Any) -> Any:
     """Who coordinates again after another goes on with what it knew."""
 
-    def bug(self: Shards, host: Any) -> None:
+    def bug(self: CoordinatorRuntime, host: Any) -> None:
         shard = self.shards.get(host.index)
         if host.leader is None:
             return
@@ -93,11 +95,11 @@ def coordinator_tells_what_it_remembers(_: Any) -> Any:
     return True
 
 
-@plant(Shard, "load")
+@plant(CoordinatorPartition, "load")
 def coordinator_misses_the_last_batch(load: Any) -> Any:
     """Off by one: what was committed last before a coordinator died is not read by the next."""
 
-    def bug(self: Shard) -> bool:
+    def bug(self: CoordinatorPartition) -> bool:
         log = self.host.log
         end, log.end_offset = log.end_offset, max(log.start_offset, log.end_offset - 1)
         try:

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from raftka.chaos.simulated.at_work import WORKS
-from raftka.chaos.simulated.lives import Workload, play
-from raftka.chaos.simulated.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
-from raftka.chaos.simulated.watch import EVERY_S
+from raftka.chaos.simulated.checks.watch import EVERY_S
+from raftka.chaos.simulated.faults.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
+from raftka.chaos.simulated.workloads.at_work import WORKS
+from raftka.chaos.simulated.workloads.lives import Workload, play
 from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, live, simulate
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation

@@ -3,18 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+from raftka.broker.logs.stray_logs import StrayLogs
 from raftka.broker.node import Node
-from raftka.broker.replica_manager import ReplicaManager
-from raftka.broker.stray_logs import StrayLogs
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.chaos.zoo.planting import plant
-from raftka.log import recovery, segment
+from raftka.log import recovery
 from raftka.log.checkpointing import Gathered
 from raftka.log.checkpoints import START_OFFSETS
-from raftka.log.index import OffsetIndex, TimeIndex
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
-from raftka.log.scan import Header, headers
-from raftka.log.storage import Storage
+from raftka.log.segments import segment
+from raftka.log.segments.index import OffsetIndex, TimeIndex
+from raftka.log.segments.scan import Header, headers
+from raftka.log.segments.storage import Storage
 
 
 @plant(segment, "checked")

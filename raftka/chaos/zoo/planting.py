@@ -1,6 +1,6 @@
 """How a bug comes into the running code, and goes again: an attribute of a class or a module is replaced for a while. Knows no bug.
 
-@plant(PartitionHost, "flush")
+@plant(Partition, "flush")
 def leader_counts_what_is_written(flush):
     '''What it breaks, in a sentence.'''
     def bug(self): ...

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from raftka.broker.quorum import Quorum
+from raftka.broker.controller.quorum import Quorum
 from raftka.chaos.zoo.planting import part_of, plant
-from raftka.metadata.journal import Journal
-from raftka.metadata.raft_engine import LEADER, Engine
-from raftka.metadata.raft_membership import Membership
-from raftka.metadata.raft_voter import Voter
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft_engine import LEADER, Engine
+from raftka.metadata.quorum.raft_membership import Membership
+from raftka.metadata.quorum.raft_voter import Voter
 
 ABOVE_ALL = 1 << 40
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from raftka.broker.fetch_session import FetchSession, Wanted
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.node import Node
-from raftka.broker.partition_host import PartitionHost
+from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
+from raftka.broker.replica.partition import Partition
 from raftka.chaos.zoo.planting import plant
 
 
@@ -13,7 +13,7 @@ from raftka.chaos.zoo.planting import plant
 def shows_what_is_not_committed(read: Any) -> Any:
     """Fetch beyond the high watermark: readers see records that are taken back with the next leader."""
 
-    def bug(self: Fetch, host: PartitionHost, wanted: Wanted) -> Any:
+    def bug(self: Fetch, host: Partition, wanted: CachedPartition) -> Any:
         leader = host.leader
         if leader is None:
             return read(self, host, wanted)
@@ -28,11 +28,11 @@ def shows_what_is_not_committed(read: Any) -> Any:
     return bug
 
 
-@plant(PartitionHost, "check_epoch")
+@plant(Partition, "check_epoch")
 def answers_readers_of_another_epoch(_: Any) -> Any:
     """Stale leader read: who knows of a newer leader is answered by the one before (before KIP-320)."""
 
-    def bug(self: PartitionHost, epoch: int) -> None: ...
+    def bug(self: Partition, epoch: int) -> None: ...
 
     return bug
 
@@ -41,7 +41,7 @@ def answers_readers_of_another_epoch(_: Any) -> Any:
 def divergence_tells_the_high_watermark(read: Any) -> Any:
     """A follower is told the high watermark when it must cut its log and does not listen; its session never says it again."""
 
-    def bug(self: Fetch, host: PartitionHost, wanted: Wanted) -> Any:
+    def bug(self: Fetch, host: Partition, wanted: CachedPartition) -> Any:
         row = read(self, host, wanted)
         if row.diverging_epoch.end_offset >= 0:
             row.high_watermark = row.last_stable_offset = host.high_watermark

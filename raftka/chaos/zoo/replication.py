@@ -3,18 +3,18 @@
 from typing import Any
 
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.partition_host import PartitionHost
-from raftka.broker.replica_fetcher import Follow
+from raftka.broker.replica.fetcher import PartitionFetchState
+from raftka.broker.replica.partition import Partition
 from raftka.chaos.zoo.planting import plant
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
 from raftka.replication.partition import AdvanceHighWatermark, Follower, LeaderState
 
 
-@plant(PartitionHost, "flush")
+@plant(Partition, "flush")
 def leader_counts_what_is_written(flush: Any) -> Any:
     """Ack before fsync: the leader counts what is written, not what its disk has."""
 
-    def bug(self: PartitionHost) -> None:
+    def bug(self: Partition) -> None:
         if self.leader is not None and self.log.failed is None:
             self.apply(self.leader.flushed(self.log.written_offset))
         flush(self)
@@ -124,11 +124,11 @@ def follower_claims_what_is_written(_: Any) -> Any:
     return bug
 
 
-@plant(Follow, "start")
+@plant(PartitionFetchState, "start")
 def truncates_to_the_high_watermark(start: Any) -> Any:
     """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and loses what it had acknowledged."""
 
-    def bug(self: Follow) -> None:
+    def bug(self: PartitionFetchState) -> None:
         log = self.host.log
         if log.end_offset > self.host.high_watermark:
             log.truncate_to(self.host.high_watermark)
@@ -174,7 +174,7 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 
-    def bug(self: Fetch, host: PartitionHost, asked: Any) -> Any:
+    def bug(self: Fetch, host: Partition, asked: Any) -> Any:
         return None
 
     return bug

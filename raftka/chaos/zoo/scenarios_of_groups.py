@@ -2,13 +2,13 @@
 
 from contextlib import suppress
 
-from raftka.chaos.simulated.client import NoAnswer
+from raftka.chaos.simulated.clients.client import NoAnswer
+from raftka.chaos.simulated.clients.groups import TOPIC, GroupClient, Story
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
-from raftka.chaos.simulated.group_client import TOPIC, GroupClient, Story
-from raftka.chaos.simulated.group_workload import OFFSETS
+from raftka.chaos.simulated.workloads.group import OFFSETS
 from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import ElectLeaders
-from raftka.runtime.simulated import World
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP

@@ -2,17 +2,17 @@
 
 from crc32c import crc32c
 
-from raftka.chaos.simulated.client import produce_row
+from raftka.chaos.simulated.clients.client import produce_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
-from raftka.chaos.simulated.compaction_workload import all_of, state_of, times_row
-from raftka.chaos.simulated.lives import often
 from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.chaos.simulated.workloads.compaction import all_of, state_of, times_row
+from raftka.chaos.simulated.workloads.lives import often
 from raftka.chaos.zoo.directed import finds
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from raftka.log.producer_state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
-from raftka.metadata.raft_types import Snapshot
-from raftka.runtime.simulated import World
-from raftka.runtime.simulated_disk import SYNC_S
+from raftka.metadata.quorum.raft_types import Snapshot
+from raftka.runtime.simulated.disk import SYNC_S
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.list_offsets import LIST_OFFSETS

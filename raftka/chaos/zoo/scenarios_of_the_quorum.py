@@ -3,7 +3,7 @@
 from raftka.chaos.small.raft_cluster import Cluster
 from raftka.chaos.small.raft_oracle import Oracle
 from raftka.chaos.zoo.directed import finds
-from raftka.metadata.raft import Message, RaftConfig
+from raftka.metadata.quorum.raft import Message, RaftConfig
 
 ONE_BY_ONE = RaftConfig(batch_bytes=1)  # an entry a message
 

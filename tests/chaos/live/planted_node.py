@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from raftka.cli import main
-from raftka.runtime.real_flushes import Flush, Flusher, Open
+from raftka.runtime.real.flushes import Flush, Flusher, Open
 
 MARK = "/chaos-"
 _honest = Flusher.flush

@@ -15,7 +15,7 @@ from raftka.chaos.live.shim import FAILING, LYING, Shim, compile_shim
 
 WRITER = """
 import queue, select, sys, time
-from raftka.runtime.real_files import RealFiles
+from raftka.runtime.real.files import RealFiles
 actions, outcome = queue.SimpleQueue(), []
 files = RealFiles(actions.put)
 file = files.open(sys.argv[1], create=True)

@@ -13,9 +13,9 @@ from pysyncobj.node import Node as StockPeer
 from pysyncobj.transport import Transport
 
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.metadata.journal import Journal
-from raftka.metadata.raft import Committed, RaftConfig, RaftCore, Snapshot
-from raftka.metadata.raft_engine import NEVER
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft import Committed, RaftConfig, RaftCore, Snapshot
+from raftka.metadata.quorum.raft_engine import NEVER
 
 FOREVER = float("inf")
 

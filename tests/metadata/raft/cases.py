@@ -5,7 +5,7 @@ from typing import Any
 
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_cluster import Cluster
-from raftka.metadata.raft import RaftConfig, SafetyViolated, WrongCluster
+from raftka.metadata.quorum.raft import RaftConfig, SafetyViolated, WrongCluster
 from tests.metadata.raft.bench import OurBench
 from tests.metadata.raft.hazards import VALUES, harm_if
 

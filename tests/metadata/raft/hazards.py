@@ -247,7 +247,7 @@ def play_stock(name: str) -> None:
 
 
 def play_ours(name: str) -> None:
-    from raftka.metadata.raft import RaftConfig
+    from raftka.metadata.quorum.raft import RaftConfig
 
     scenario, voters, _, config = SCENARIOS[name]
     scenario(OurBench(voters, RaftConfig(retain_entries=0, **config)))

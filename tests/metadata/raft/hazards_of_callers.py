@@ -5,7 +5,7 @@ from typing import Any
 
 from pysyncobj import syncobj
 
-from raftka.metadata.raft import MalformedMessage, RaftConfig
+from raftka.metadata.quorum.raft import MalformedMessage, RaftConfig
 from tests.metadata.raft.bench import Harm, OurBench, StockBench
 from tests.metadata.raft.hazards import VALUES, harm_if
 

@@ -11,9 +11,9 @@ from pysyncobj import journal as stock_journal
 from pysyncobj.config import SERIALIZER_STATE
 
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.metadata.journal import Journal
-from raftka.metadata.journal_format import JournalDamaged
-from raftka.metadata.raft import RaftConfig
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.journal_format import JournalDamaged
+from raftka.metadata.quorum.raft import RaftConfig
 from tests.metadata.raft.bench import OurBench, StockBench
 from tests.metadata.raft.hazards import harm_if
 

@@ -12,10 +12,10 @@ import pytest
 
 import raftka.metadata
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.metadata.journal import Journal
-from raftka.metadata.raft_engine import Engine
-from raftka.metadata.raft_types import RaftConfig
-from raftka.metadata.raft_voter import Voter
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft_engine import Engine
+from raftka.metadata.quorum.raft_types import RaftConfig
+from raftka.metadata.quorum.raft_voter import Voter
 
 WHAT_TO_DO = """
 pysyncobj's {name} is not what it was. Before you write its new hash here:

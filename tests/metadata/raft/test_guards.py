@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from raftka.metadata import raft_messages
-from raftka.metadata.journal import Journal, Standing
-from raftka.metadata.raft import MalformedMessage, RaftConfig, RaftCore
-from raftka.metadata.raft_engine import LEADER, Engine
-from raftka.metadata.raft_membership import Membership
-from raftka.metadata.raft_snapshots import SnapshotReceiver
-from raftka.metadata.raft_types import Snapshot
-from raftka.metadata.raft_voter import Voter
+from raftka.metadata.quorum import raft_messages
+from raftka.metadata.quorum.journal import Journal, Standing
+from raftka.metadata.quorum.raft import MalformedMessage, RaftConfig, RaftCore
+from raftka.metadata.quorum.raft_engine import LEADER, Engine
+from raftka.metadata.quorum.raft_membership import Membership
+from raftka.metadata.quorum.raft_snapshots import SnapshotReceiver
+from raftka.metadata.quorum.raft_types import Snapshot
+from raftka.metadata.quorum.raft_voter import Voter
 from tests.metadata.raft import cases, hazards, hazards_of_callers
 from tests.metadata.raft.bench import Harm
 

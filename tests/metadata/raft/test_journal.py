@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.metadata.journal import Journal, Standing, WrongDirectory
-from raftka.metadata.journal_format import JournalDamaged, Kind, encode_item, encode_record
-from raftka.metadata.raft_types import Entry, Snapshot
+from raftka.metadata.quorum.journal import Journal, Standing, WrongDirectory
+from raftka.metadata.quorum.journal_format import JournalDamaged, Kind, encode_item, encode_record
+from raftka.metadata.quorum.raft_types import Entry, Snapshot
 
 
 def open_journal(disk: MemoryFiles, node_id: int = 1, cluster_id: str | None = None) -> Journal:

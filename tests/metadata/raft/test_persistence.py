@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pysyncobj import journal as stock_journal
 
-from raftka.metadata import journal as journal_module
-from raftka.metadata import journal_format
-from raftka.metadata.journal import Journal
-from raftka.metadata.journal_format import JournalDamaged
+from raftka.metadata.quorum import journal as journal_module
+from raftka.metadata.quorum import journal_format
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.journal_format import JournalDamaged
 from tests.metadata.raft import hazards_of_disks as hazards
 from tests.metadata.raft.bench import Harm
 

@@ -12,7 +12,7 @@ import pytest
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_life import run_seed
 from raftka.limits import PROPOSALS_IN_FLIGHT
-from raftka.metadata.raft import Committed, EntryTooLarge, MalformedMessage, NotLeader, ProposalsFull, RaftConfig, Snapshot
+from raftka.metadata.quorum.raft import Committed, EntryTooLarge, MalformedMessage, NotLeader, ProposalsFull, RaftConfig, Snapshot
 from tests.metadata.raft.lines import lines_of_syncobj
 
 FLUSH = 0.003  # seconds

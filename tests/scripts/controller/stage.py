@@ -40,8 +40,9 @@ from raftka.metadata.commands import (
     from_wire,
     to_wire,
 )
-from raftka.metadata.configs import APPEND, DELETE, SET, SUBTRACT
-from raftka.metadata.controller import Context, Controller, Outcome
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.configs.validate import APPEND, DELETE, SET, SUBTRACT
+from raftka.metadata.controller.controller import Context, Controller, Outcome
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage, PartitionImage
 from raftka.metadata.records import (
     ConfigSet,
@@ -54,7 +55,6 @@ from raftka.metadata.records import (
     decode_batch,
     encode_batch,
 )
-from raftka.metadata.settings import NodeSettings
 from raftka.wire.errors import Code, KafkaError
 from tests.scenario import Words
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from raftka.coordinator.consumer_commands import (
+from raftka.coordinator.consumer.commands import (
     ConsumerBeat,
     ConsumerHeartbeat,
     DescribeConsumerGroup,
@@ -15,8 +15,8 @@ from raftka.coordinator.consumer_commands import (
     DescribedConsumerGroup,
     Target,
 )
-from raftka.coordinator.consumer_group import ConsumerGroup, without_epochs
-from raftka.coordinator.consumer_records import (
+from raftka.coordinator.consumer.group import ConsumerGroup, without_epochs
+from raftka.coordinator.consumer.records import (
     CURRENT,
     GROUP,
     KINDS,
@@ -32,8 +32,8 @@ from raftka.coordinator.consumer_records import (
     read_key,
     read_value,
 )
-from raftka.coordinator.embedded import read_assignment
 from raftka.coordinator.machine import Record
+from raftka.coordinator.protocol import read_assignment
 from raftka.coordinator.records import kind
 from tests.coordinator.world import view
 from tests.scenario import Words

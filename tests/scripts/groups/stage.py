@@ -11,7 +11,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from raftka.coordinator.classic_group import State
+from raftka.coordinator.classic.group import State
+from raftka.coordinator.classic.subscription import topics_of
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
@@ -44,7 +45,6 @@ from raftka.coordinator.commands import (
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.records import GROUP_METADATA_KEY, kind, read_group_key, read_group_value, read_offset_key, read_offset_value
-from raftka.coordinator.subscription import topics_of
 from raftka.wire.errors import Code, KafkaError
 from tests.coordinator.world import FakeTopics, subscription, view
 from tests.scenario import Words

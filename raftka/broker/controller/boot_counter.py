@@ -1,0 +1,84 @@
+"""How often each node was started on its disk, so that one that was put back from a copy is noticed: it has forgotten what it had promised.
+
+A node counts in its metadata directory and tells the number to every controller that it meets; controllers write down what they hear. Who comes
+with a lower number than before, or with the same one in another process, runs on an older copy. A copy that was made since the last start cannot be
+told from the disk itself. Knows no connection.
+"""
+
+from random import Random
+from typing import Any, NamedTuple
+
+from raftka.limits import CONTROLLER_CONNECTIONS
+from raftka.log.checkpoints import CheckpointError, decode_lines, encode_lines
+from raftka.runtime.interfaces import Files
+from raftka.wire.errors import ProtocolError
+
+FILE = "starts"
+ID_BYTES = 16
+
+
+class OlderDisk(Exception):
+    """This node must not go on: others have seen a later state of its disk."""
+
+
+class Start(NamedTuple):
+    disk: bytes  # 16 bytes, made with the first start on it
+    number: int
+    process: bytes  # 16 bytes
+
+    def is_before(self, other: "Start") -> bool:
+        return self.disk == other.disk and (self.number < other.number or (self.number == other.number and self.process != other.process))
+
+
+def start_of(value: Any) -> Start | None:
+    """As it came in a greeting. Raises ProtocolError."""
+    match value:
+        case None:
+            return None
+        case [bytes() as disk, int() as number, bytes() as process] if len(disk) == len(process) == ID_BYTES:
+            return Start(disk, number, process)
+    raise ProtocolError("a greeting with something else in the place of a start")
+
+
+class BootCounter:
+    """Raises OSError, and CheckpointError for a file that is none."""
+
+    def __init__(self, files: Files, directory: str, process: bytes, random: Random) -> None:
+        self._files = files
+        self._path = f"{directory}/{FILE}"
+        files.make_directory(directory)
+        (before, *others) = self._read() or [(-1, Start(random.randbytes(ID_BYTES), 0, process))]
+        self.mine = Start(before[1].disk, before[1].number + 1, process)
+        self._others = dict(others)
+        self._write()
+
+    def known(self, node_id: int) -> Start | None:
+        """What another node was when it was met last."""
+        return self._others.get(node_id)
+
+    def met(self, node_id: int, start: Start) -> None:
+        """Raises ProtocolError for one that runs on an older copy of its disk."""
+        known = self._others.get(node_id)
+        if known is not None and start.is_before(known):
+            raise ProtocolError(f"node {node_id} runs on an older copy of its disk: start {start.number}, the last one was {known.number}")
+        if start != known and (known is not None or len(self._others) < CONTROLLER_CONNECTIONS.value):
+            self._others[node_id] = start
+            self._write()
+
+    def _read(self) -> list[tuple[int, Start]]:
+        """This node's own start first."""
+        if not self._files.exists(self._path):
+            return []
+        try:
+            return [_read(line) for line in decode_lines(self._files.read(self._path))]
+        except ValueError as error:
+            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is no older copy") from error
+
+    def _write(self) -> None:
+        starts = [(-1, self.mine), *self._others.items()]
+        self._files.replace(self._path, encode_lines(f"{who} {disk.hex()} {number} {process.hex()}" for who, (disk, number, process) in starts))
+
+
+def _read(line: str) -> tuple[int, Start]:
+    who, disk, number, process = line.split(" ")
+    return int(who), Start(bytes.fromhex(disk), int(number), bytes.fromhex(process))

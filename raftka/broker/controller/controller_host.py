@@ -1,0 +1,322 @@
+"""The controller on the node that leads the metadata quorum: decide, append, replay, hold every reply until what was replayed before it is committed.
+
+The machine runs ahead of what is committed; whenever this node's leadership begins or ends it is made anew from the committed image.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.controller.quorum_state import QuorumView
+from raftka.limits import LimitExceeded
+from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
+from raftka.metadata.controller.controller import Context, Controller, Outcome, Rest
+from raftka.metadata.extension import ExtensionMachine
+from raftka.metadata.image import Endpoint, MetadataImage
+from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
+from raftka.metadata.records import encode_batch
+from raftka.runtime.interfaces import Transport
+from raftka.wire.errors import Code, KafkaError, limit_of
+from raftka.wire.frame import encode_request
+from raftka.wire.messages.api_versions import API_VERSIONS
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+    from raftka.metadata.quorum.raft import RaftCore
+
+Done = Callable[[KafkaError | None, Any], None]
+PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
+LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
+DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first
+
+
+class ControllerHost:
+    def __init__(self, node: "Node", core: "RaftCore", poke: Callable[[], None]) -> None:
+        self.node = node
+        self.core = core
+        self.clock = node.runtime.clock
+        self.machine: Controller | None = None
+        self._poke = poke
+        self._term = -1  # in which the machine decides
+        self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
+        self._last_index = 0  # of what the machine has replayed
+        self._timer_at = inf
+        self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
+        self._decided_s = 0.0  # in this turn
+        self.view = QuorumView(core, self.clock)
+        self.heard: dict[int, float] = {}  # when each voter last said anything
+
+    @property
+    def active(self) -> bool:
+        """Not from the moment on in which the core steps down: the commit index may then be that of another leader's entries."""
+        return self.machine is not None and self.core.active and self.core.term == self._term
+
+    def submit(self, command: Command, done: Done) -> None:
+        """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
+        if self._behind or self._decided_s >= DECIDING_S:
+            if not self._behind:
+                self.clock.call_at(self.clock.now(), self._next_turn)
+            self._behind.append((command, done))
+        else:
+            self._take(command, done)
+
+    def _take(self, command: Command, done: Done) -> None:
+        machine = self.machine
+        if machine is None or not self.active:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+            return
+        if not self._decided_s:
+            self.clock.at_turn_end(self._turn_ended)
+        began = self.clock.cpu_s()
+        self._carry_out(partial(self._decide, machine, command), done)
+        self._decided_s += self.clock.cpu_s() - began
+
+    def _turn_ended(self) -> None:
+        self._decided_s = 0.0
+
+    def _next_turn(self) -> None:
+        behind = self._behind
+        while behind and self._decided_s < DECIDING_S:
+            self._take(*behind.popleft())
+        if behind:
+            self.clock.call_at(self.clock.now(), self._next_turn)
+
+    def _carry_out(self, decide: Callable[[], Outcome], done: Done) -> None:
+        refused, reply = None, None
+        try:
+            outcome = decide()
+            self._append(outcome.records)
+            reply = outcome.reply
+            if outcome.rest is not None:
+                self._go_on(outcome.rest, done)
+                return
+            if outcome.hand_over:
+                done = self._handing_over(done)
+            if outcome.confirm and not outcome.records:
+                self._confirm(done, reply)
+                return
+        except KafkaError as error:
+            refused = error
+            for limit in limit_of(error):
+                self.node.metrics.hit(limit)
+        except ProposalsFull as error:  # it passes, and the link asks again
+            self.node.metrics.hit(error.limit)
+            refused = KafkaError(Code.NOT_CONTROLLER)
+        except LimitExceeded as error:
+            self.node.metrics.hit(error.limit)
+            refused = KafkaError(Code.POLICY_VIOLATION, str(error))
+        self._waiting.append((self._last_index, done, refused, reply))
+        self._release()
+        self._arm()
+
+    def _go_on(self, rest: Rest, done: Done) -> None:
+        """With what did not go into one entry, in another turn: others are served in between."""
+        machine = self.machine
+
+        def go_on() -> None:
+            if self.machine is machine and machine is not None and self.active:
+                self._carry_out(lambda: self._guarded(machine, rest, "a further portion"), done)
+            else:
+                done(KafkaError(Code.NETWORK_EXCEPTION), None)
+
+        self.clock.call_at(self.clock.now(), go_on)
+        self._arm()
+
+    def _handing_over(self, done: Done) -> Done:
+        def answered(error: KafkaError | None, reply: Any) -> None:
+            done(error, reply)
+            if error is None:
+                self.node.quorum.transfer()
+
+        return answered
+
+    def _confirm(self, done: Done, reply: Any) -> None:
+        """A read that must not be of the past: another controller may have begun without our knowing."""
+        term, index = self._term, self._last_index
+
+        def confirmed(read_index: int | None) -> None:
+            if read_index is None or not self.active or self._term != term:
+                done(KafkaError(Code.NOT_CONTROLLER), None)
+            else:
+                self._waiting.append((max(index, self._waiting[-1][0] if self._waiting else 0), done, None, reply))
+                self._release()
+
+        self.core.read_index(confirmed)
+        self._poke()
+        self._arm()
+
+    def _decide(self, machine: Controller, command: Command) -> Outcome:
+        if isinstance(command, Heartbeat):
+            self.view.broker_heard(command)
+        elif isinstance(command, DescribeQuorum):
+            return Outcome(reply=self.view.describe(self.node.node_id, machine, self.heard))
+        return self._guarded(machine, partial(machine.decide, command), type(command).__name__)
+
+    def _guarded(self, machine: Controller, decide: Rest, name: str) -> Outcome:
+        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
+        try:
+            outcome = decide(self._context())
+            for limit in machine.take_hits():
+                self.node.metrics.hit(limit)
+            return outcome
+        except (KafkaError, LimitExceeded):
+            raise
+        except Exception as error:
+            self.node.metrics.count("raftka_handler_errors_total")
+            self.node.events.error("command_failed", command=name, error=repr(error))
+            raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
+
+    def _context(self) -> Context:
+        return Context(self.clock.now(), self.clock.wall_ms(), self.node.runtime.random("controller"), self.core.last_index + 1)
+
+    def _append(self, records: Any) -> None:
+        if not records:
+            return
+        assert self.machine is not None
+        decided_at = self.core.last_index + 1
+        try:
+            index = self.core.propose(encode_batch(records, decided_at))
+        except (NotLeader, LimitExceeded):
+            self.machine.not_appended()
+            raise
+        assert index == decided_at, "only the controller appends while it leads"
+        self._proposed.append((index, self.clock.now()))
+        self.machine.replay(index, records)
+        self._last_index = index
+        self._poke()
+
+    # what the quorum tells
+
+    def advanced(self) -> None:
+        """Leadership or the commit index may have changed."""
+        if self.machine is not None and not self.active:
+            self._end()
+        if self.machine is None and self.core.active:
+            self._begin()
+        if self.machine is not None:
+            self.view.voters_heard(self.heard)
+        self._release()
+
+    def _release(self) -> None:
+        while self._proposed and self.active and self._proposed[0][0] <= self.core.commit_index:
+            self.node.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
+        while self._waiting and self.active and self._waiting[0][0] <= self.core.commit_index:
+            _, done, refused, reply = self._waiting.popleft()
+            done(refused, reply)
+
+    def _begin(self) -> None:
+        image = self.node.image
+        assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
+        self._last_index, self._term = image.offset, self.core.term
+        self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard, self._machines(image))
+        self.node.events.info("controller_active", term=self.core.term, offset=image.offset)
+        self.node.metrics.count("raftka_controller_elections_total")
+        self._tick_now()
+        self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._look_for_silent)
+
+    def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
+        return {package: each.machine(image, self.clock.now()) for package, each in self.node.extensions.items()}
+
+    def _end(self) -> None:
+        self.machine = None
+        self._proposed.clear()
+        self.node.events.info("controller_resigned", term=self.core.term)
+        waiting, self._waiting = self._waiting, deque()
+        for _, done, _, _ in waiting:
+            done(KafkaError(Code.NETWORK_EXCEPTION), None)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
+
+    # time
+
+    def _arm(self) -> None:
+        if self.machine is None:
+            return
+        when = max(self.machine.deadline(), self.clock.now())
+        if when < self._timer_at:
+            self._timer_at = when
+            self.clock.call_at(when, self._tick_now)
+
+    def _tick_now(self) -> None:
+        self._timer_at = inf
+        if self.machine is not None and self.core.active:
+            try:
+                self._append(self.machine.tick(self._context()).records)
+            except (NotLeader, LimitExceeded):
+                self._timer_at = self.clock.now() + 0.05
+                self.clock.call_at(self._timer_at, self._tick_now)
+                return
+            self._arm()
+
+    # brokers that died
+
+    def _look_for_silent(self) -> None:
+        """Who died with the controller before has nobody left to notice it but us."""
+        if self.machine is not None:
+            for broker in self.node.image.brokers.values():
+                if broker.alive and broker.broker_id != self.node.node_id:
+                    self.connection_lost(broker.broker_id)
+
+    def connection_lost(self, broker_id: int) -> None:
+        """A broker's connection to us broke. When its port refuses as well the process is gone: no need to wait for its session's end."""
+        broker = self.node.image.brokers.get(broker_id)
+        if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
+            return
+        endpoint = broker.endpoint(self.node.settings.inter_broker_listener) or broker.endpoints[0]
+        self._probe(endpoint, BrokerLost(broker_id, broker.epoch), PROBES)
+
+    def _probe(self, endpoint: Endpoint, command: BrokerLost, probes: int) -> None:
+        """A process that is being killed closes its listener last: it may still take a connection, and then breaks it without an answer."""
+
+        def refused() -> None:
+            self.node.events.info("broker_process_gone", broker=command.broker_id)
+            self.submit(command, lambda error, reply: None)
+
+        def again() -> None:
+            if probes > 1:
+                self.clock.call_at(self.clock.now() + PROBE_AGAIN_S, lambda: self._probe(endpoint, command, probes - 1))
+
+        probe = _Probe(refused, again)
+        self.clock.call_at(self.clock.now() + PROBE_S, probe.give_up)
+        self.node.runtime.network.connect(endpoint.host, endpoint.port, probe)
+
+
+class _Probe:
+    """Connects and asks for the versions; whatever comes, it lives."""
+
+    def __init__(self, refused: Callable[[], None], broken: Callable[[], None]) -> None:
+        self._refused = refused
+        self._broken = broken
+        self._transport: Transport | None = None
+        self._answered = False
+        self._output: tuple[bytes, ...] = (encode_request(API_VERSIONS, 0, 1, "probe", API_VERSIONS.request()),)
+
+    def opened(self, transport: Transport) -> None:
+        self._transport = transport
+        transport.wake()
+
+    def room(self) -> None:
+        return None
+
+    def give_up(self) -> None:
+        """It hangs: its session will end."""
+        self._answered = True
+        if self._transport is not None:
+            self._transport.close("no answer came")
+
+    def receive(self, view: memoryview) -> None:
+        self._answered = self._answered or bool(view)
+        assert self._transport is not None
+        self._transport.close("it lives" if self._answered else "closed by the other side")
+
+    def take_output(self) -> tuple[bytes, ...]:
+        output, self._output = self._output, ()
+        return output
+
+    def closed(self, reason: str) -> None:
+        if self._transport is None:
+            if "refused" in reason.lower():
+                self._refused()
+        elif not self._answered:
+            self._broken()

@@ -1,0 +1,186 @@
+"""One connection between nodes on the controller listener: a greeting, then frames of msgpack. Sans-IO; knows no Raft and no controller.
+
+A stranger (a Kafka client, garbage, a node of another cluster) is closed with one line in the log. Nothing but msgpack is ever decoded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import msgpack
+
+from raftka.broker.controller.boot_counter import Start, start_of
+from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
+from raftka.runtime.interfaces import Transport
+from raftka.wire.errors import ProtocolError
+from raftka.wire.frame import FrameBuffer
+
+MAGIC = b"raftka controller 1\n"
+
+
+class Kind(IntEnum):
+    HELLO = 0  # magic, Hello's fields
+    RAFT = 1  # a message between voters
+    CALL = 2  # id, name, fields: a command for the controller
+    REPLY = 3  # id, error code, message, value
+    OBSERVE = 4  # index: send what is committed from there on
+    ENTRIES = 5  # [[index, term, data], ...]
+    SNAPSHOT = 6  # index, term, whole size, position, piece
+    LEADER = 7  # node id or None, term
+    PING = 8  # answered with LEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    cluster_id: str | None  # None: has never been in a cluster
+    node_id: int
+    broker: bool
+    controller: bool
+    start: Start | None = None
+    known: Start | None = None  # what the greeted was when it was met last
+
+
+class Traffic:
+    """What went over all connections of a node's controller side."""
+
+    __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
+
+    def __init__(self) -> None:
+        self.received_bytes = self.received_messages = self.sent_bytes = self.sent_messages = 0
+
+
+class Peer:
+    """`mine`: what to greet the node of that number with (-1: it has not said who it is).
+
+    `on_hello` may raise ProtocolError to refuse; `on_message` gets everything after it.
+    """
+
+    def __init__(
+        self,
+        mine: Callable[[int], Hello],
+        on_hello: Callable[["Peer"], None],
+        on_message: Callable[["Peer", Kind, list[Any]], None],
+        on_closed: Callable[["Peer", str], None],
+        *,
+        dialed: bool,
+        traffic: Traffic,
+    ) -> None:
+        self.hello: Hello | None = None
+        self.transport: Transport | None = None
+        self.address = ""  # of the other side
+        self.limit_hit: Limit | None = None
+        self.dialed = dialed
+        self.traffic = traffic
+        self.observed: int | None = None  # the next index to be sent, when the other side observes
+        self.on_drained: Callable[[Peer], None] | None = None
+        self._mine = mine
+        self._on_hello = on_hello
+        self._on_message = on_message
+        self._on_closed = on_closed
+        self._frames = FrameBuffer(GREETING_BYTES.value)
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._over = False
+
+    @property
+    def node_id(self) -> int:
+        return self.hello.node_id if self.hello is not None else -1
+
+    @property
+    def crowded(self) -> bool:
+        return self._out_bytes > PEER_OUTPUT_BYTES.value
+
+    def send(self, kind: Kind, *fields: Any) -> None:
+        """Lost when the connection is: whoever must know asks again."""
+        if self.transport is None:
+            return
+        data = msgpack.packb((int(kind), *fields))
+        self._out.append(len(data).to_bytes(4, "big") + data)
+        self._out_bytes += len(data) + 4
+        self.traffic.sent_bytes += len(data) + 4
+        self.traffic.sent_messages += 1
+        self.transport.wake()
+
+    def close(self, reason: str) -> None:
+        if self.transport is not None:
+            self.transport.close(reason)
+
+    # the network's side
+
+    def opened(self, transport: Transport) -> None:
+        self.transport = transport
+        self.address = transport.peer
+        if self.dialed:
+            self._greet(-1)
+
+    def room(self) -> None:
+        return None
+
+    def receive(self, view: memoryview) -> None:
+        if not view:
+            self.close("closed by the other side")
+            self.closed("closed by the other side")  # at once: clients that ask in this turn are to be told of what is known
+            return
+        self.traffic.received_bytes += len(view)
+        try:
+            for frame in self._frames.feed(view):
+                if self.transport is None:
+                    return
+                self._frame(frame)
+        except (ProtocolError, msgpack.UnpackException, ValueError) as error:
+            if isinstance(error, ProtocolError) and error.limit is not None:
+                of_frame = GREETING_BYTES if self.hello is None else CONTROLLER_FRAME_BYTES
+                self.limit_hit = of_frame if error.limit is REQUEST_BYTES else error.limit
+            self.close(f"refused: {error}")
+
+    def take_output(self) -> list[bytes]:
+        out, self._out = self._out, []
+        self._out_bytes = 0
+        if self.on_drained is not None and self.observed is not None:
+            self.on_drained(self)
+            out += self._out
+            self._out = []
+            self._out_bytes = 0
+        return out
+
+    def closed(self, reason: str) -> None:
+        if not self._over:
+            self._over = True
+            self.transport = None
+            self._on_closed(self, reason)
+
+    # frames
+
+    def _greet(self, whom: int) -> None:
+        mine = self._mine(whom)
+        self.send(Kind.HELLO, MAGIC, mine.cluster_id, mine.node_id, mine.broker, mine.controller, mine.start, mine.known)
+
+    def _frame(self, frame: memoryview) -> None:
+        if self.hello is None and MAGIC not in bytes(frame[:64]):
+            raise ProtocolError("this is not a node of raftka; the controller listener is for nodes only")
+        message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
+        if not isinstance(message, list) or not message or message[0] not in Kind._value2member_map_:
+            raise ProtocolError("no message of ours")
+        kind, fields = Kind(message[0]), message[1:]
+        self.traffic.received_messages += 1
+        if self.hello is None:
+            self._greeted(kind, fields)
+        else:
+            self._on_message(self, kind, fields)
+
+    def _greeted(self, kind: Kind, fields: list[Any]) -> None:
+        if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
+            raise ProtocolError("a greeting was due")
+        _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]
+        if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
+            raise ProtocolError("a greeting without node and cluster")
+        hello = Hello(cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known))
+        if not self.dialed:
+            self._greet(node_id)  # also to whom we refuse: its own log should say why
+        mine = self._mine(node_id).cluster_id
+        if cluster_id is not None and mine is not None and cluster_id != mine:
+            raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
+        self.hello = hello
+        self._frames.limit_bytes = CONTROLLER_FRAME_BYTES.value
+        self._on_hello(self)

@@ -1,0 +1,471 @@
+"""Drives RaftCore and connects the nodes: steps it, flushes its journal before anything leaves, ships, and feeds committed entries to the image.
+
+Every node dials every controller; what voters say to each other, calls to the controller and the observers' stream share that connection.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
+from raftka.broker.controller.controller_host import ControllerHost
+from raftka.broker.controller.peer import Hello, Kind, Peer, Traffic
+from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
+from raftka.metadata.commands import Command, from_wire, to_wire
+from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft import RaftCore
+from raftka.metadata.quorum.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
+from raftka.metadata.quorum.recovery import check_start
+from raftka.runtime.interfaces import Listener
+from raftka.wire.errors import Code, KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+RECONNECT_S = (0.02, 0.5)
+HELLO_S = 10.0
+HAND_OVER_S = 2.0
+PING_S, PINGS = 0.5, 4  # so often is asked whether whom we observe is awake; so many questions may wait for an answer
+PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
+
+
+class Link:
+    """Our connection to one controller."""
+
+    def __init__(self, voter: int, host: str, port: int) -> None:
+        self.voter = voter
+        self.host = host
+        self.port = port
+        self.peer: Peer | None = None
+        self.up = False
+        self.failures = 0
+        self.refused_for = ""
+        self.pings = 0  # not answered yet
+        self.calls: dict[int, Callable[[KafkaError | None, Any], None]] = {}
+
+
+SHAPES: dict[Kind, tuple[type, ...]] = {
+    Kind.RAFT: (dict,),
+    Kind.CALL: (int, str, list),
+    Kind.OBSERVE: (int,),
+    Kind.PING: (),
+}  # of what other nodes ask
+
+
+def _has_shape(kind: Kind, fields: list[Any]) -> bool:
+    shape = SHAPES.get(kind, ())
+    return len(fields) >= len(shape) and all(isinstance(field, wanted) for field, wanted in zip(fields, shape, strict=False))
+
+
+class Quorum:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.clock = node.runtime.clock
+        self.links = {v.node_id: Link(*v) for v in node.settings.voters if v.node_id != node.node_id}
+        self.core: RaftCore | None = None
+        self.host: ControllerHost | None = None
+        self.inbound: dict[Peer, None] = {}
+        self.traffic = Traffic()
+        self.listener: Listener | None = None
+        self.starts: BootCounter
+        self._leader: int | None = None  # as a controller told us, when we are none
+        self._term = -1
+        self._observing: Link | None = None
+        self._snapshot = bytearray()
+        self._syncing = False
+        self._poked = False
+        self._step_at = inf
+        self._next_call = 0
+        self._handing_over: trio.Event | None = None
+
+    # starting
+
+    def start(self) -> None:
+        settings, files = self.node.settings, self.node.runtime.files
+        if settings.controller_listener is not None:
+            journal = Journal.open(files, settings.metadata_directory, self.node.node_id)
+            voters = [voter.node_id for voter in settings.voters]
+            check_start(journal, voters)
+            config = RaftConfig(
+                election_timeout=settings.seconds("controller.quorum.election.timeout.ms"),
+                heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),
+                snapshot_every_bytes=settings["metadata.log.max.record.bytes.between.snapshots"],
+            )
+            self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
+            self.host = ControllerHost(self.node, self.core, self.poke)
+            endpoint = settings.controller_listener
+            self.listener = self.node.listen("listeners", endpoint.host, endpoint.port, self._accept, first=True)
+            self.feed_image()
+        self.starts = BootCounter(files, self._home(), self.node.incarnation_id, self.node.runtime.random("starts"))
+        for link in self.links.values():
+            self._dial(link)
+        self.poke()
+
+    def _home(self) -> str:
+        """Where starts are counted. A broker without a vote can spare any of its directories: in the first that it can use."""
+        settings, usable = self.node.settings, self.node.logs.usable
+        return settings.metadata_directory if settings.is_controller else f"{usable[0].path}/{METADATA_DIRECTORY}"
+
+    # the engine
+
+    def poke(self) -> None:
+        """Something came, or was proposed: step at the end of this turn."""
+        if not self._poked and self.core is not None:
+            self._poked = True
+            self.clock.at_turn_end(self._step)
+
+    def _step(self) -> None:
+        self._poked = False
+        core = self.core
+        if core is None or self._syncing:
+            return  # the end of the flush steps again
+        try:
+            core.step(self.clock.now())
+            self._syncing = core.unsynced
+            files = core.take_sync() if self._syncing else []
+        except OSError as error:
+            self._fail(error)
+            return
+        if self._syncing:
+            self.node.runtime.files.flush(files, self._synced)
+            self._hand_out()  # what need not wait for it
+        else:
+            self._ship()
+
+    def _fail(self, error: OSError) -> None:
+        """What the disk has is not known any more."""
+        self.node.events.error("metadata_log_failed", error=str(error))
+        if self.core is not None:
+            self.core.journal.abandon()
+        self.node.runtime.fail(error)
+
+    def _synced(self, error: OSError | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        assert self.core is not None
+        self._syncing = False
+        self.core.synced()
+        self._ship()
+        self.poke()
+
+    def _hand_out(self) -> None:
+        """Messages may leave, and entries are committed."""
+        core, host = self.core, self.host
+        assert core is not None
+        assert host is not None
+        for voter, message in core.take_outbox():
+            link = self.links[voter]
+            if link.up and link.peer is not None:
+                link.peer.send(Kind.RAFT, message)
+        self.feed_image()
+        host.advanced()
+        for peer in self.inbound:
+            if peer.observed is not None:
+                self._feed(peer)
+
+    def _ship(self) -> None:
+        self._hand_out()
+        core = self.core
+        assert core is not None
+        self._tell_leader()
+        if self._handing_over is not None and core.state != "leader":
+            self._handing_over.set()
+        if core.wants_snapshot and self.node.image.offset:
+            core.snapshot(self.node.image.offset, self.node.image.to_snapshot())
+        self._arm(core.next_deadline())
+
+    def _arm(self, when: float) -> None:
+        if when < self._step_at or self._step_at <= self.clock.now():
+            self._step_at = when
+            if when < inf:
+                self.clock.call_at(when, self._due)
+
+    def _due(self) -> None:
+        self._step_at = inf
+        self.poke()
+
+    def feed_image(self) -> None:
+        """Whatever is committed and not yet in our image."""
+        core = self.core
+        assert core is not None
+        while True:
+            found = core.observe(self.node.image.offset + 1)
+            if not found:
+                return
+            self.node.apply(found)
+
+    # who leads
+
+    @property
+    def leader(self) -> int | None:
+        return self.core.leader if self.core is not None else self._leader
+
+    @property
+    def term(self) -> int:
+        """Of that leader; -1 as long as nobody has told us."""
+        return self.core.term if self.core is not None else self._term
+
+    def _tell_leader(self) -> None:
+        core = self.core
+        assert core is not None
+        if core.leader != self._leader or core.term != self._term:
+            self._lead_by(core.leader, core.term)
+            for peer in self.inbound:
+                if peer.observed is not None:
+                    peer.send(Kind.LEADER, core.leader, core.term)
+
+    def _lead_by(self, leader: int | None, term: int) -> None:
+        """Whoever led before may hang: what it was asked is asked of the new one, without waiting for an answer."""
+        if term < self._term:
+            return  # who says so was away
+        self._term = term
+        if leader == self._leader:
+            return
+        self._leader = leader
+        for link in self.links.values() if leader is not None else ():
+            calls = {} if link.voter == leader else link.calls
+            if calls:
+                link.calls = {}
+            for done in calls.values():
+                done(KafkaError(Code.NETWORK_EXCEPTION), None)
+
+    def ask_controller(self, command: Command, done: Callable[[KafkaError | None, Any], None]) -> bool:
+        """False: nobody to ask right now."""
+        if self.host is not None and self.host.active:
+            self.host.submit(command, done)
+            return True
+        leader = self.leader
+        link = self.links.get(leader) if leader is not None else None
+        if link is None or not link.up:
+            if self.core is not None:
+                return False  # we will hear of the election ourselves
+            link = next((each for each in self.links.values() if each.up), None)
+        if link is None or link.peer is None:
+            return False
+        self._next_call += 1
+        link.calls[self._next_call] = done
+        link.peer.send(Kind.CALL, self._next_call, *to_wire(command))
+        return True
+
+    # our connections to controllers
+
+    def _dial(self, link: Link) -> None:
+        link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True, traffic=self.traffic)
+        self.node.runtime.network.connect(link.host, link.port, link.peer)
+
+    def _hello(self, whom: int) -> Hello:
+        settings, cluster_id = self.node.settings, self.node.image.cluster_id or self.node.cluster_id
+        return Hello(cluster_id, self.node.node_id, settings.is_broker, settings.is_controller, self.starts.mine, self.starts.known(whom))
+
+    def _meet(self, hello: Hello) -> None:
+        """Neither of us may have been put back from an older copy of its disk. Raises ProtocolError."""
+        if hello.known is not None and self.starts.mine.is_before(hello.known):
+            seen = f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met start {hello.known.number}"
+            error = OlderDisk(f"{self.node.settings.metadata_directory} is an older copy: {seen}")
+            self.node.events.error("older_disk", error=str(error))
+            self.node.runtime.fail(error)
+            raise ProtocolError("our disk is an older copy")
+        if hello.start is not None and self.core is not None:
+            try:
+                self.starts.met(hello.node_id, hello.start)
+            except OSError as error:
+                self._fail(error)
+
+    def _greeted(self, peer: Peer) -> None:
+        link = self.links.get(peer.node_id)
+        if link is None or link.peer is not peer:
+            raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
+        assert peer.hello is not None
+        self._meet(peer.hello)
+        link.up = True
+        link.failures = 0
+        self.node.suspects.heard(link.voter)
+        link.refused_for = ""
+        if self.core is not None:
+            self.core.peer_up(link.voter)
+            self.poke()
+        elif self._observing is None:
+            self._observe(link)
+
+    def _observe(self, link: Link) -> None:
+        self._observing = link
+        assert link.peer is not None
+        link.peer.send(Kind.OBSERVE, self.node.image.offset + 1)
+        link.pings = 0
+        self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, link.peer))
+
+    def _ping(self, link: Link, peer: Peer | None) -> None:
+        """A voter that hangs keeps its connections, and tells nobody anything: then another one is observed."""
+        if self._observing is not link or peer is None or link.peer is not peer:
+            return
+        if link.pings >= PINGS:
+            peer.close("it does not answer")
+            return
+        link.pings += 1
+        peer.send(Kind.PING)
+        self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, peer))
+
+    def _lost(self, link: Link, reason: str) -> None:
+        was_up, link.up, link.peer = link.up, False, None
+        if "refused:" in reason and reason != link.refused_for:
+            self.node.events.warning("controller_refused", controller=link.voter, address=f"{link.host}:{link.port}", reason=reason)
+            link.refused_for = reason  # once: it will be the same each time we try
+        elif was_up:
+            self.node.events.info("controller_connection_lost", controller=link.voter, reason=reason)
+        first, most = RECONNECT_S
+        wait = min(most, first * 2.0 ** min(link.failures, 10))
+        link.failures += 1
+        self.clock.call_at(self.clock.now() + wait, lambda: self._dial(link))
+        calls, link.calls = link.calls, {}
+        for done in calls.values():
+            done(KafkaError(Code.NETWORK_EXCEPTION), None)
+        if was_up:
+            self.node.suspects.broken(link.voter)
+        if was_up and self.core is not None:
+            self.core.peer_lost(link.voter)
+            self.poke()
+        if self._observing is link:
+            self._observing = None
+            other = next((each for each in self.links.values() if each.up), None)
+            if other is not None:
+                self._observe(other)
+
+    def _answered(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+        """What comes on a connection that we made."""
+        link = self.links[peer.node_id]
+        link.pings = 0
+        if kind is Kind.REPLY:
+            call, code, message, value = fields
+            done = link.calls.pop(call, None)
+            if done is not None:
+                done(KafkaError(Code(code), message) if code else None, value)
+        elif kind is Kind.LEADER:
+            if self.core is None:
+                self._lead_by(*fields)
+        elif kind is Kind.ENTRIES and self.core is None:
+            self.node.apply([Committed(*entry) for entry in fields[0]])
+        elif kind is Kind.SNAPSHOT and self.core is None:
+            self._piece(*fields)
+        else:
+            raise ProtocolError(f"{kind.name} where it has no meaning")
+
+    def _piece(self, index: int, term: int, size: int, position: int, piece: bytes) -> None:
+        if position != len(self._snapshot):
+            self._snapshot.clear()
+            raise ProtocolError("a piece of a snapshot is missing")
+        self._snapshot += piece
+        if len(self._snapshot) == size:
+            state, self._snapshot = bytes(self._snapshot), bytearray()
+            self.node.apply(Snapshot(index, term, state))
+
+    # connections to us
+
+    def _accept(self) -> Peer | None:
+        if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
+            self.node.metrics.refused(CONTROLLER_CONNECTIONS)
+            self.node.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
+            return None
+        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic)
+        self.inbound[peer] = None
+        self.clock.call_at(self.clock.now() + HELLO_S, lambda: peer.close("no greeting came") if peer.hello is None else None)
+        return peer
+
+    def _welcomed(self, peer: Peer) -> None:
+        if peer.node_id == self.node.node_id:
+            raise ProtocolError(f"two nodes with node.id {peer.node_id}")
+        assert peer.hello is not None
+        self._meet(peer.hello)
+        for earlier in [each for each in self.inbound if each is not peer and each.node_id == peer.node_id]:
+            earlier.close("the node has connected anew")  # its machine went without a word
+
+    def _asked(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+        """What comes on a connection that another node made."""
+        core, host = self.core, self.host
+        assert core is not None
+        assert host is not None
+        if not _has_shape(kind, fields):
+            raise ProtocolError(f"{kind.name} without its fields")
+        if kind is Kind.RAFT and peer.node_id in self.links:
+            try:
+                core.receive(peer.node_id, fields[0])
+                host.heard[peer.node_id] = self.clock.now()
+            except (MalformedMessage, WrongCluster) as error:
+                raise ProtocolError(str(error), getattr(error, "limit", None)) from error
+            self.poke()
+        elif kind is Kind.CALL:
+            self._call(peer, *fields[:3])
+        elif kind is Kind.OBSERVE:
+            peer.observed = fields[0]
+            peer.on_drained = self._feed
+            peer.send(Kind.LEADER, core.leader, core.term)
+            self._feed(peer)
+        elif kind is Kind.PING:
+            peer.send(Kind.LEADER, core.leader, core.term)
+        else:
+            raise ProtocolError(f"{kind.name} where it has no meaning")
+
+    def _call(self, peer: Peer, call: int, name: str, values: list[Any]) -> None:
+        assert self.host is not None
+        command = from_wire(name, values)
+
+        def done(error: KafkaError | None, reply: Any) -> None:
+            peer.send(Kind.REPLY, call, int(error.code) if error is not None else 0, error.message if error is not None else None, reply)
+
+        self.host.submit(command, done)
+
+    def _feed(self, peer: Peer) -> None:
+        """Send an observer what it does not have, as fast as it takes it."""
+        assert self.core is not None
+        while peer.observed is not None:
+            if peer.crowded:
+                if peer.observed <= self.core.commit_index:
+                    self.node.metrics.hit(PEER_OUTPUT_BYTES)
+                return
+            found = self.core.observe(peer.observed)
+            if not found:
+                return
+            if isinstance(found, Snapshot):
+                for position in range(0, len(found.state) or 1, PIECE_BYTES):
+                    piece = found.state[position : position + PIECE_BYTES]
+                    peer.send(Kind.SNAPSHOT, found.index, found.term, len(found.state), position, piece)
+                peer.observed = found.index + 1
+            else:
+                peer.send(Kind.ENTRIES, [[entry.index, entry.term, entry.data] for entry in found])
+                peer.observed = found[-1].index + 1
+
+    def _gone(self, peer: Peer, reason: str) -> None:
+        self.inbound.pop(peer, None)
+        if peer.limit_hit is not None:
+            self.node.metrics.refused(peer.limit_hit)
+        if peer.hello is None or "refused:" in reason:
+            self.node.metrics.count("raftka_controller_refusals_total")
+            self.node.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
+        elif peer.hello.broker and self.host is not None:
+            self.node.suspects.broken(peer.node_id)
+            self.host.connection_lost(peer.node_id)
+
+    def transfer(self) -> bool:
+        """Another voter is asked to lead: the one that has most. False: this node does not lead, or nobody else is there."""
+        core = self.core
+        others = [link.voter for link in self.links.values() if link.up]
+        if core is None or not others or core.state != "leader":
+            return False
+        core.transfer(max(others, key=core.acknowledged))
+        self.poke()
+        return True
+
+    async def hand_over(self) -> None:
+        """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
+        if not self.transfer():
+            return
+        self._handing_over = trio.Event()
+        with trio.move_on_after(HAND_OVER_S):
+            await self._handing_over.wait()
+
+    def stop(self) -> None:
+        if self.listener is not None:
+            self.listener.close()

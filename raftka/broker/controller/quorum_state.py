@@ -1,0 +1,51 @@
+"""The quorum as DescribeQuorum shows it: who has how much of the metadata log, and when he last said so. Only the leader knows.
+
+Voters are heard through Raft; observers, brokers that are no voters, through their heartbeats. Decides nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from raftka.metadata.commands import Heartbeat, QuorumReplica, QuorumState
+
+if TYPE_CHECKING:
+    from raftka.metadata.controller.controller import Controller
+    from raftka.metadata.quorum.raft import RaftCore
+    from raftka.runtime.interfaces import Clock
+
+
+class QuorumView:
+    """What the leader keeps about the others beside Raft. Times are the node's clock's."""
+
+    def __init__(self, core: "RaftCore", clock: "Clock") -> None:
+        self.core = core
+        self.clock = clock
+        self.caught_up: dict[int, float] = {}  # when each node had everything that was there
+
+    def voters_heard(self, heard: Mapping[int, float]) -> None:
+        """After a step of the leader."""
+        for voter, when in heard.items():
+            if self.core.acknowledged(voter) >= self.core.last_index:
+                self.caught_up[voter] = when
+
+    def broker_heard(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.applied_offset >= self.core.commit_index:
+            self.caught_up[heartbeat.broker_id] = self.clock.now()
+
+    def describe(self, me: int, machine: "Controller", heard: Mapping[int, float]) -> QuorumState:
+        """Log ends and the high watermark are Kafka's: the offset behind the last."""
+        core, now, sessions = self.core, self.clock.now(), machine.sessions
+        self.caught_up[me] = now
+        voters = [self._replica(voter, core.acknowledged(voter), now if voter == me else heard.get(voter)) for voter in core.voters]
+        observers = [
+            self._replica(broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout)._replace(directory_id=known.directory_id)
+            for broker, known in machine.image.brokers.items()
+            if broker not in core.voters and sessions.spoke(broker, now)
+        ]
+        return QuorumState(me, core.term, core.commit_index + 1, tuple(voters), tuple(observers))
+
+    def _replica(self, node_id: int, index: int, heard: float | None) -> QuorumReplica:
+        return QuorumReplica(node_id, index + 1, self._wall_ms(heard), self._wall_ms(self.caught_up.get(node_id)))
+
+    def _wall_ms(self, when: float | None) -> int:
+        return -1 if when is None else self.clock.wall_ms() - round((self.clock.now() - when) * 1000)

@@ -1,0 +1,141 @@
+"""Brokers whose connections to this node have just broken, and the answers that wait for what becomes of them.
+
+A client that loses its leader asks another broker within a millisecond, before the controller has named the next leader. Told the dead one,
+some clients ask again only a second later. So an answer that would name a suspected broker as leader or coordinator is held back, and made
+anew when the suspicion is over: the image has the broker fenced or registered anew, the broker has answered us, or SUSPECTED_S have passed.
+The broker is asked at once, so a connection that broke alone costs a client about the time of one request.
+
+The kernel closes the connections of a process that dies one after the other. The runtime gives those between controllers their turn before
+those of clients (`Network.listen`, `first`), so that this node has noticed when the client asks. Nothing is held while nobody is suspected.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from raftka.broker.network.dispatch import Pending, Request
+from raftka.broker.network.long_work import Steps
+from raftka.limits import HELD_ANSWERS
+from raftka.metadata.image import MetadataImage
+from raftka.runtime.interfaces import Timer
+from raftka.wire.client import ClientConnection
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
+
+Make = Callable[[set[int]], Steps[Row]]  # makes the answer, and adds the brokers that it names as leaders or coordinators
+
+
+class _Suspicion:
+    __slots__ = ("began", "epoch", "probe", "timer")
+
+    def __init__(self, began: float, epoch: int, timer: Timer, probe: ClientConnection) -> None:
+        self.began = began
+        self.epoch = epoch  # of the broker's registration
+        self.timer = timer
+        self.probe = probe
+
+
+class _Held:
+    """One answer, until none of the brokers in `waits_for` is suspected any more. What is suspected later is not waited for."""
+
+    __slots__ = ("began", "make", "pending", "waits_for")
+
+    def __init__(self, began: float, make: Make, waits_for: set[int], pending: Pending) -> None:
+        self.began = began
+        self.make = make
+        self.waits_for = waits_for
+        self.pending = pending
+
+
+class Suspects:
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._clock = node.runtime.clock
+        self._suspected: dict[int, _Suspicion] = {}
+        self._held: dict[_Held, None] = {}
+
+    # what others tell
+
+    def broken(self, broker_id: int) -> None:
+        """A connection between that broker and this node broke, and this node did not close it."""
+        node = self._node
+        broker = node.image.brokers.get(broker_id)
+        if broker is None or not broker.alive or broker_id in self._suspected or broker_id == node.node_id or node.stopping:
+            return
+        endpoint = broker.endpoint(node.settings.inter_broker_listener)
+        if endpoint is None or not node.serving:
+            return
+        now = self._clock.now()
+        timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._over(broker_id, "time is up"))
+        probe = ClientConnection(f"broker-{node.node_id}-probe", lambda: self.heard(broker_id))
+        self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
+        node.events.info("broker_suspected", broker=broker_id)
+        node.runtime.network.connect(endpoint.host, endpoint.port, probe)
+
+    def heard(self, broker_id: int) -> None:
+        """That broker has answered on a new connection, or has connected to this node."""
+        self._over(broker_id, "the broker answered")
+
+    def on_image(self, image: MetadataImage) -> None:
+        for broker_id, suspicion in tuple(self._suspected.items()):
+            broker = image.brokers.get(broker_id)
+            if broker is None or not broker.alive or broker.epoch != suspicion.epoch:
+                self._over(broker_id, "the controller has decided")
+
+    # what handlers ask
+
+    def answer(self, request: Request, make: Make) -> Steps[Row | Pending]:
+        """The answer, now or when no broker that it names is suspected. `make` may run a second time then."""
+        named: set[int] = set()
+        row = yield from make(named)
+        waits_for = named & self._suspected.keys()
+        if not waits_for:
+            return row
+        if len(self._held) >= HELD_ANSWERS.value:
+            self._node.metrics.hit(HELD_ANSWERS)
+            return row
+        return self._hold(request, make, waits_for)
+
+    @property
+    def suspected(self) -> frozenset[int]:
+        return frozenset(self._suspected)
+
+    @property
+    def holding(self) -> int:
+        """How many answers are held."""
+        return len(self._held)
+
+    def _hold(self, request: Request, make: Make, waits_for: set[int]) -> Pending:
+        def hurry() -> None:
+            if request.connection.gone:
+                self._held.pop(held, None)
+
+        held = _Held(self._clock.now(), make, waits_for, Pending(request, hurry))
+        self._held[held] = None
+        return held.pending
+
+    def _over(self, broker_id: int, reason: str) -> None:
+        suspicion = self._suspected.pop(broker_id, None)
+        if suspicion is None:
+            return
+        suspicion.timer.cancel()
+        suspicion.probe.close("the suspicion is over")
+        took_ms = round((self._clock.now() - suspicion.began) * 1000)
+        self._node.events.info("suspicion_over", broker=broker_id, reason=reason, ms=took_ms)
+        for held in tuple(self._held):
+            held.waits_for.discard(broker_id)
+            if not held.waits_for:
+                del self._held[held]
+                self._make_anew(held)
+
+    def _make_anew(self, held: _Held) -> None:
+        pending, dispatcher = held.pending, self._node.dispatcher
+
+        def done(result: Row | Exception) -> None:
+            self._node.metrics.held.add(self._clock.now() - held.began)
+            pending.settle(result)
+
+        dispatcher.long_work.run(pending.request.api.name, held.make(set()), done, lambda: not pending.over)

@@ -1,0 +1,140 @@
+"""What is particular to groups among coordinators: their topic and how it comes to be, their settings, and which broker looks after which of them.
+
+Knows no request and no group's state.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.coordinator.commands import GroupSettings
+from raftka.coordinator.consumer.commands import ConsumerSettings
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.metadata.commands import NewTopic
+from raftka.metadata.configs.groups import GROUP_SETTINGS
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.image import GROUP, MetadataImage
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+TOPIC = "__consumer_offsets"
+MINUTE_MS = 60_000
+OF_GROUP = {
+    "consumer.session.timeout.ms": "session_timeout_ms",
+    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "consumer.assignment.interval.ms": "assignment_interval_ms",
+}
+
+
+class ImageTopics:
+    """What the coordinators see of the metadata, as they are now."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self._node.image.topic_ids.get(name)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._node.image.topics.get(topic_id)
+        return topic.name if topic is not None else None
+
+    def partition_count(self, name: str) -> int:
+        topic = self._node.image.topic_named(name)
+        return len(topic.partitions) if topic is not None else 0
+
+    def names(self) -> Iterable[str]:
+        return self._node.image.topic_ids
+
+
+class GroupCoordinatorService:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.settings = settings_of(node.settings, node.image)
+        self.shards = CoordinatorRuntime(node, TOPIC, ImageTopics(node), lambda: GroupCoordinator(self.settings))
+        self._configure(node.settings)
+
+    def on_settings(self, settings: NodeSettings) -> None:
+        """Some may have changed."""
+        before, self.settings = self.settings, settings_of(settings, self.node.image)
+        self._configure(settings)
+        if self.settings != before:
+            for shard in self.shards.shards.values():
+                assert isinstance(shard.machine, GroupCoordinator)
+                shard.machine.configure(self.settings)
+
+    def _configure(self, settings: NodeSettings) -> None:
+        self.shards.timeout_s = settings.seconds("offsets.commit.timeout.ms")
+        self.shards.compression = settings["offsets.topic.compression.codec"]
+
+    def coordinator_of(self, group_id: str) -> int:
+        """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic is on its way, or has no leader."""
+        node = self.node
+        topic = node.image.topic_named(TOPIC)
+        if topic is None:
+            node.topic_creation.want(self._new_topic(node.settings), internal=True)
+            raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+        leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
+        if leader < 0:
+            raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+        return leader
+
+    @staticmethod
+    def _new_topic(settings: NodeSettings) -> NewTopic:
+        configs = (
+            ("compression.type", "producer"),
+            ("cleanup.policy", "compact"),
+            ("segment.bytes", str(settings["offsets.topic.segment.bytes"])),
+        )
+        return NewTopic(TOPIC, settings["offsets.topic.num.partitions"], settings["offsets.topic.replication.factor"], (), configs)
+
+
+def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
+    consumer = _consumer_settings(settings)
+    own = {name: _of_group(consumer, settings, config) for (kind, name), config in image.configs.items() if kind == GROUP}
+    return GroupSettings(
+        min_session_timeout_ms=settings["group.min.session.timeout.ms"],
+        max_session_timeout_ms=settings["group.max.session.timeout.ms"],
+        max_size=settings["group.max.size"],
+        initial_rebalance_delay_ms=settings["group.initial.rebalance.delay.ms"],
+        offsets_retention_ms=settings["offsets.retention.minutes"] * MINUTE_MS,
+        offsets_retention_check_interval_ms=settings["offsets.retention.check.interval.ms"],
+        offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
+        settle_ms=settings["raftka.group.settle.ms"],
+        consumer=consumer,
+        consumer_of=own,
+    )
+
+
+def _consumer_settings(settings: NodeSettings) -> ConsumerSettings:
+    policy = settings["group.consumer.migration.policy"].lower()
+    return ConsumerSettings(
+        session_timeout_ms=settings["group.consumer.session.timeout.ms"],
+        heartbeat_interval_ms=settings["group.consumer.heartbeat.interval.ms"],
+        assignment_interval_ms=settings["group.consumer.assignment.interval.ms"],
+        busy_interval_ms=settings["raftka.group.consumer.busy.interval.ms"],
+        max_size=settings["group.consumer.max.size"],
+        assignors=tuple(settings["group.consumer.assignors"]) or ("uniform", "range"),
+        upgrades=policy in ("upgrade", "bidirectional"),
+        downgrades=policy in ("downgrade", "bidirectional"),
+    )
+
+
+def _of_group(consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]) -> ConsumerSettings:
+    """What was set on the group alone, within the broker's bounds: they may have moved since."""
+    bounds = {
+        "session_timeout_ms": (settings["group.consumer.min.session.timeout.ms"], settings["group.consumer.max.session.timeout.ms"]),
+        "heartbeat_interval_ms": (settings["group.consumer.min.heartbeat.interval.ms"], settings["group.consumer.max.heartbeat.interval.ms"]),
+        "assignment_interval_ms": (settings["group.consumer.min.assignment.interval.ms"], settings["group.consumer.max.assignment.interval.ms"]),
+    }
+    own = {}
+    for name, field in OF_GROUP.items():
+        if name in config:
+            least, most = bounds[field]
+            own[field] = min(max(GROUP_SETTINGS[name].parse(config[name]), least), most)
+    return replace(consumer, **own)

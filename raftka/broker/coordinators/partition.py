@@ -1,0 +1,302 @@
+"""One coordinator: a state machine on one partition that this broker leads. What it decides is replayed at once and appended at the turn's end,
+all of a turn in one batch; every reply is held until what was replayed before it is committed. Knows no group and no request.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.replica.partition import Partition
+from raftka.coordinator.machine import Machine, Outcome, Record, Ticket
+from raftka.runtime.interfaces import Timer
+from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
+from raftka.wire.records import CONTROL, build_batch, iterate, records_of
+
+if TYPE_CHECKING:
+    from raftka.broker.coordinators.runtime import CoordinatorRuntime
+
+SLICE_BYTES = 128 * 1024  # what one turn loads: some ten milliseconds
+TICK_AGAIN_S = 1.0  # after one whose records were refused
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 30  # lengths, deltas, attributes: at most
+SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka's table)
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+}
+
+Reply = tuple[Any, Any]  # a ticket, which is called, and what with
+
+
+def shown_as(code: Code) -> KafkaError:
+    return KafkaError(SHOWN_AS.get(code, Code.UNKNOWN_SERVER_ERROR))
+
+
+class CoordinatorPartition:
+    """Loading, then serving, then gone: it is not used again. A ticket is what gets the answer, or a KafkaError: it is called, once."""
+
+    __slots__ = (
+        "_armed",
+        "_deleted",
+        "_not_before",
+        "_position",
+        "_records",
+        "_replies",
+        "_shards",
+        "_size_bytes",
+        "_timer",
+        "_touched",
+        "began_at",
+        "committed_offset",
+        "epoch",
+        "gone",
+        "host",
+        "loaded",
+        "machine",
+        "replayed",
+        "waiting",
+    )
+
+    def __init__(self, shards: "CoordinatorRuntime", host: Partition, epoch: int, machine: Machine, now: float) -> None:
+        self._shards = shards
+        self.host = host
+        self.epoch = epoch
+        self.machine = machine
+        self.loaded = self.gone = False
+        self.began_at = now
+        self.replayed = 0  # records, while loading
+        self.waiting: dict[Ticket, None] = {}  # who has had no reply yet
+        self.committed_offset = 0  # all that was replayed and appended lies below it
+        self._position = host.log.start_offset
+        self._deleted: list[tuple[bytes, str]] = []
+        self._records: list[Record] = []  # of this turn
+        self._replies: list[Reply] = []
+        self._size_bytes = BATCH_OVERHEAD_BYTES
+        self._touched = False
+        self._timer: Timer | None = None
+        self._armed = inf
+        self._not_before = -inf
+
+    # loading
+
+    def load(self) -> bool:
+        """One slice of the log; whether that was the last. Raises OSError, and KafkaError when the log does not have it any more.
+
+        Up to the log's end, not to the high watermark: what was acknowledged may lie above it, as far as a new leader knows.
+        """
+        host = self.host
+        end = host.log.end_offset
+        spans, _ = host.log.read(self._position, SLICE_BYTES, end) if self._position < end else ((), 0)
+        for span in spans:
+            data = memoryview(span.file.read(span.position, span.size))
+            for header, batch in iterate(data):
+                if not header.attributes & CONTROL:
+                    self._replay_batch(batch)
+                self._position = header.last_offset + 1
+        return not spans
+
+    def _replay_batch(self, batch: memoryview) -> None:
+        """What cannot be read is of no use to anybody; the rest is."""
+        try:
+            for found in records_of(batch):
+                if found.offset >= self._position and found.key is not None:
+                    self._replay_loaded(found.offset, Record(found.key, found.value))
+        except ProtocolError as error:
+            self._shards.unreadable(self, self._position, error)
+
+    def _replay_loaded(self, offset: int, record: Record) -> None:
+        try:
+            self.machine.replay(record)
+            self.replayed += 1
+        except ValueError as error:
+            self._shards.unreadable(self, offset, error)
+
+    def serve(self) -> None:
+        """The whole log is replayed."""
+        self.loaded = True
+        self.committed_offset = self.host.log.end_offset
+        self._carry_out(self.machine.loaded, self._shards.context())
+        if self._deleted:
+            self._carry_out(self.machine.on_image, self._deleted, self._shards.context())
+
+    # what is asked
+
+    def submit(self, command: Any, ticket: Ticket) -> None:
+        """Raises COORDINATOR_LOAD_IN_PROGRESS; everything else comes by the ticket."""
+        if not self.loaded:
+            raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
+        self.waiting[ticket] = None
+        try:
+            outcome = self.machine.decide(command, ticket, self._shards.context())
+        except KafkaError as error:
+            outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
+            for limit in limit_of(error):
+                self._shards.node.metrics.hit(limit)
+        except Exception as error:
+            self._shards.broken(self, error)
+            outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
+        self.take(outcome)
+
+    def forget(self, ticket: Ticket) -> None:
+        if ticket in self.waiting:
+            del self.waiting[ticket]
+            self.machine.forget(ticket)
+
+    def on_image(self, deleted: Sequence[tuple[bytes, str]]) -> None:
+        if self.loaded:
+            self._carry_out(self.machine.on_image, deleted, self._shards.context())
+        else:
+            self._deleted += deleted
+
+    def _carry_out(self, decide: Any, *arguments: Any) -> None:
+        """What nobody asked for."""
+        try:
+            outcome = decide(*arguments)
+        except Exception as error:
+            self._shards.broken(self, error)
+            self._not_before = self._shards.clock.now() + TICK_AGAIN_S
+            outcome = Outcome()
+        self.take(outcome)
+
+    # what is decided
+
+    def take(self, outcome: Outcome) -> None:
+        if not self._touched:
+            self._touched = True
+            self._shards.touch(self)
+        if outcome.confirm is not None and not self._records:
+            outcome.records = (outcome.confirm,)  # one is enough for all reads of a turn
+        code = self._replay(outcome) if outcome.records else Code.NONE
+        if self.gone:
+            return  # all who wait have heard it
+        if code is Code.NONE:
+            for ticket, answer in outcome.replies:
+                self._reply(ticket, answer)
+        else:
+            self._not_before = self._shards.clock.now() + TICK_AGAIN_S
+            for ticket, _ in outcome.replies:
+                self._reply(ticket, shown_as(code))
+
+    def _replay(self, outcome: Outcome) -> Code:
+        """NONE: it is the machine's state now, and will be in the log."""
+        host = self.host
+        if host.leader is None:
+            return Code.NOT_LEADER_OR_FOLLOWER
+        if host.leader.under_min_isr:
+            return Code.NOT_ENOUGH_REPLICAS
+        most = host.log.config.max_message_bytes
+        for records in (outcome.records,) if outcome.atomic else [(record,) for record in outcome.records]:
+            size = sum([len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records])
+            if size + BATCH_OVERHEAD_BYTES > most:
+                return Code.RECORD_LIST_TOO_LARGE
+            if self._size_bytes + size > most:
+                self._append()
+            if self.gone:
+                return Code.KAFKA_STORAGE_ERROR
+            self._size_bytes += size
+            self._records += records
+            try:
+                for record in records:
+                    self.machine.replay(record)
+            except Exception as error:  # it knows less than the log will
+                self._shards.broken(self, error)
+                self._shards.reload(self)
+                return Code.UNKNOWN_SERVER_ERROR
+        return Code.NONE
+
+    def _reply(self, ticket: Any, answer: Any) -> None:
+        self.waiting.pop(ticket, None)
+        if self._records or self.host.high_watermark < self.committed_offset:
+            self._replies.append((ticket, answer))
+        else:
+            self._shards.deliver(ticket, answer)
+
+    # the turn's end
+
+    def end_turn(self) -> None:
+        self._touched = False
+        if self.gone:
+            return
+        if self._records:
+            self._append()
+        elif self._replies:
+            self._hold()
+        self._arm()
+
+    def _append(self) -> None:
+        """What was decided so far becomes one batch of the log."""
+        records, self._records = self._records, []
+        self._size_bytes = BATCH_OVERHEAD_BYTES
+        now_ms = self._shards.clock.wall_ms()
+        batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._shards.compression)
+        try:
+            _, self.committed_offset, _, _ = self.host.append(memoryview(batch), -1, now_ms, self)
+        except KafkaError as error:
+            replies, self._replies = self._replies, []
+            for ticket, _ in replies:
+                ticket(shown_as(error.code))
+            self._shards.reload(self)
+        else:
+            self._hold()
+
+    def _hold(self) -> None:
+        host = self.host
+        replies, self._replies = self._replies, []
+        if not replies:
+            return
+        if host.leader is None:
+            _Held(self._shards, replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
+        else:
+            host.wait_for(self.committed_offset, self._shards.clock.now() + self._shards.timeout_s, _Held(self._shards, replies))
+
+    def abort(self, reason: str) -> None:
+        """What was appended could not be written: the log has failed, and who waits for it hears that."""
+
+    # time
+
+    def _arm(self) -> None:
+        when = max(self.machine.deadline(), self._not_before)
+        if when < self._armed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._armed = when
+            self._timer = self._shards.clock.call_at(when, self._tick)
+
+    def _tick(self) -> None:
+        self._timer, self._armed = None, inf
+        if self.gone:
+            return
+        if self.machine.deadline() <= self._shards.clock.now():
+            self._carry_out(self.machine.tick, self._shards.context())
+        else:
+            self._arm()
+
+    # the end
+
+    def unload(self, code: Code = Code.NOT_COORDINATOR) -> None:
+        """This broker does not coordinate here any more, or begins anew: who waits is to look for who does."""
+        self.gone, self.loaded = True, False
+        if self._timer is not None:
+            self._timer.cancel()
+        replies, self._replies = self._replies, []
+        waiting, self.waiting = self.waiting, {}
+        self._records = []
+        for ticket in (*(ticket for ticket, _ in replies), *waiting):
+            ticket(KafkaError(code))
+
+
+class _Held:
+    """Replies that wait for the high watermark."""
+
+    __slots__ = ("replies", "shards")
+
+    def __init__(self, shards: "CoordinatorRuntime", replies: list[Reply]) -> None:
+        self.shards = shards
+        self.replies = replies
+
+    def committed(self, host: Partition, code: Code) -> None:
+        for ticket, answer in self.replies:
+            self.shards.deliver(ticket, answer if code is Code.NONE else shown_as(code))

@@ -1,0 +1,1 @@
+"""HTTP pages: metrics in Prometheus' format, health."""

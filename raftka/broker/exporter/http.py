@@ -1,0 +1,197 @@
+"""The HTTP side of a node, for Prometheus and health checks: GET and HEAD, no bodies, one request of a connection at a time. Sans-IO; knows no page.
+
+Our own hundred lines because h11 costs a start 0.1 s, and because what nobody needs here is refused rather than parsed: whatever is not a short,
+well-formed GET is answered once and closed. A request has one deadline from its connection's last answer to the next, so drips and slow readers end.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from raftka.broker.telemetry.event_log import Events
+from raftka.broker.telemetry.metrics import Metrics
+from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS
+from raftka.runtime.interfaces import Clock, Timer, Transport
+
+Reply = Callable[[int, str, bytes], None]  # status, content type, body
+Page = Callable[[Reply], None]  # may reply at once or later
+
+TEXT = "text/plain; charset=utf-8"
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (/[!-~]*) HTTP/1\.([01])")
+HEADER = re.compile(rb"(" + TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+END = b"\r\n\r\n"
+
+
+class BadRequest(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Request:
+    """One head, without its last empty line. Raises BadRequest."""
+
+    def __init__(self, head: bytes) -> None:
+        line, *rest = head.split(b"\r\n")
+        match = REQUEST_LINE.fullmatch(line)
+        if match is None:
+            raise BadRequest(400, "this is not HTTP/1.1")
+        headers = [HEADER.fullmatch(each) for each in rest]
+        if not all(headers):
+            raise BadRequest(400, "a header is malformed")
+        fields = {each[1].lower(): each[2].strip().lower() for each in headers if each is not None}
+        self.method, self.path = match[1].decode(), match[2].partition(b"?")[0].decode()
+        if self.method not in ("GET", "HEAD"):
+            raise BadRequest(405, "GET and HEAD are all there is")
+        if b"transfer-encoding" in fields or fields.get(b"content-length", b"0") != b"0":
+            raise BadRequest(400, "a request here has no body")
+        self.keep_alive = match[3] == b"1" and fields.get(b"connection") != b"close"
+
+
+class HttpServer:
+    def __init__(self, pages: Mapping[str, Page], clock: Clock, metrics: Metrics, events: Events) -> None:
+        self.pages = pages
+        self.clock = clock
+        self.metrics = metrics
+        self.events = events
+        self.connections: dict[HttpConnection, None] = {}
+
+    def accept(self) -> "HttpConnection | None":
+        if len(self.connections) >= HTTP_CONNECTIONS.value:
+            self.metrics.refused(HTTP_CONNECTIONS)
+            self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
+            return None
+        connection = HttpConnection(self)
+        self.connections[connection] = None
+        return connection
+
+
+class HttpConnection:
+    def __init__(self, server: HttpServer) -> None:
+        self.server = server
+        self._transport: Transport | None = None
+        self._come = bytearray()
+        self._out: list[bytes] = []
+        self._busy = False  # a page is being made
+        self._ended = False  # nothing more will come
+        self._timer: Timer | None = None
+
+    # the network's side
+
+    def opened(self, transport: Transport) -> None:
+        self._transport = transport
+        self._restart_timer()
+
+    def room(self) -> memoryview | None:
+        return None
+
+    def receive(self, view: memoryview) -> None:
+        if self._transport is None or self._ended:
+            return
+        if not view:
+            self._ended = True
+            if not self._busy:
+                self._transport.close("closed by the other side")
+            return
+        self._come += view
+        if not self._busy:
+            self._next()
+
+    def take_output(self) -> list[bytes]:
+        out, self._out = self._out, []
+        if out and not self._busy:
+            self._hold(False)
+            self._next()
+        return out
+
+    def closed(self, reason: str) -> None:
+        self._transport = None
+        self._come.clear()
+        self.server.connections.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # requests
+
+    def _next(self) -> None:
+        """Answer what is whole, one at a time: while a page is made, or waits to be taken, nothing more is read."""
+        while self._transport is not None and not self._busy and not self._out and not self._ended:
+            end = self._come.find(END, 0, HTTP_REQUEST_BYTES.value)
+            if end < 0:
+                if len(self._come) >= HTTP_REQUEST_BYTES.value:
+                    self.server.metrics.refused(HTTP_REQUEST_BYTES)
+                    self._refuse(BadRequest(431, f"a request here has at most {HTTP_REQUEST_BYTES.value} bytes"))
+                return
+            head = bytes(self._come[:end])
+            del self._come[: end + len(END)]
+            try:
+                self._answer(Request(head))
+            except BadRequest as error:
+                self._refuse(error)
+
+    def _answer(self, request: Request) -> None:
+        page = self.server.pages.get(request.path)
+        if page is None:
+            pages = " ".join(self.server.pages)
+            self._send(404, TEXT, f"there is {pages}\n".encode(), request)
+            return
+        self._busy = True
+        self._hold(True)
+        try:
+            page(lambda status, content_type, body: self._send(status, content_type, body, request))
+        except Exception as error:  # a bug of ours is this request's matter alone
+            self.server.events.error("page_failed", path=request.path, error=repr(error))
+            self._send(500, TEXT, b"this page failed: see the node's log\n", request)
+
+    def _send(self, status: int, content_type: str, body: bytes, request: Request | None) -> None:
+        self._busy = False
+        if self._transport is None:
+            return
+        self._hold(True)
+        keep_alive = request is not None and request.keep_alive and not self._ended
+        lines = [
+            f"HTTP/1.1 {status} {REASONS[status]}",
+            f"Content-Type: {content_type}",
+            f"Content-Length: {len(body)}",
+            *(["Allow: GET, HEAD"] if status == 405 else []),
+            *([] if keep_alive else ["Connection: close"]),
+        ]
+        self._out.append("\r\n".join(lines).encode() + END)
+        if request is None or request.method == "GET":
+            self._out.append(body)
+        self._transport.wake()
+        if keep_alive:
+            self._restart_timer()
+        else:
+            self._ended = True
+            self._transport.close("answered")
+
+    def _refuse(self, error: BadRequest) -> None:
+        if self._transport is not None:
+            self.server.events.warning("http_refused", peer=self._transport.peer, reason=str(error))
+            self.server.metrics.count("raftka_http_errors_total")
+            self._send(error.status, TEXT, f"{error}\n".encode(), None)
+
+    def _hold(self, held: bool) -> None:
+        if self._transport is not None:
+            self._transport.hold_reading(held)
+
+    def _restart_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.server.clock.call_at(self.server.clock.now() + HTTP_SECONDS.value, self._too_late)
+
+    def _too_late(self) -> None:
+        if self._transport is not None:
+            if self._come or self._out or self._busy:
+                self.server.metrics.refused(HTTP_SECONDS)
+            self._transport.drop("idle")

@@ -1,0 +1,200 @@
+"""The numbers of a node at one moment, as plain values, gathered on the loop. Their names are exposition.py's matter."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from raftka.broker.exporter.group_metrics import GroupNumbers
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+    from raftka.broker.replica.partition import Partition
+
+
+class PartitionNumbers(NamedTuple):
+    """One replica on this broker; what only its leader knows is None on the others."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    segments: int
+    start_offset: int
+    end_offset: int
+    high_watermark: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...] | None  # None: others lead it
+    min_isr: int
+    reassigning: bool
+    offline: bool  # its log failed
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    produced: int
+    fetched: int
+    awaiting: int  # produces that wait for the high watermark, or for the leader's flush
+    producers: int
+    producers_forgotten: int  # because there were too many
+
+
+class LatencyNumbers(NamedTuple):
+    buckets: tuple[int, ...]
+    sum_s: float
+
+
+class RaftNumbers(NamedTuple):
+    state: str  # of a node that is no voter: observer
+    leader: int
+    term: int
+    voted_for: int
+    high_watermark: int
+    log_end_offset: int
+    waiting: int  # proposals that are not committed
+    received_bytes: int
+    sent_bytes: int
+    received_messages: int
+    sent_messages: int
+
+
+class ClusterNumbers(NamedTuple):
+    """As the active controller counts them; on every other node all of them are 0, so that sums over nodes are right."""
+
+    topics: int = 0
+    partitions: int = 0
+    offline_partitions: int = 0
+    preferred_imbalance: int = 0
+    active_brokers: int = 0
+    fenced_brokers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now_s: float
+    node_id: int
+    cluster_id: str
+    unfenced: bool
+    active_controller: bool
+    metadata_offset: int
+    counters: dict[str, int]
+    of_topics: dict[tuple[str, str], int]  # counters by name and topic
+    requests: dict[str, LatencyNumbers]
+    flushes: LatencyNumbers
+    turns: LatencyNumbers
+    commits: LatencyNumbers
+    held: LatencyNumbers
+    partitions: list[PartitionNumbers]
+    groups: list[GroupNumbers]
+    each_partition: bool  # whether every one is to be shown
+    connections: dict[str, int]  # by listener
+    connections_made: int
+    parked_fetches: int
+    fetch_sessions: int
+    session_partitions: int
+    max_lag: int  # records that the slowest of our followed partitions is behind
+    replication_bytes_in: int
+    replication_bytes_out: int
+    failed_directories: int
+    raft: RaftNumbers
+    cluster: ClusterNumbers
+    brokers: dict[int, str]  # who is registered, and where; on the active controller alone
+    topic_partitions: dict[str, int]  # likewise
+
+
+def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
+    """`partitions`, `groups`: looked at a moment ago."""
+    metrics, host, image = node.metrics, node.quorum.host, node.image
+    leads = host is not None and host.active
+    return Snapshot(
+        now_s=node.runtime.clock.now(),
+        node_id=node.node_id,
+        cluster_id=image.cluster_id or "",
+        unfenced=image.alive(node.node_id),
+        active_controller=leads,
+        metadata_offset=image.offset,
+        counters=dict(metrics.counters),
+        of_topics={key: count for key, count in metrics.of_topics.items() if key[1] in image.topic_ids},
+        requests={name: LatencyNumbers(each.buckets, each.sum_s) for name, each in metrics.requests.items()},
+        flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
+        turns=LatencyNumbers(metrics.turns.buckets, metrics.turns.sum_s),
+        commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
+        held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
+        partitions=partitions,
+        groups=groups,
+        each_partition=node.settings["metrics.partitions"],
+        connections=dict(Counter(each.session.listener for each in node.dispatcher.connections)),
+        connections_made=metrics.connections_made,
+        parked_fetches=node.parked,
+        fetch_sessions=len(node.fetch_sessions.by_id),
+        session_partitions=node.fetch_sessions.partitions,
+        max_lag=node.replicas.fetchers.max_lag(),
+        replication_bytes_in=metrics.replication_bytes_in,
+        replication_bytes_out=metrics.replication_bytes_out,
+        failed_directories=len(node.logs.offline.keys() | {host.home.path for host in node.replicas.hosts.values() if host.log.failed is not None}),
+        raft=_raft(node),
+        cluster=_cluster(node) if leads else ClusterNumbers(),
+        brokers={each.broker_id: _address(each.endpoints) for each in image.brokers.values()} if leads else {},
+        topic_partitions={each.name: len(each.partitions) for each in image.topics.values()} if leads else {},
+    )
+
+
+def numbers_of(host: "Partition") -> PartitionNumbers:
+    log, leader, image = host.log, host.leader, host.image
+    return PartitionNumbers(
+        topic=host.topic,
+        partition=host.index,
+        size_bytes=log.size_bytes,
+        segments=len(log.segments),
+        start_offset=log.start_offset,
+        end_offset=log.end_offset,
+        high_watermark=host.high_watermark,
+        leader_epoch=image.leader_epoch,
+        replicas=image.replicas,
+        isr=leader.isr if leader is not None else None,
+        min_isr=leader.min_isr if leader is not None else 0,
+        reassigning=bool(image.adding or image.removing),
+        offline=log.failed is not None,
+        messages_in=host.messages_in,
+        bytes_in=host.bytes_in,
+        bytes_out=host.bytes_out,
+        produced=host.produced,
+        fetched=host.fetched,
+        awaiting=len(host.awaiting) + len(host.awaiting_flush),
+        producers=len(log.producers.producers),
+        producers_forgotten=log.producers.forgotten,
+    )
+
+
+def _raft(node: "Node") -> RaftNumbers:
+    core, traffic = node.quorum.core, node.quorum.traffic
+    leader = node.quorum.leader
+    numbers = (traffic.received_bytes, traffic.sent_bytes, traffic.received_messages, traffic.sent_messages)
+    if core is None:
+        return RaftNumbers("observer", -1 if leader is None else leader, node.quorum.term, -1, node.image.offset, node.image.offset, 0, *numbers)
+    vote = core.journal.vote
+    return RaftNumbers(
+        core.state,
+        -1 if leader is None else leader,
+        core.term,
+        -1 if vote is None else vote,
+        core.commit_index,
+        core.last_index,
+        core.last_index - core.commit_index,
+        *numbers,
+    )
+
+
+def _cluster(node: "Node") -> ClusterNumbers:
+    image = node.image
+    offline = imbalance = 0
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if partition.leader < 0:
+                offline += 1
+            elif partition.leader != partition.replicas[0]:
+                imbalance += 1
+    fenced = sum(each.fenced for each in image.brokers.values())
+    return ClusterNumbers(len(image.topics), image.partition_count, offline, imbalance, len(image.brokers) - fenced, fenced)
+
+
+def _address(endpoints: object) -> str:
+    return next((f"{each.host}:{each.port}" for each in endpoints), "")  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Requests that look like the one before them on their connection, answered without decoding."""

@@ -1,0 +1,169 @@
+"""The short way of a Fetch: successive requests of a consumer of one partition differ in correlation id and offset, the rest is compared; in a
+session of one partition they differ in its epoch too.
+
+Made after such a request was answered the long way. It answers only when there is enough to send: waiting, errors and everything unusual go
+the long way. Where fields stand in a request and in an encoded answer says the message's compiler (`Api.request_positions`).
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.connection import ServerConnection
+from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition
+from raftka.wire.codec import varint
+from raftka.wire.errors import KafkaError
+from raftka.wire.messages.fetch import FETCH
+
+if TYPE_CHECKING:
+    from raftka.broker.network.dispatch import Request
+    from raftka.broker.node import Node
+    from raftka.wire.schema import Row
+
+OFFSET, EPOCH = Struct(">q"), Struct(">i")
+OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
+
+
+def remember(request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
+    """Called with a request that names one partition, the only one of its session if it has one, and that was answered with records."""
+    if not request.connection.worth_a_plan(FETCH.key):
+        return
+    kind = SessionPlan if wanted.session.lasting else FetchPlan
+    plan = kind.of(request, node, wanted, isolated, max_bytes)
+    if plan is not None:
+        request.connection.plans[FETCH.key] = plan
+
+
+class FetchPlan:
+    __slots__ = (
+        "before",
+        "flexible",
+        "host",
+        "kind",
+        "leader",
+        "max_bytes",
+        "min_bytes",
+        "offset_at",
+        "pre",
+        "prefix",
+        "resource",
+        "suffix",
+        "tail",
+        "version",
+    )
+    operation = "READ"
+
+    def __init__(
+        self, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1
+    ) -> None:
+        body, asked, host = request.body, wanted.asked, wanted.host
+        assert host is not None
+        self.version = request.version
+        self.host = host
+        self.kind = request.connection.dispatcher.metrics.kind(FETCH.name)
+        self.resource = (TOPIC, host.topic)
+        self.leader = host.leader
+        self.min_bytes: int = body.min_bytes
+        self.max_bytes: int = min(asked.partition_max_bytes, max_bytes)
+        self.offset_at = offset_at
+        self.prefix = bytes(request.frame[HEAD_END:offset_at])
+        self.suffix = bytes(request.frame[offset_at + 8 :])
+        self.flexible = request.version in FETCH.flexible
+        self.pre, self.before, self.tail = self._layout(request, wanted, isolated)
+
+    @classmethod
+    def of(cls, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int) -> "FetchPlan | None":
+        """None when the request names the partition more than once."""
+        offsets, epochs = FETCH.request_positions(
+            request.version, request.frame, request.body_position, "topics.partitions.fetch_offset", "session_epoch"
+        )
+        return cls(request, node, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
+
+    @staticmethod
+    def _layout(request: "Request", wanted: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
+        """What stands before the three offsets, between them and the size of the records, and behind these."""
+        session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
+        rows = FETCH.response.responses
+        partition: Row = rows.partitions(partition_index=wanted.asked.partition, aborted_transactions=[] if isolated else None, records=b"")
+        topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
+        parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
+        sample = b"".join([bytes(part) for part in parts])
+        (at,), (size_at,) = positions_in_answer(FETCH, request.version, sample, "responses.partitions.high_watermark", "responses.partitions.records")
+        behind = at + (24 if request.version >= 5 else 16)
+        return sample[8:at], sample[behind:size_at], sample[size_at + (1 if request.version in FETCH.flexible else 4) :]
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        at = self.offset_at
+        if len(frame) != at + 8 + len(self.suffix) or frame[HEAD_END:at] != self.prefix or frame[at + 8 :] != self.suffix:
+            return False
+        (offset,) = OFFSET.unpack_from(frame, at)
+        return self.serve(connection, offset, correlation_id)
+
+    def serve(self, connection: ServerConnection, offset: int, correlation_id: int) -> bool:
+        host, leader = self.host, self.leader
+        if leader is None or host.leader is not leader:
+            return False
+        log, watermark = host.log, leader.high_watermark
+        if not log.start_offset <= offset < watermark:
+            return False
+        try:
+            spans, size = log.read(offset, self.max_bytes, watermark)
+        except (KafkaError, OSError):
+            return False  # the long way finds it again, and has words for it
+        if size < self.min_bytes:
+            return False
+        host.fetched += 1
+        host.bytes_out += size
+        head = self._head(correlation_id, watermark, log.start_offset, size)
+        connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
+        return True
+
+    def _head(self, correlation_id: int, watermark: int, start: int, size: int) -> bytes:
+        offsets = OFFSETS.pack(watermark, watermark, start)
+        body = (
+            self.pre
+            + (offsets if self.version >= 5 else offsets[:16])
+            + self.before
+            + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
+        )
+        return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
+
+
+class SessionPlan(FetchPlan):
+    """What the session knows afterwards is what it would know had the request gone the long way."""
+
+    __slots__ = ("asked", "begin", "epoch_at", "middle", "session", "sessions", "wanted")
+
+    def __init__(
+        self, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1
+    ) -> None:
+        super().__init__(request, node, wanted, isolated, max_bytes, offset_at)
+        self.wanted, self.session, self.sessions = wanted, wanted.session, node.fetch_sessions
+        self.asked = wanted.asked
+        frame = bytes(request.frame)
+        self.epoch_at = epoch_at
+        self.begin = frame[HEAD_END : self.epoch_at]
+        self.middle = frame[self.epoch_at + 4 : offset_at]
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        at, epoch_at, session = self.offset_at, self.epoch_at, self.session
+        if (
+            len(frame) != at + 8 + len(self.suffix)
+            or frame[HEAD_END:epoch_at] != self.begin
+            or frame[epoch_at + 4 : at] != self.middle
+            or frame[at + 8 :] != self.suffix
+        ):
+            return False
+        (epoch,), (offset,) = EPOCH.unpack_from(frame, epoch_at), OFFSET.unpack_from(frame, at)
+        if epoch != session.epoch or not session.lasting or session.parked is not None or len(session.partitions) != 1:
+            return False
+        wanted, host = self.wanted, self.host
+        if wanted.host is not host or not self.serve(connection, offset, correlation_id):
+            return False
+        self.sessions.go_on(session, connection.dispatcher.now())
+        wanted.asked = self.asked
+        wanted.asked.fetch_offset = offset
+        wanted.high_watermark, wanted.log_start = host.high_watermark, host.log.start_offset
+        session.news[wanted] = None
+        return True

@@ -1,0 +1,251 @@
+"""The short way of a Produce: successive requests of a producer differ only in correlation id and records, so the rest is compared, not decoded.
+
+Made after a request with one partition was answered the long way; whatever looks different, or fails, goes the long way again. Holds for every
+version: where the records begin, and where the numbers of an encoded answer stand, says the message's compiler (`Api.request_positions`).
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.network.authorizer import TOPIC
+from raftka.broker.network.connection import ServerConnection, Slot
+from raftka.broker.replica.partition import Partition
+from raftka.limits import REQUESTS_IN_HAND
+from raftka.wire.codec import varint
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.frame import decode_response_header
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
+from raftka.wire.schema import Api
+
+if TYPE_CHECKING:
+    from raftka.broker.network.dispatch import Request
+    from raftka.broker.node import Node
+
+INT32 = CORRELATION = Struct(">i")
+KEY_AND_VERSION = Struct(">hh")
+NO_TAGS = b"\0\0\0"  # nothing behind the records in a flexible version: of the partition, the topic, the request
+ZSTD = 4
+HEAD_END = 8  # key, version, correlation id
+
+
+def remember(request: "Request", host: Partition, node: "Node") -> None:
+    connection = request.connection
+    known = connection.plans.get(PRODUCE.key)
+    if isinstance(known, ProducePlan) and known.leader is host.leader and known.version == request.version:
+        return
+    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, node)) is not None:
+        connection.plans[PRODUCE.key] = plan
+        connection.pipeline = plan if plan.acks == 1 else None
+
+
+class ProducePlan:
+    __slots__ = (
+        "acks",
+        "answer",
+        "clock",
+        "end",
+        "flexible",
+        "host",
+        "key_and_version",
+        "kind",
+        "leader",
+        "post",
+        "pre",
+        "prefix",
+        "request",
+        "resource",
+        "tail",
+        "timeout_s",
+        "version",
+    )
+    operation = "WRITE"
+
+    def __init__(self, request: "Request", host: Partition, node: "Node", prefix: bytes, flexible: bool) -> None:
+        self.request = request  # of its kind: for errors, which are encoded the long way
+        self.host = host
+        self.resource = (TOPIC, host.topic)
+        self.leader = host.leader
+        self.version = request.version
+        self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
+        self.acks: int = request.body.acks
+        self.timeout_s = request.body.timeout_ms / 1000
+        self.clock = node.runtime.clock
+        self.kind = node.metrics.kind(PRODUCE.name)
+        self.prefix = prefix
+        self.end = HEAD_END + len(prefix)
+        self.flexible = flexible
+        self.tail = 3 if flexible else 0
+        self.pre, self.post, layout = self._layout(request, host)
+        self.answer = Struct(layout).pack
+
+    @classmethod
+    def of(cls, request: "Request", host: Partition, node: "Node") -> "ProducePlan | None":
+        flexible = request.version in PRODUCE.flexible
+        records = request.body.topic_data[0].partition_data[0].records
+        frame = request.frame
+        if not frame:
+            return None  # it went with its turn, while the batch was made anew
+        ((at,),) = PRODUCE.request_positions(request.version, frame, request.body_position, "topic_data.partition_data.records")
+        end = at + (len(varint(len(records) + 1)) if flexible else 4) + len(records)
+        if frame[end:] != (NO_TAGS if flexible else b""):
+            return None  # tags behind the records, or bytes behind the request
+        prefix = bytes(frame[HEAD_END:at])
+        request.frame = frame[:0]  # it lives as long as the plan
+        request.body.topic_data[0].partition_data[0].records = None
+        return cls(request, host, node, prefix, flexible)
+
+    @staticmethod
+    def _layout(request: "Request", host: Partition) -> tuple[bytes, bytes, str]:
+        """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=host.index)
+        (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
+        assert isinstance(sample, bytes)
+        ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.error_code")
+        has_start = request.version >= 5
+        pre, post = sample[8:at], sample[at + (26 if has_start else 18) :]
+        layout = f">ii{len(pre)}shqq{'q' if has_start else ''}{len(post)}s"
+        return pre, post, layout
+
+    def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:
+        pre, post = self.pre, self.post
+        if self.version >= 5:
+            size = 30 + len(pre) + len(post)
+            return self.answer(size, correlation_id, pre, 0, base, time_ms, self.host.log.start_offset, post)
+        return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
+
+    def refused(self, code: Code, correlation_id: int) -> list[Any]:
+        """The answer to a request that was appended and whose wait ended in an error."""
+        request = self.request
+        topic = request.body.topic_data[0]
+        rows = PRODUCE.response.responses
+        row = rows.partition_responses(index=self.host.index, error_code=int(code), base_offset=-1)
+        parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
+        head = bytearray(parts[0])
+        INT32.pack_into(head, 4, correlation_id)
+        return [head, *parts[1:]]
+
+    def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        if self.acks == 1:
+            return self.run_many(connection, (frame,)) == 1
+        host = self.host
+        batch = self._batch(frame)
+        if batch is None or host.leader is not self.leader:
+            return False
+        try:
+            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection, later=True)
+        except KafkaError:
+            return False  # nothing was done: the long way finds the same error, and words for it
+        if self.acks == -1:
+            wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
+            host.wait_for(following, connection.dispatcher.began + self.timeout_s, wait)
+        return True
+
+    def run_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
+        """Of a producer that does not wait for each answer (acks=1): how many from the front are answered. What is the same for all is done once."""
+        host, log, now_ms = self.host, self.host.log, self.clock.wall_ms()
+        if host.leader is not self.leader or self.leader is None:
+            return 0
+        epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
+        answers: list[bytes] = []
+        end = reached = -1
+        waits = host.answers_after_flush
+        for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
+            batch = batch_of(frame)
+            if batch is None:
+                break
+            try:
+                base, following, time_ms, duplicate = log.append_as_leader(batch, epoch, now_ms)
+            except KafkaError:
+                break  # as in `run`
+            if not duplicate:
+                end = following
+            elif answers:
+                break  # nothing was done; it waits for its own batch alone
+            reached = following
+            answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
+            if duplicate:
+                break
+        host.appended(len(answers), end, connection)
+        if answers and waits and reached > log.flushed_offset:
+            host.wait_for_flush(reached, _FlushWait(self, connection.slot(requests=len(answers)), answers))
+        elif answers:
+            connection.answer(answers, len(answers) * len(answers[0]))
+        return len(answers)
+
+    def _batch(self, frame: memoryview) -> memoryview | None:
+        """The records of a request that differs in nothing else."""
+        end = self.end
+        if frame[HEAD_END:end] != self.prefix or frame[:4] != self.key_and_version:
+            return None
+        if self.flexible:
+            begin, size = _varint(frame, end)
+            size -= 1
+        else:
+            (size,) = INT32.unpack_from(frame, end)
+            begin = end + 4
+        stop = begin + size
+        if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
+            return None
+        attributes = frame[begin + ATTRIBUTES_POSITION + 1]
+        if attributes & TRANSACTIONAL or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
+            return None
+        return frame[begin:stop]
+
+
+class _Wait:
+    """An acks=all answer of a plan that waits for the high watermark."""
+
+    __slots__ = ("base", "correlation_id", "plan", "slot", "time_ms")
+
+    def __init__(self, plan: ProducePlan, slot: Slot, correlation_id: int, base: int, time_ms: int) -> None:
+        self.plan = plan
+        self.slot = slot
+        self.correlation_id = correlation_id
+        self.base = base
+        self.time_ms = time_ms
+
+    def committed(self, host: Partition, code: Code) -> None:
+        if code is Code.NONE:
+            self.slot.complete((self.plan.pack(self.correlation_id, self.base, self.time_ms),))
+        else:
+            self.slot.complete(self.plan.refused(code, self.correlation_id))
+
+
+class _FlushWait:
+    """acks=1 answers of a plan that wait for the flush of a leader that is alone in the ISR."""
+
+    __slots__ = ("answers", "plan", "slot")
+
+    def __init__(self, plan: ProducePlan, slot: Slot, answers: list[bytes]) -> None:
+        self.plan = plan
+        self.slot = slot
+        self.answers = answers
+
+    def committed(self, host: Partition, code: Code) -> None:
+        if code is Code.NONE:
+            self.slot.complete(self.answers)
+        else:
+            self.slot.complete([part for answer in self.answers for part in self.plan.refused(code, CORRELATION.unpack_from(answer, 4)[0])])
+
+
+def positions_in_answer(api: Api, version: int, sample: bytes, *paths: str) -> tuple[list[int], ...]:
+    """As `Api.response_positions`, in an encoded answer with its size and header."""
+    _, position = decode_response_header(memoryview(sample)[4:], api, version)
+    return api.response_positions(version, memoryview(sample), 4 + position, *paths)
+
+
+def _varint(view: memoryview, position: int) -> tuple[int, int]:
+    """(position behind it, value) of an unsigned varint; 0 bytes of value when it does not end."""
+    value = shift = 0
+    while shift < 35 and position < len(view):
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return position, value
+        shift += 7
+    return position, 0

@@ -1,0 +1,1 @@
+"""Care of the logs: opening, retention, cleaning, moving between directories, and logs that a disk has damaged."""

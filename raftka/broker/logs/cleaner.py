@@ -1,0 +1,207 @@
+"""Compaction on this broker: which log is next, a process that works on it, and its new segments taken as they come. Knows no record.
+
+The process works beside the running log (log/compaction/). This module renames files, and flushes the directory between the steps. When a log is
+truncated, moved or deleted meanwhile, its round is given up. A log that cannot be read is left alone until the node is started again; after a full
+disk the round is tried again after log.cleaner.backoff.ms.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.replica.partition import Partition
+from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for
+from raftka.log.compaction.compaction import compact
+from raftka.log.compaction.job import Cleaned, Ended
+from raftka.log.log import Log
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+
+
+class LogCleaner:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self.replicas = replicas
+        self.node = replicas.node
+        self.clock = replicas.clock
+        self.rounds: dict[Partition, Round] = {}
+        self.uncleanable: dict[Log, str] = {}
+        self._due = False
+        self._closed = False
+
+    def start(self) -> None:
+        if self.node.settings["log.cleaner.enable"]:
+            self._look_later()
+
+    def close(self) -> None:
+        self._closed = True
+        for each in tuple(self.rounds.values()):
+            each.give_up()
+
+    def _look_later(self) -> None:
+        if not self._due and not self._closed:
+            self._due = True
+            self.clock.call_at(self.clock.now() + self.node.settings.seconds("log.cleaner.backoff.ms"), self._timer)
+
+    def _timer(self) -> None:
+        self._due = False
+        self.look()
+
+    def look(self) -> None:
+        """Begin on the dirtiest logs, as many as there may be at once."""
+        threads = self.node.settings["log.cleaner.threads"]
+        now_ms = self.clock.wall_ms()
+        while len(self.rounds) < threads and not self._closed:
+            found = self._dirtiest(now_ms)
+            if found is None:
+                break
+            self._begin(*found, now_ms, threads)
+        self._look_later()
+
+    def _dirtiest(self, now_ms: int) -> tuple[Partition, Dirt] | None:
+        best: tuple[Partition, Dirt] | None = None
+        to_disk = False
+        for host in self.replicas.hosts.values():
+            log = host.log
+            if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
+                continue
+            dirt = dirt_of(log, host.high_watermark, now_ms)  # with transactions: what is stable
+            if dirt is not None and is_worth_it(log, dirt):
+                best = (host, dirt) if best is None or dirt.ratio > best[1].ratio else best
+            elif not to_disk:
+                later = dirt_of(log, host.high_watermark, now_ms, log.flushed_offset)
+                to_disk = later is not None and is_worth_it(log, later)
+        if to_disk and best is None:  # only what tells how far it is on disk is missing
+            self.replicas.checkpoint()
+        return best
+
+    def _begin(self, host: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
+        settings = self.node.settings
+        memory = settings["log.cleaner.dedupe.buffer.size"] * settings["log.cleaner.io.buffer.load.factor"] / threads
+        job = job_for(host.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
+        self.node.events.debug("compaction_began", partition=host.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
+        each = self.rounds[host] = Round(self, host, now_ms, sum(size for _, size in job.segments))
+        pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
+        each.cancel = self.node.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
+
+    # how rounds end
+
+    def done(self, each: "Round", ended: Ended) -> None:
+        del self.rounds[each.host]
+        count = self.node.metrics.count
+        count("raftka_compactions_total")
+        count("raftka_compaction_bytes_read_total", ended.bytes_read)
+        count("raftka_compaction_bytes_written_total", ended.bytes_written)
+        if ended.unreadable:
+            count("raftka_compaction_unreadable_batches_total", ended.unreadable)
+        figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
+        self.node.events.info("log_compacted", partition=each.host.name, seconds=round(self.clock.now() - each.began, 3), **figures)
+        self.replicas.checkpoint_later()
+        self.look()
+
+    def failed(self, each: "Round", error: BaseException) -> None:
+        del self.rounds[each.host]
+        self.node.metrics.count("raftka_compaction_failures_total")
+        passing = isinstance(error, OSError) or getattr(error, "kind", None) == "Killed"  # a full disk, too little memory
+        if not passing:
+            self.uncleanable[each.log] = str(error)
+        until = "the next round" if passing else "the node is started again"
+        self.node.events.error("compaction_failed", partition=each.host.name, error=str(error).strip().rpartition("\n")[2], until=until)
+
+    def given_up(self, each: "Round") -> None:
+        del self.rounds[each.host]
+        self.look()
+
+
+class Round:
+    """One compaction under way. New segments may come faster than the names change: they queue."""
+
+    def __init__(self, cleaner: LogCleaner, host: Partition, now_ms: int, bytes_in: int) -> None:
+        self.cleaner = cleaner
+        self.host = host
+        self.log = host.log
+        self.now_ms = now_ms
+        self.bytes_in = bytes_in
+        self.began = cleaner.clock.now()
+        self.cancel: Any = None
+        self._truncations = host.log.truncations
+        self._results: deque[Cleaned] = deque()
+        self._ended: Ended | None = None
+        self._error: BaseException | None = None
+        self._over = False
+        self._swapping = False
+        self._given_up = False
+        self.log.cleaning = True
+
+    @property
+    def _is_live(self) -> bool:
+        return self.cleaner.replicas.hosts.get((self.host.topic, self.host.index)) is self.host and self.log.failed is None
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._is_live and self.log.truncations == self._truncations
+
+    def came(self, fields: tuple[Any, ...]) -> None:
+        if len(fields) == len(Ended._fields):
+            self._ended = Ended(*fields)
+        else:
+            self._results.append(Cleaned(*fields))
+            self._go_on()
+
+    def over(self, error: BaseException | None) -> None:
+        self._over, self._error = True, error
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._swapping or self._given_up:
+            return
+        if not self._is_wanted:
+            self.give_up()
+            self.cleaner.given_up(self)
+        elif self._results:
+            self._swapping = True
+            self._step(first=True)
+        elif self._over:
+            self._end()
+
+    def _step(self, *, first: bool = False) -> None:
+        """The names change, and the disk learns of it, in turns."""
+        log = self.log
+        more = True
+        try:
+            if first:
+                log.begin_swap(self._results.popleft(), self.now_ms)
+            else:
+                more = log.go_on_swap()
+        except OSError as error:
+            self.cleaner.replicas.log_failed(self.host, error)
+            more = False
+        if more:
+            self.cleaner.node.runtime.files.flush([log.directory], self._flushed)
+        else:
+            self._swapping = False
+            self._go_on()
+
+    def _flushed(self, error: OSError | None) -> None:
+        if error is not None:
+            self.cleaner.replicas.flush_failed(self.host, error)
+        if error is None and self._is_wanted:
+            self._step()
+        else:  # who changed the log has finished the swap first
+            self._swapping = False
+            self._go_on()
+
+    def _end(self) -> None:
+        self.log.cleaning = False
+        if self._error is None and self._ended is not None:
+            cleaned(self.log, self._ended)
+            self.cleaner.done(self, self._ended)
+        else:
+            self.log.drop_cleaned()
+            self.cleaner.failed(self, self._error or RuntimeError("the process told no end"))
+
+    def give_up(self) -> None:
+        self._given_up = True
+        self.cancel()
+        self.log.cleaning = False
+        if self._is_live:
+            self.log.drop_cleaned()

@@ -1,0 +1,74 @@
+"""The broker's log directories: what it does when one of several fails. What lay there is given up and told to the controller; the rest goes on.
+
+The last directory, and the one with the metadata log, cannot be spared: then whoever noticed does what has to be done for the whole node.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from raftka.log.directory import LogDirectory
+from raftka.metadata.commands import HeldReplicas, ReplicasOffline, TopicReplicas
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+
+RETRY_S = 1.0
+
+
+class LogDirectories:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self.replicas = replicas
+        self.node = replicas.node
+        self.logs = replicas.logs
+        self._failed: dict[LogDirectory, tuple[TopicReplicas, ...]] = {}  # since the node was started
+        self.logs.on_directory_failed = self.failed
+        for path, error in self.logs.offline.items():
+            self.node.events.error("log_directory_failed", path=path, error=str(error), until="the node is started again")
+
+    def failed(self, home: LogDirectory, error: OSError) -> bool:
+        """Whether the node goes on without it."""
+        if home in self._failed:
+            return True
+        if len(self.logs.usable) == 1 or self.node.settings.metadata_directory.startswith(f"{home.path}/"):
+            return False
+        keys = self.logs.fail(home, error)
+        self.node.events.error("log_directory_failed", path=home.path, error=str(error), partitions=len(keys), until="the node is started again")
+        self.node.metrics.count("raftka_log_failures_total")
+        for key in keys:
+            if key in self.replicas.hosts:
+                self.replicas.stop(self.replicas.hosts[key])
+        image = self.node.image
+        known = [(topic.topic_id, index) for name, index in keys if (topic := image.topic_named(name)) is not None]
+        self._failed[home] = by_topic(known)
+        self._report(home)
+        return True
+
+    def report(self) -> None:
+        """The broker was registered, perhaps with directories that failed meanwhile. The controller knows when it has been told already."""
+        for home in self._failed:
+            self._report(home)
+
+    def _report(self, home: LogDirectory) -> None:
+        link = self.node.link
+        if link.broker_epoch >= 0:
+            command = ReplicasOffline(self.node.node_id, link.broker_epoch, home.directory_id, self._failed[home])
+            link.call(command, lambda error, _: self._told(home, error))
+
+    def _told(self, home: LogDirectory, error: KafkaError | None) -> None:
+        if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
+            self.node.events.warning("log_directory_not_reported", path=home.path, error=str(error))
+            clock = self.node.runtime.clock
+            clock.call_at(clock.now() + RETRY_S, lambda: self._report(home))
+
+    def held(self) -> tuple[HeldReplicas, ...]:
+        """For a controller that asks what lies where."""
+        return tuple([HeldReplicas(directory_id, by_topic(replicas)) for directory_id, replicas in self.logs.held().items()])
+
+
+def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
+    topics: dict[bytes, list[int]] = defaultdict(list)
+    for topic_id, partition in replicas:
+        topics[topic_id].append(partition)
+    return tuple([TopicReplicas(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])

@@ -1,0 +1,56 @@
+"""Flushes by time, for logs whose answers do not wait for the disk (raftka.log.flush=os): flush.ms after a write, all that is written is on its way.
+
+Kafka looks every log.flush.scheduler.interval.ms, which is for ever until somebody sets it; here flush.ms alone is enough. Knows no answer.
+"""
+
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+    from raftka.broker.replica.partition import Partition
+
+
+FLUSHED_IN_A_TURN = 200
+
+
+class FlushScheduler:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self._replicas = replicas
+        self._clock = replicas.clock
+        self._due: dict[Partition, float] = {}  # since its first write that is not flushed
+        self._look_at = inf
+
+    def written(self, host: "Partition") -> None:
+        if host not in self._due and host.log.unflushed:
+            due = self._due[host] = self._clock.now() + host.log.config.flush_ms / 1000
+            self._look_again(due)
+
+    def _look_again(self, when: float) -> None:
+        if when < self._look_at:
+            self._look_at = when
+            self._clock.call_at(when, self._look)
+
+    def _look(self) -> None:
+        now, self._look_at = self._clock.now(), inf
+        for host in [host for host, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
+            del self._due[host]
+            self._flush(host)
+        if self._due:
+            self._look_again(max(now, min(self._due.values())))
+
+    def _flush(self, host: "Partition") -> None:
+        log = host.log
+        if self._replicas.hosts.get((host.topic, host.index)) is not host or not log.unflushed:
+            return
+        files, settle = log.begin_late_flush()
+
+        def flushed(error: OSError | None) -> None:
+            if log.failed is not None or host.log is not log:
+                return  # nobody asks any more
+            if error is not None:
+                self._replicas.flush_failed(host, error)
+            else:
+                settle()
+
+        self._replicas.flush(host.home, files, flushed)

@@ -1,0 +1,246 @@
+"""Moves replicas between this broker's log directories (KIP-113): a piece at a time, read off the loop, flushed, at a rate; the last on the loop.
+
+Meanwhile the present log serves and follows as ever. When both are the same, and nothing of the present one is staged or under way to the disk, the
+future one takes its place in one go. Who moves is not told to the controller: a replica counts wherever in its broker it lies.
+"""
+
+from errno import ENOSPC
+from typing import TYPE_CHECKING
+
+from raftka.broker.replica.partition import Partition
+from raftka.log.directory import DirectoryFailure, LogDirectory, failing
+from raftka.log.future import align, append_copy, fits, future_path, next_spans
+from raftka.log.log import Log
+from raftka.replication.throttle import Throttle
+from raftka.runtime.interfaces import FileSpan
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+
+PIECE_BYTES = 512 * 1024
+LAST_BYTES = 64 * 1024  # what may be copied while everybody waits
+AGAIN_S = 0.05
+
+
+class LogMover:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self.replicas = replicas
+        self.node = replicas.node
+        self.clock = replicas.clock
+        self.moves: dict[Partition, Move] = {}
+        self.throttle = Throttle()
+
+    def alter(self, path: str, topic: str, partition: int) -> None:
+        """AlterReplicaLogDirs of one partition: its replica is to lie there. Where it lies already: what was under way is called off.
+
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and what `ReplicaManager.find` raises; then it will be made there.
+        """
+        key = (topic, partition)
+        if not fits(key):
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        target = self._target(path)
+        host = self.replicas.hosts.get(key)
+        if host is None:
+            self.replicas.logs.preferred[key] = target
+            host = self.replicas.find(topic, partition)
+        if host.log.failed is not None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Partition {host.name} is offline")
+        under_way = self.moves.get(host)
+        if under_way is not None and under_way.target is not target:
+            under_way.give_up()
+        if host.home is not target and host not in self.moves:
+            self._begin(host, target)
+
+    def _target(self, path: str) -> LogDirectory:
+        logs = self.replicas.logs
+        if path not in self.node.settings.log_dirs:
+            raise KafkaError(Code.LOG_DIR_NOT_FOUND, f"The given log dir {path} was not found in the log.dirs config")
+        if path in logs.offline:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        return next(home for home in logs.directories if home.path == path)
+
+    def opened(self, host: Partition) -> None:
+        """What an earlier process had begun goes on."""
+        target = self.replicas.logs.leftovers.get(((host.topic, host.index), host.topic_id))
+        if target is not None and target.path not in self.replicas.logs.offline:
+            if target is host.home:
+                self.replicas.logs.drop_leftover((host.topic, host.index), host.topic_id)
+            else:
+                try:
+                    self._begin(host, target)
+                except KafkaError:
+                    pass  # it was told
+
+    def _begin(self, host: Partition, target: LogDirectory) -> None:
+        key = (host.topic, host.index)
+        try:
+            future = self.replicas.logs.begin_move(key, target)
+        except OSError as error:
+            if not self.replicas.directories.failed(target, error):
+                self.node.events.error("log_directory_move_failed", partition=host.name, target=target.path, error=str(error))
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+        move = self.moves[host] = Move(self, host, target, future)
+        self.node.events.info("log_directory_move_began", partition=host.name, target=target.path, size_bytes=host.log.size_bytes)
+        self.clock.call_at(self.clock.now(), move.step)
+
+    def stop(self, host: Partition) -> None:
+        """The replica goes, or cannot be read."""
+        if host in self.moves:
+            self.moves[host].give_up()
+
+    def close(self) -> None:
+        """The next process goes on with them."""
+        for move in self.moves.values():
+            move.over = True
+
+
+class Move:
+    def __init__(self, mover: LogMover, host: Partition, target: LogDirectory, future: Log) -> None:
+        self.mover = mover
+        self.host = host
+        self.target = target
+        self.future = future
+        self.present = host.log
+        self.over = False
+        self._aligned_at = -1  # truncations of the present log
+
+    @property
+    def lag(self) -> int:
+        return self.present.end_offset - self.future.end_offset
+
+    @property
+    def _is_live(self) -> bool:
+        replicas = self.mover.replicas
+        there = replicas.hosts.get((self.host.topic, self.host.index)) is self.host and self.host.log is self.present
+        return not self.over and there and self.present.failed is None and self.target.path not in replicas.logs.offline
+
+    def step(self) -> None:
+        """Copy one piece, or take the present log's place."""
+        if not self._is_live:
+            self.give_up()
+            return
+        try:
+            self._align()
+            with failing(self.host.home):
+                spans = next_spans(self.future, self.present, PIECE_BYTES)
+        except (OSError, KafkaError) as error:
+            self._failed(error)
+            return
+        if sum(span.size for span in spans) > LAST_BYTES:
+            self._copy(spans)
+        else:
+            self._try_to_end()
+
+    def _align(self) -> None:
+        if self._aligned_at != self.present.truncations or self.future.end_offset < self.present.start_offset:
+            self._aligned_at = self.present.truncations
+            align(self.future, self.present)
+
+    def _copy(self, spans: list[FileSpan]) -> None:
+        def read() -> bytes:
+            return b"".join([span.file.read(span.position, span.size) for span in spans])
+
+        self.mover.node.runtime.offload.run(read, self._read)
+
+    def _read(self, data: bytes | BaseException) -> None:
+        if not self._is_live:
+            self.give_up()
+            return
+        try:
+            with failing(self.host.home):
+                if isinstance(data, BaseException):
+                    raise data
+            if self._aligned_at == self.present.truncations:  # else it may be anything
+                append_copy(self.future, data)
+        except (OSError, KafkaError) as error:
+            self._failed(error)
+            return
+        self._pay(len(data))
+        files, offset = self.future.begin_flush()
+        self.mover.node.runtime.files.flush(files, lambda error: self._flushed(offset, error))
+
+    def _pay(self, size_bytes: int) -> None:
+        throttle, now = self.mover.throttle, self.mover.clock.now()
+        throttle.set_rate(self.mover.node.settings["replica.alter.log.dirs.io.max.bytes.per.second"], now)
+        throttle.passed(size_bytes, now)
+
+    def _flushed(self, offset: int, error: OSError | None) -> None:
+        if error is not None:
+            self._failed(DirectoryFailure(self.target, error))
+            return
+        self.future.flushed(offset)
+        clock = self.mover.clock
+        clock.call_at(max(clock.now(), self.mover.throttle.free_at), self.step)
+
+    def _try_to_end(self) -> None:
+        """At once, or when the flush that is under way has come back: under load there is always one."""
+        if self.host.flushing or self.host.touched or self.present.cleaning:
+            if self.host.flushing:
+                self.host.on_quiet = self.step
+            else:
+                self.mover.clock.call_at(self.mover.clock.now() + AGAIN_S, self.step)
+            return
+        try:
+            while data := self._next_data():
+                append_copy(self.future, data)
+            if self.future.end_offset == self.present.end_offset:
+                self._end()
+            else:  # what was compacted away at the end is waited for
+                self.mover.clock.call_at(self.mover.clock.now() + AGAIN_S, self.step)
+        except (OSError, KafkaError) as error:
+            self._failed(error)
+
+    def _next_data(self) -> bytes:
+        with failing(self.host.home):
+            return b"".join([span.file.read(span.position, span.size) for span in next_spans(self.future, self.present, PIECE_BYTES)])
+
+    def _end(self) -> None:
+        mover, host = self.mover, self.host
+        logs = mover.replicas.logs
+        before = host.home
+        log, doomed, error = logs.end_move((host.topic, host.index), self.future, self.target)
+        del mover.moves[host]
+        self.over = True
+        mover.replicas.log_moved(host, log, self.target)
+        if error is not None and not mover.replicas.directories.failed(before, error):
+            mover.replicas.fail(error)
+            return
+        mover.node.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
+        old = self.present
+        mover.clock.call_at(mover.clock.now() + old.config.file_delete_delay_ms / 1000, lambda: _discard(mover, old, doomed))
+
+    def _failed(self, error: Exception) -> None:
+        """A copy that finds no room is none: what it was to take the place of goes on, and so does its directory."""
+        self.mover.node.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
+        self.give_up()
+        if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
+            self.mover.replicas.directories.failed(error.home, error)
+        if self.present.failed is not None and self.host.log is self.present and isinstance(error, OSError):
+            self.host.home = self.target
+            self.mover.replicas.log_failed(self.host, error)
+
+    def give_up(self) -> None:
+        """The copy goes; what is there stays."""
+        if self.mover.moves.get(self.host) is self:
+            del self.mover.moves[self.host]
+        if self.over:
+            return
+        self.over = True
+        files = self.mover.node.runtime.files
+        path = future_path(self.target, (self.host.topic, self.host.index), self.host.topic_id)
+        try:
+            self.future.close(clean=False)
+            if files.exists(path):
+                files.remove(path)
+        except OSError:
+            pass  # the next start finds it
+
+
+def _discard(mover: LogMover, log: Log, path: str) -> None:
+    """Answers under way have read from it long enough."""
+    try:
+        log.close(clean=False)
+        mover.node.runtime.files.remove(path)
+    except OSError as error:
+        mover.node.events.warning("old_log_not_removed", path=path, error=str(error))

@@ -1,0 +1,71 @@
+"""Partitions whose logs are still to be opened: some in each turn, so that thousands at once do not keep the node from its heartbeats.
+
+New ones are made off the loop first: while a disk is flushed, a kernel may take a millisecond for each name. Those that lie on the disk are opened
+off the loop: a crash may have left gigabytes to be read again. Until a partition's turn has come this broker answers for it as one that does not lead
+it, and clients ask again. Knows no log and no role.
+"""
+
+from collections.abc import Callable
+
+from raftka.runtime.interfaces import Clock
+
+OPENED_IN_A_TURN = 25  # some 10 ms
+
+Key = tuple[bytes, int]  # topic id, partition
+Prepare = Callable[[list[Key], Callable[[], None]], None]
+
+
+class LogOpener:
+    def __init__(self, clock: Clock, prepare: Prepare, look_again: Callable[[list[Key]], None]) -> None:
+        self._clock = clock
+        self._prepare = prepare
+        self._look_again = look_again
+        self._waiting: dict[Key, None] = {}
+        self._left = OPENED_IN_A_TURN
+        self._busy = False
+        self._prepared_now = False  # they are being looked at again
+
+    def may_open(self, key: Key, *, new: bool) -> bool:
+        """Now; else it is remembered, and its turn comes. One that is not `new` is prepared first."""
+        if not self._busy:
+            self._later()
+        if self._left > 0 and (new or self._prepared_now):
+            self._left -= 1
+            return True
+        self._waiting[key] = None
+        return False
+
+    def __bool__(self) -> bool:
+        """Some are still to be opened."""
+        return bool(self._waiting)
+
+    def gone(self, topic_id: bytes, partition: int | None = None) -> bool:
+        """It, or all of the topic, need not be opened any more. True when some were waiting: what lies on disk of them is nobody's now."""
+        doomed = [key for key in self._waiting if key[0] == topic_id and partition in (None, key[1])] if self._waiting else []
+        for key in doomed:
+            del self._waiting[key]
+        return bool(doomed)
+
+    def _later(self) -> None:
+        self._busy = True
+        self._clock.call_at(self._clock.now(), self._go_on)
+
+    def _go_on(self) -> None:
+        keys = list(self._waiting)[:OPENED_IN_A_TURN]
+        if keys:
+            self._prepare(keys, lambda: self._prepared(keys))
+        else:
+            self._left, self._busy = OPENED_IN_A_TURN, False
+
+    def _prepared(self, keys: list[Key]) -> None:
+        due = [key for key in keys if key in self._waiting]
+        for key in due:
+            del self._waiting[key]
+        self._left = len(due)
+        self._prepared_now = True
+        try:
+            self._look_again(due)
+        finally:
+            self._prepared_now = False
+        self._left = 0  # whoever comes meanwhile waits behind the others
+        self._later()

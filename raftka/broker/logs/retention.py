@@ -1,0 +1,92 @@
+"""What is done to the logs beside the data path: retention, and closing what it leaves. Never in the way: a slice at a time, the disk off the loop.
+
+Compaction stands in cleaner.py. Knows no role of a replica: leaders and followers forget by themselves, each below its own high watermark.
+"""
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from raftka.broker.logs.cleaner import LogCleaner
+from raftka.broker.replica.partition import Partition
+from raftka.log.log import Log
+from raftka.runtime.interfaces import File
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+
+RETENTION_FIRST_S = 30.0  # as Kafka after its start
+LOGS_OF_SLICE = 200
+
+
+class LogRetention:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self.replicas = replicas
+        self.node = replicas.node
+        self.clock = replicas.clock
+        self.cleaner = LogCleaner(replicas)
+        self._round: list[Partition] = []
+        self._deleted = 0
+        replicas.logs.on_retired = self._close_later
+
+    def start(self) -> None:
+        self._retain_later(RETENTION_FIRST_S)
+        self.cleaner.start()
+
+    def close(self) -> None:
+        self.cleaner.close()
+
+    def _close_later(self, log: Log, file: File) -> None:
+        """The name is gone; answers under way may read the file a while longer, then its blocks are free."""
+        files = self.node.runtime.files
+        self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: files.discard(file))
+
+    # retention
+
+    def _retain_later(self, at_most_s: float = inf) -> None:
+        interval = self.node.settings.seconds("log.retention.check.interval.ms")
+        self.clock.call_at(self.clock.now() + min(interval, at_most_s), self._retain)
+
+    def _retain(self) -> None:
+        self._retain_later()
+        if not self._round:  # else the last one is not through: it goes on
+            self._round = list(self.replicas.hosts.values())
+            self._go_on()
+
+    def _go_on(self) -> None:
+        for _ in range(LOGS_OF_SLICE):
+            if not self._round:
+                self._tell()
+                return
+            if self._delete_oldest(self._round[-1]):
+                return
+            self._round.pop()
+        self.clock.call_at(self.clock.now(), self._go_on)
+
+    def _delete_oldest(self, host: Partition) -> bool:
+        """Whether a segment went, and the rest waits for the disk."""
+        log = host.log
+        if log.failed is not None or self.replicas.hosts.get((host.topic, host.index)) is not host:
+            return False
+        try:
+            outlived = log.delete_oldest(self.clock.wall_ms(), host.high_watermark)
+        except OSError as error:
+            self.node.events.error("retention_failed", partition=host.name, error=str(error))
+            self.replicas.log_failed(host, error)
+            return False
+        if not outlived:
+            return False
+        self._deleted += 1
+        self.node.metrics.count("raftka_segments_deleted_total")
+        host.start_moved()
+        self.node.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(host, error))
+        return True
+
+    def _flushed(self, host: Partition, error: OSError | None) -> None:
+        if error is not None:
+            self.replicas.flush_failed(host, error)
+        self._go_on()
+
+    def _tell(self) -> None:
+        if self._deleted:
+            self.node.events.info("segments_deleted", count=self._deleted)
+            self._deleted = 0

@@ -1,0 +1,40 @@
+"""Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down: they go, some a turn. Opens no log."""
+
+from typing import TYPE_CHECKING
+
+from raftka.broker.network.slices import Slices
+from raftka.log.manager import LogManager
+from raftka.metadata.quorum.recovery import recoveries
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+LOOKED_AT_IN_A_TURN = 100  # each may be a small file to be read
+
+
+class StrayLogs:
+    def __init__(self, node: "Node", logs: LogManager) -> None:
+        self.node = node
+        self.logs = logs
+        self.waiting: Slices[tuple[str, int]] = Slices(node.runtime.clock, LOOKED_AT_IN_A_TURN, self._look)
+
+    def remove(self) -> None:
+        """Whatever lies here that this image does not give to this broker."""
+        for key, topic_id in list(self.logs.leftovers):
+            if not self._is_mine(topic_id, key[1]):
+                self.logs.drop_leftover(key, topic_id)
+        self.waiting.add(self.logs.lying_here())
+
+    def _look(self, keys: list[tuple[str, int]]) -> None:
+        for (name, index), topic_id in self.logs.unopened(keys):
+            if self._is_mine(topic_id, index):
+                continue
+            if recoveries(self.node.image):  # the metadata may have forgotten what the logs have not: somebody must decide
+                self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
+            else:
+                self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
+                self.logs.remove([(name, index)])
+
+    def _is_mine(self, topic_id: bytes, index: int) -> bool:
+        partition = self.node.image.partition(topic_id, index)
+        return partition is not None and self.node.node_id in partition.replicas

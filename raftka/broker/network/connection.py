@@ -1,0 +1,379 @@
+"""One client connection, sans-IO: bytes in, frames to dispatch, answers out in the order of their requests. Knows no API.
+
+A request is *answered*, *waiting* (its effect is made: appended, parked; what follows goes on) or *holding* (it asks the controller or
+authenticates: nothing behind it is decoded until it has its answer).
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency
+from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
+from raftka.runtime.interfaces import Buffer, FileSpan, Transport
+from raftka.wire.errors import ProtocolError
+from raftka.wire.frame import FrameBuffer
+
+if TYPE_CHECKING:
+    from raftka.broker.network.dispatch import Dispatcher
+
+REPLANS = 32  # of one connection
+TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
+HEAD = Struct(">hhi")  # api key, api version, correlation id
+DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
+
+Parts = Sequence[Buffer | FileSpan]
+
+
+@dataclass(slots=True)
+class Session:
+    """Who speaks: goes with every request, forwarded ones too."""
+
+    listener: str
+    peer: str = ""
+    principal: str = "User:ANONYMOUS"
+    client_id: str | None = None
+    authenticated: bool = True
+
+
+class Plan(Protocol):
+    """What a connection remembers of the last request of a kind, to answer one that differs only in its records without decoding it."""
+
+    version: int
+    kind: Latency
+    operation: str
+    resource: tuple[str, str]
+
+    def run(self, connection: "ServerConnection", frame: memoryview, correlation_id: int) -> bool: ...
+
+
+class PipelinePlan(Plan, Protocol):
+    """One for many requests that lie one behind the other."""
+
+    def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
+        """How many from the front it has answered."""
+
+
+class Slot:
+    """A request's place in the order of answers; `hurry`: answer now with what there is, a request of another kind waits behind."""
+
+    __slots__ = ("began", "connection", "hurry", "kind", "parts", "requests")
+
+    def __init__(self, connection: "ServerConnection", hurry: Callable[[], None] | None = None, requests: int = 1) -> None:
+        self.connection = connection
+        self.requests = requests  # more than one where a plan answers many in one go
+        self.parts: Parts | None = None
+        self.hurry = hurry
+        dispatcher = connection.dispatcher
+        self.began = dispatcher.began
+        self.kind, dispatcher.kind = dispatcher.kind, None  # its time is taken when it leaves
+
+    def complete(self, parts: Parts) -> None:
+        if self.parts is None:
+            self.parts = parts
+            self.connection.settle()
+
+
+class ServerConnection:
+    __slots__ = (
+        "_backlog",
+        "_ended",
+        "_frames",
+        "_full",
+        "_held",
+        "_over",
+        "_pending_bytes",
+        "_replanned",
+        "_stopped",
+        "active",
+        "dispatcher",
+        "follower",
+        "handled",
+        "out",
+        "out_bytes",
+        "pipeline",
+        "plans",
+        "session",
+        "silent_s",
+        "slots",
+        "transport",
+    )
+
+    def __init__(self, dispatcher: "Dispatcher", pool: FramePool, listener: str) -> None:
+        self.dispatcher = dispatcher
+        self.session = Session(listener)
+        self.transport: Transport | None = None
+        self.slots: deque[Slot] = deque()
+        self.out: list[Buffer | FileSpan] = []
+        self.out_bytes = 0
+        self.plans: dict[int, Plan] = {}
+        self.pipeline: PipelinePlan | None = None  # the one of them for requests that come many at a time
+        self.follower = -1  # the broker that follows us on this connection
+        self.silent_s = 0.0
+        self.active = True  # something came since `overdue` was asked
+        self._pending_bytes = 0  # of a frame that was not whole then
+        self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
+        self._held = 0  # holding requests and mutes
+        self._full = False  # too much in hand
+        self._stopped = False  # reading, because of what is held or too much in hand
+        self._backlog: deque[bytearray] = deque()  # frames behind one that holds
+        self._ended = False
+        self.handled: str | None = None  # the API of the last request that no plan has answered
+        self._replanned = 0
+        self._over = False  # it will be closed, what still comes is of no interest
+
+    # the network's side
+
+    def opened(self, transport: Transport) -> None:
+        self.transport = transport
+        self.session.peer = transport.peer
+        self.dispatcher.connection_opened(self)
+
+    def room(self) -> memoryview | None:
+        try:
+            return self._frames.room()
+        except LimitExceeded as error:
+            self.refuse(error)
+            return None
+
+    def receive(self, view: memoryview) -> None:
+        self.active = True
+        if self._over:
+            return
+        if not view:
+            self._ended = True
+            self.hurry()  # perhaps nobody is there any more: that is known when an answer is sent
+            self.settle()
+            return
+        try:
+            frames = self._frames.feed(view)
+        except (ProtocolError, LimitExceeded) as error:
+            self._dispatch(self._frames.before_error)
+            self.refuse(error)
+        else:
+            self._dispatch(frames)
+
+    def take_output(self) -> Parts:
+        out, self.out = self.out, []
+        self.out_bytes = 0
+        if self._stopped:
+            self._resume()
+        return out
+
+    def closed(self, reason: str) -> None:
+        if not self.session.peer:  # it was never opened: turned away at the door
+            self.dispatcher.refused(self, reason)
+        self.transport = None
+        self._forget()
+        self.plans.clear()
+        self.pipeline = None
+        self.dispatcher.connection_closed(self, reason)
+
+    # answers
+
+    def slot(self, hurry: Callable[[], None] | None = None, requests: int = 1) -> Slot:
+        slot = Slot(self, hurry, requests)
+        self.slots.append(slot)
+        return slot
+
+    def answer(self, parts: Parts, size_bytes: int = 0) -> None:
+        """An answer that is there at once; it still leaves behind those before it."""
+        if self.slots:
+            slot = Slot(self)
+            slot.parts = parts
+            self.slots.append(slot)
+        else:
+            self.out.extend(parts)
+            self.out_bytes += size_bytes or sum([len(part) for part in parts if not isinstance(part, FileSpan)])
+            if self.out_bytes > OUTPUT_BYTES.value:
+                self.check_crowded()
+            if self.transport is not None:
+                self.transport.wake()
+
+    def settle(self) -> None:
+        """Whatever is answered at the front leaves."""
+        slots, now = self.slots, self.dispatcher.now
+        while slots and (parts := slots[0].parts) is not None:
+            slot = slots.popleft()
+            if (kind := slot.kind) is not None:
+                took = now() - slot.began
+                kind.sum_s += took * slot.requests  # Latency.add, without its call
+                if took < FAST_S:
+                    kind.fast += slot.requests
+                else:
+                    kind.slots[bisect_left(BOUNDS_S, took)] += slot.requests
+            self.out.extend(parts)
+            for part in parts:
+                if part.__class__ is not FileSpan:
+                    self.out_bytes += len(part)  # type: ignore[arg-type]
+        if self.transport is None:
+            return
+        if self.out_bytes > OUTPUT_BYTES.value:
+            self.check_crowded()
+        self.transport.wake()
+        if self._stopped:
+            self._resume()
+        if self._ended and not slots and not self._held:
+            self.transport.close("closed by the other side")
+
+    def hold(self) -> None:
+        """Nothing behind this request is decoded until `release`."""
+        self._held += 1
+        self._stop()
+
+    def release(self) -> None:
+        self._held -= 1
+        self._resume()
+
+    def mute(self, until: float) -> None:
+        """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
+        self.hold()
+        self.dispatcher.node.runtime.clock.call_at(until, self.release)
+
+    def postpone(self, frame: memoryview, until: float) -> None:
+        """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind it."""
+        self._backlog.appendleft(bytearray(frame))
+        self.mute(until)
+
+    def hurry(self) -> None:
+        """A request of another kind has come, or none will: whoever waits for more to send need not wait on."""
+        for slot in tuple(self.slots):
+            if slot.parts is None and slot.hurry is not None:
+                slot.hurry()
+
+    def refuse(self, error: ProtocolError | LimitExceeded) -> None:
+        """The other side does not keep to the protocol: one line in the log, and the connection ends when what was answered has left."""
+        if self.transport is not None and not self._over:
+            if error.limit is not None:
+                self.dispatcher.metrics.refused(error.limit)
+            self.dispatcher.refused(self, str(error))
+            self.end(str(error))
+
+    def end(self, reason: str) -> None:
+        """Close when what was answered has left; what still waits gets no answer."""
+        self._forget()
+        if self.transport is not None:
+            self.transport.close(reason)
+
+    def abort(self, reason: str) -> None:
+        """Close without what has not left yet."""
+        self._forget()
+        self.out = []
+        if self.transport is not None:
+            self.transport.drop(reason)
+
+    def _forget(self) -> None:
+        """Who waits for more to send hears that nobody is there any more."""
+        self._over = True
+        slots, self.slots = self.slots, deque()
+        for slot in slots:
+            if slot.parts is None and slot.hurry is not None:
+                slot.hurry()
+        self._backlog.clear()
+        self._frames.drop()
+
+    def _dispatch(self, frames: Sequence[memoryview]) -> None:
+        """One after the other, until one holds."""
+        dispatcher = self.dispatcher
+        dispatch = dispatcher.dispatch
+        dispatcher.began = dispatcher.now()
+        until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
+        try:
+            if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
+                frames = frames[dispatcher.dispatch_many(self, frames) :]
+            for at, frame in enumerate(frames):
+                if self._over:
+                    return
+                if at and not self._stopped and dispatcher.now() - dispatcher.began > TURN_S and dispatcher.cpu_s() > until:
+                    self.mute(dispatcher.now())
+                if self._stopped:
+                    self._backlog.append(bytearray(frame))
+                else:
+                    dispatch(self, frame)
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception as error:
+            dispatcher.failed(self, error)
+
+    # flow
+
+    @property
+    def gone(self) -> bool:
+        """Nobody is there to be answered."""
+        return self._over or self.transport is None
+
+    @property
+    def abandoned(self) -> bool:
+        """Nobody is there to be answered, or the client has closed its side meanwhile; for connections that hold. Costs a syscall."""
+        return self.gone or self.transport is None or self.transport.left()
+
+    def overdue(self, passed_s: float) -> Limit | None:
+        """Asked now and then: whether it has been silent for too long (a drip is silence)."""
+        pending, before = self._frames.pending_bytes, self._pending_bytes
+        self._pending_bytes = pending
+        goes_on = self.active and (not before or not before <= pending < before + DRIP_BYTES)
+        self.active = False
+        self.silent_s = 0.0 if goes_on else self.silent_s + passed_s
+        limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
+        return limit if self.silent_s >= limit.value else None
+
+    @property
+    def crowded(self) -> bool:
+        return len(self.slots) >= REQUESTS_IN_HAND.value or self.out_bytes > OUTPUT_BYTES.value
+
+    def check_crowded(self) -> None:
+        """With too much in hand nothing more is read."""
+        if self.crowded and not self._full:
+            self._full = True
+            self.dispatcher.metrics.hit(REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES)
+            self._stop()
+
+    def _stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            if self.transport is not None:
+                self.transport.hold_reading(True)
+
+    def _resume(self) -> None:
+        """Go on with what came meanwhile. At most until the next request that holds."""
+        if self._held or self.transport is None:
+            return
+        self.check_crowded()
+        if self.crowded:
+            return
+        self._full = self._stopped = False
+        dispatcher = self.dispatcher
+        until = dispatcher.cpu_s() + TURN_S if len(self._backlog) > 1 else inf
+        began = now = dispatcher.now()
+        try:
+            while self._backlog and not self._stopped:
+                if now - began > TURN_S and dispatcher.cpu_s() > until:  # the first clock costs next to nothing
+                    self.mute(now)
+                    return
+                dispatcher.began = now
+                dispatcher.dispatch(self, memoryview(self._backlog.popleft()))
+                now = dispatcher.now()
+        except ProtocolError as error:
+            self.refuse(error)
+            return
+        except Exception as error:
+            dispatcher.failed(self, error)
+            return
+        if self._over:
+            return
+        if not self._stopped and self.transport is not None:
+            if self._ended:
+                self.settle()
+            else:
+                self.transport.hold_reading(False)
+
+    def worth_a_plan(self, api_key: int) -> bool:
+        """Who asks for another partition each time gains nothing by plans, and making one costs more than a request."""
+        if api_key in self.plans:
+            self._replanned += 1
+        return self._replanned <= REPLANS

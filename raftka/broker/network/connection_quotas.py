@@ -1,0 +1,165 @@
+"""Who may connect, and stay: Kafka's limits on connections of a node, a listener, an address and in a second; and silence. Knows no request.
+
+Whoever comes beyond a limit is closed at once. Kafka lets it wait unaccepted, where the client cannot tell a queue from a dead broker.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv6Address, ip_address
+from math import inf
+from typing import TYPE_CHECKING
+
+from raftka.broker.network.connection import ServerConnection
+from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, UNBOUNDED, Limit
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
+
+
+class Rate:
+    """A bucket that holds what may come in a second."""
+
+    __slots__ = ("_at", "_left")
+
+    def __init__(self) -> None:
+        self._left, self._at = inf, 0.0
+
+    def left(self, now: float, per_s: int) -> bool:
+        self._left, self._at = min(per_s, self._left + (now - self._at) * per_s), now
+        return self._left >= 1
+
+    def take(self) -> None:
+        self._left -= 1
+
+
+class ConnectionQuotas:
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._connections = node.dispatcher.connections
+        self._clock = node.runtime.clock
+        self._of_address: Counter[str] = Counter()
+        self._of_listener: Counter[str] = Counter()
+        self._rates: dict[str, Rate] = {}  # by listener; "": of all
+        self._sweeping = False
+
+    # coming
+
+    def acceptor(self, listener: str) -> Callable[[], ServerConnection | None]:
+        def accept() -> ServerConnection | None:
+            if not self._node.serving:
+                return None
+            limit = self._reached(listener)
+            if limit is not None:
+                self._node.metrics.hit(limit)
+                return None
+            connection = ServerConnection(self._node.dispatcher, self._node.pool, listener)
+            self._connections[connection] = None
+            self._of_listener[listener] += 1
+            self._node.metrics.connections_made += 1
+            if not self._sweeping:
+                self._sweep_later()
+            return connection
+
+        return accept
+
+    def opened(self, connection: ServerConnection) -> None:
+        """Now it is known where it comes from."""
+        address = _address(connection.session.peer)
+        self._of_address[address] += 1
+        settings = self._node.settings
+        allowed = overrides(settings["max.connections.per.ip.overrides"]).get(address, settings["max.connections.per.ip"])
+        if self._of_address[address] > allowed:
+            self._node.metrics.hit(replace(CONNECTIONS_OF_ADDRESS, value=allowed, reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}"))
+            connection.abort("too many connections from that address")
+
+    def closed(self, connection: ServerConnection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            _less(self._of_listener, connection.session.listener)
+            if connection.session.peer:  # else it was never opened
+                _less(self._of_address, _address(connection.session.peer))
+
+    def _reached(self, listener: str) -> Limit | None:
+        """The limit that another connection would exceed. Brokers that have a listener of their own take the place of a client."""
+        own = self._node.settings.of_listener(listener, "max.connections")
+        if own is not None and self._of_listener[listener] >= own:
+            return replace(CONNECTIONS_OF_LISTENER, value=own, reason=f"{CONNECTIONS_OF_LISTENER.reason}, {listener}")
+        protected = self._protected(listener)
+        if len(self._connections) >= self._allowed() and (not protected or self._of_listener[listener] >= CONNECTIONS.value):
+            return replace(CONNECTIONS, value=self._allowed())
+        if (limit := self._too_fast(listener, protected)) is None and protected:
+            self.keep_within(self._allowed() - 1)
+        return limit
+
+    def _too_fast(self, listener: str, protected: bool) -> Limit | None:
+        settings = self._node.settings
+        asked = [] if protected else [("", settings["max.connection.creation.rate"])]
+        if (own := settings.of_listener(listener, "max.connection.creation.rate")) is not None:
+            asked.append((listener, own))
+        rates = [(self._rates.setdefault(of, Rate()), of, per_s) for of, per_s in asked if per_s < UNBOUNDED]
+        for rate, of, per_s in rates:
+            if not rate.left(self._clock.now(), per_s):
+                return replace(CONNECTION_RATE, value=per_s, reason=f"{CONNECTION_RATE.reason}, {of}" if of else CONNECTION_RATE.reason)
+        for rate, _, _ in rates:
+            rate.take()
+        return None
+
+    def _allowed(self) -> int:
+        return min(CONNECTIONS.value, int(self._node.settings["max.connections"]))
+
+    def _protected(self, listener: str) -> bool:
+        settings = self._node.settings
+        return len(settings.listeners) > 1 and listener == settings.inter_broker_listener
+
+    # going
+
+    def keep_within(self, allowed: int | None = None) -> None:
+        """The limit may have become less, or a broker wants in: whoever has been silent longest goes."""
+        excess = len(self._connections) - (self._allowed() if allowed is None else allowed)
+        if excess > 0:
+            staying = [each for each in self._connections if not each.gone]
+            others = [each for each in staying if not self._protected(each.session.listener)]
+            others.sort(key=lambda each: (each.active, -each.silent_s))
+            for connection in others[: max(0, excess - (len(self._connections) - len(staying)))]:
+                self._node.metrics.hit(replace(CONNECTIONS, value=self._allowed()))
+                connection.abort("there are too many connections")
+
+    def _sweep_later(self) -> None:
+        self._sweeping = True
+        self._clock.call_at(self._clock.now() + SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close who has been silent for too long; runs only while there are connections."""
+        node = self._node
+        for connection in tuple(self._connections):
+            if (limit := connection.overdue(SWEEP_S)) is not None:
+                node.metrics.refused(limit)
+                node.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
+                connection.abort("idle")
+        self._sweeping = False
+        if self._connections:
+            self._sweep_later()
+
+
+def overrides(text: str) -> dict[str, int]:
+    """`address:count,...`"""
+    return {str(ip_address(address.strip(" []"))): int(count) for address, _, count in (each.rpartition(":") for each in text.split(",") if each)}
+
+
+def _address(peer: str) -> str:
+    """Of `host:port`; as `overrides` writes it."""
+    host = peer.rpartition(":")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:  # a world without numbers
+        return host
+    return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else host
+
+
+def _less(counter: Counter[str], key: str) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

@@ -1,0 +1,485 @@
+"""From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond ApiVersions' special case, and no socket.
+
+A handler is a plain function that answers with a row, or hands back a Pending (parked produce, fetch). The handler of a request that can
+have many items is a generator: it yields between items, so that one long request does not keep the loop (long_work.py); a long frame is
+decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import iscoroutinefunction, isgeneratorfunction
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.network.authorizer import AllowAll, Authorizer, Resource, authorized_operations
+from raftka.broker.network.connection import HEAD, Parts, ServerConnection, Session, Slot
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.network.long_requests import CLOSED, LongRequests
+from raftka.broker.network.long_work import LongWork, Steps, T, Unfinished, drained
+from raftka.broker.telemetry.event_log import Events
+from raftka.broker.telemetry.metrics import SAMPLED, Latency, Metrics
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
+from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
+from raftka.wire.rows import free
+from raftka.wire.schema import Api, Row, Struct
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+PRODUCE_KEY = 0
+API_VERSIONS_KEY = 18
+FETCH_KEY = 1
+LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
+
+
+class Postponed(Exception):
+    """What an interceptor raises: the request, and all behind it on its connection, is looked at again later."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class Pending:
+    """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
+
+    __slots__ = ("request", "slot")
+
+    def __init__(self, request: "Request", hurry: Callable[[], None] | None = None) -> None:
+        self.request = request
+        self.slot: Slot | None = request.slot or request.connection.slot(hurry)
+        self.slot.hurry = hurry
+
+    def complete(self, row: Row) -> None:
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            request = self.request
+            slot.complete(request.connection.dispatcher.encoded(request, row))
+
+    def broken(self, error: Exception) -> None:
+        """What was to make the answer has failed."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            request = self.request
+            slot.complete(request.connection.dispatcher.broken(request, error))
+
+    def settle(self, result: Row | Exception) -> None:
+        """Complete it with the row, or say what has failed."""
+        if isinstance(result, Row):
+            self.complete(result)
+        else:
+            self.broken(result)
+
+    @property
+    def over(self) -> bool:
+        """Answered, or nobody is there any more to be answered."""
+        return self.slot is None or self.slot.connection.gone
+
+
+@dataclass(slots=True)
+class Request:
+    api: Api
+    version: int
+    correlation_id: int
+    body: Row
+    session: Session
+    connection: ServerConnection
+    frame: memoryview = field(repr=False)
+    body_position: int  # in the frame
+    owns_frame: bool = False  # nobody else uses the frame's memory
+    goes_on: bool = False  # its handler is at work in later turns too
+    stays: bool = False  # among the long requests until its answer is written, also when that comes later
+    slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+
+    def keep(self, pool: FramePool) -> None:
+        """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
+        if pool.lends(self.frame):
+            pool.hold(self.frame)
+        elif self.api.key == PRODUCE_KEY and not self.owns_frame:
+            for topic in self.body.topic_data:
+                for partition in topic.partition_data:
+                    if partition.records is not None:
+                        partition.records = memoryview(bytearray(partition.records))
+        self.owns_frame = True
+        self.frame = self.frame[:0]
+
+    def encoded_rows(self, struct: Struct) -> EncodedRows:
+        """For an array of the answer that may be long; `struct` is that of its elements."""
+        return self.api.encoded_rows(self.version, struct)
+
+    async def finish(self, steps: Steps[T]) -> T:
+        """For async handlers: work over many items, in slices."""
+        return await self.connection.dispatcher.long_work.finish(self.api.name, steps)
+
+    def answer(self, **fields: Any) -> Row:
+        return self.api.response(**fields)
+
+    def may(self, operation: str, resource: Resource) -> bool:
+        return self.connection.dispatcher.authorizer.allowed(self.session, operation, resource)
+
+    def authorized_operations(self, resource: Resource) -> int:
+        return authorized_operations(self.connection.dispatcher.authorizer, self.session, resource)
+
+    def encode(self, row: Row) -> list[Any]:
+        return encode_response(self.api, self.version, self.correlation_id, row)
+
+
+Answer = Row | Pending | None
+Handler = Callable[[Request, "Node"], Answer | Steps[Answer]] | Callable[[Request, "Node"], Awaitable[Answer]]
+Refusal = Callable[[Request, Code], Row | Steps[Row | None] | None]
+Interceptor = Callable[[Request], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    api: Api
+    handler: Handler
+    refused: Refusal
+    waits: bool  # async: asks the controller
+    in_steps: bool  # a generator
+
+
+HANDLERS: dict[int, Registration] = {}
+
+
+def handles(api: Api, refused: Refusal | None = None) -> Callable[[Handler], Handler]:
+    """Register the handler of an API; ApiVersions announces exactly what is registered. `refused` makes the answer to a request that
+    failed as a whole; by default the top level `error_code` is set."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler), isgeneratorfunction(handler))
+        return handler
+
+    return register
+
+
+def _refused(request: Request, code: Code) -> Row:
+    return request.answer(error_code=int(code))
+
+
+class Dispatcher:
+    def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
+        self.node = node
+        self.long_work = LongWork(node.runtime.clock, self.work_failed)
+        self.long_requests = LongRequests(metrics, self._abandoned)
+        self.events = events
+        self.metrics = metrics
+        self.authorizer: Authorizer = AllowAll()
+        self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
+        self.connections: dict[ServerConnection, None] = {}
+        self.now = node.runtime.clock.now
+        self.cpu_s = node.runtime.clock.cpu_s
+        self.began = 0.0  # when the bytes under way were handed to us
+        self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
+
+    # the way of a request
+
+    def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
+        """One whole frame, without its size. Raises ProtocolError."""
+        if len(frame) < HEAD.size:
+            raise ProtocolError(f"a request of {len(frame)} bytes")
+        key, version, correlation_id = HEAD.unpack_from(frame)
+        slots = connection.slots
+        if slots:
+            if key != FETCH_KEY:
+                connection.hurry()
+            connection.check_crowded()
+        if not self.interceptors:
+            plan = connection.plans.get(key)
+            if plan is not None:
+                self.kind = plan.kind
+            if (
+                plan is not None
+                and plan.version == version
+                and self.authorizer.allowed(connection.session, plan.operation, plan.resource)
+                and plan.run(connection, frame, correlation_id)
+            ):
+                if (kind := self.kind) is not None:
+                    kind.at_once += 1
+                    if not kind.at_once % SAMPLED:
+                        kind.sum_s += SAMPLED * (self.now() - self.began)
+                return
+        registration = HANDLERS.get(key)
+        if registration is None or version not in registration.api.versions:
+            self._unsupported(connection, frame, key, version, correlation_id)
+            return
+        self.kind = self.metrics.kind(registration.api.name)
+        connection.handled = registration.api.name
+        if len(frame) > LONG_FRAME_BYTES:
+            self._decode_long(connection, registration, version, frame)
+        else:
+            self._call(registration, self._decode(connection, registration.api, version, frame))
+        if self.kind is not None:
+            self.kind.add(self.now() - self.began)
+
+    def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
+        """How many from the front a plan has answered in one go."""
+        plan = connection.pipeline
+        if plan is None or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
+            return 0
+        if connection.slots:
+            connection.hurry()
+            connection.check_crowded()
+        self.kind = plan.kind
+        count = plan.run_many(connection, frames)
+        if self.kind is not None:  # else their slot answers for their time
+            plan.kind.at_once += count
+            plan.kind.sum_s += count * (self.now() - self.began)
+        return count
+
+    def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:
+        header, position = self._header(connection, api, version, frame)
+        body, _ = api.decode_request(version, frame, position)
+        return Request(api, version, header.correlation_id, body, connection.session, connection, frame, position)
+
+    @staticmethod
+    def _header(connection: ServerConnection, api: Api, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
+        header, position = decode_request_header(frame, flexible=version in api.flexible)
+        connection.session.client_id = header.client_id
+        return header, position
+
+    def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, frame: memoryview) -> None:
+        api, pool = registration.api, self.node.pool
+        lent = pool.lends(frame)
+        if not lent:
+            frame = memoryview(bytearray(frame))  # it may be read in later turns too
+        header, position = self._header(connection, api, version, frame)
+        request = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
+        steps = api.decode_request_in_steps(version, frame, position)
+        done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
+        go_on = partial(self.long_work.go_on, api.name, steps, done, wanted, partial(self.request_failed, request))
+        try:
+            if not self.long_requests.enter(request, len(frame), go_on):
+                raise Unfinished
+            request.body, _ = self.long_work.begin(steps)
+        except Unfinished:
+            if lent:
+                pool.hold(frame)
+            connection.hold()
+            request.owns_frame, request.slot = True, connection.slot()
+            if self.long_requests.has(request):
+                go_on()
+        except ProtocolError:
+            self.long_requests.leave(request)
+            raise
+        else:
+            self._call(registration, request)
+            if not request.goes_on and not request.stays:
+                self.long_requests.leave(request)
+
+    def wanted(self, request: Request) -> bool:
+        """Whether there is still a client; else the request is over."""
+        connection = request.connection
+        if not connection.gone and self.long_requests.has(request) and self._abandoned(request):
+            connection.end(CLOSED)
+        if connection.gone:
+            self.answered(request)
+            return False
+        return True
+
+    @staticmethod
+    def _abandoned(request: Request) -> bool:
+        """Records with acks=0 come from clients that do not wait; else who sends no more is not worth the time of a long request."""
+        return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
+
+    def answered(self, request: Request) -> None:
+        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too."""
+        if self.long_requests.leave(request):
+            self.long_work.go_on("freeing a request", free(request.body), _ignore)
+
+    def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
+        connection = request.connection
+        try:
+            if isinstance(result, Exception):
+                raise result
+            request.body = result[0]
+            self._call(registration, request)
+        except ProtocolError as error:
+            connection.refuse(error)
+        except Exception as error:
+            self.failed(connection, error)
+        self.kind = None  # its slot answers for the time
+        if not request.goes_on and not request.stays:
+            self.long_requests.leave(request)
+        connection.release()
+
+    def _call(self, registration: Registration, request: Request) -> None:
+        try:
+            answer: Any = self._intercepted(request)
+            if answer is None:
+                if registration.waits:
+                    self._spawn(registration, request)
+                    return
+                if registration.in_steps:
+                    steps = self._in_steps(registration, request)
+                    answer = self.long_work.begin(steps)
+                else:
+                    answer = registration.handler(request, self.node)
+        except Unfinished:
+            self._call_later(request, steps)
+            return
+        except KafkaError as error:
+            self._count_limit(error)
+            answer = _drained(registration.refused(request, error.code))
+        except ProtocolError:
+            raise
+        except Postponed as later:
+            if request.slot is not None:
+                request.slot.complete(())
+            request.connection.postpone(request.frame, self.now() + later.seconds)
+            return
+        except Exception as error:
+            answer = error
+        self._answer(request, answer)
+
+    def _count_limit(self, error: KafkaError) -> None:
+        for limit in limit_of(error):
+            self.metrics.hit(limit)
+
+    def _in_steps(self, registration: Registration, request: Request) -> Steps[Answer]:
+        """The handler, and if it fails the refusal of every item of the request."""
+        try:
+            handler: Any = registration.handler
+            answer: Answer = yield from handler(request, self.node)
+            return answer
+        except KafkaError as error:
+            self._count_limit(error)
+            refusal: Any = registration.refused(request, error.code)
+            if isinstance(refusal, Generator):
+                refusal = yield from refusal
+            return refusal  # type: ignore[no-any-return]
+
+    def _call_later(self, request: Request, steps: Steps[Answer]) -> None:
+        """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
+        connection = request.connection
+        request.keep(self.node.pool)
+        request.slot = request.slot or connection.slot()
+        request.goes_on = True
+        connection.hold()
+
+        def done(result: Answer | Exception) -> None:
+            self._answer(request, result)
+            if not isinstance(result, Pending):
+                self.answered(request)
+            elif not request.stays:
+                self.long_requests.leave(request)
+            connection.release()
+
+        self.long_work.go_on(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
+
+    def _answer(self, request: Request, answer: Answer | Exception) -> None:
+        slot = request.slot
+        if isinstance(answer, Pending) or (answer is None and slot is None):
+            return
+        parts: Parts = ()
+        if isinstance(answer, Row):
+            parts = self.encoded(request, answer)
+        elif answer is not None:
+            parts = self.broken(request, answer)
+        if slot is None:
+            request.connection.answer(parts)
+        else:
+            slot.complete(parts)
+
+    def _spawn(self, registration: Registration, request: Request) -> None:
+        request.connection.hold()
+        request.goes_on = True
+        pending = Pending(request)
+        self.node.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
+
+    async def _wait(self, registration: Registration, request: Request, pending: Pending) -> None:
+        try:
+            handler: Any = registration.handler
+            answer = await handler(request, self.node)
+        except KafkaError as error:
+            self._count_limit(error)
+            refusal: Any = registration.refused(request, error.code)
+            answer = await request.finish(refusal) if isinstance(refusal, Generator) else refusal
+        except Exception as error:
+            pending.broken(error)
+            answer = None
+        if isinstance(answer, Row):
+            pending.complete(answer)
+        self.answered(request)
+        request.connection.release()
+
+    def _intercepted(self, request: Request) -> Row | None:
+        interceptor = self.interceptors.get(request.api.key)
+        return interceptor(request) if interceptor is not None else None
+
+    def encoded(self, request: Request, row: Row) -> Parts:
+        try:
+            return request.encode(row)
+        except Exception as error:
+            return self.broken(request, error)
+
+    def broken(self, request: Request, error: Exception) -> Parts:
+        """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection ends; nobody else hears of it."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error(
+            "handler_failed", api=request.api.name, version=request.version, peer=request.session.peer, error=repr(error), where=_where(error)
+        )
+        try:
+            row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
+            return request.encode(row) if row is not None else ()
+        except Exception:
+            request.connection.end("there are no words for what went wrong")
+            return ()
+
+    def failed(self, connection: ServerConnection, error: Exception) -> None:
+        """A bug of ours outside of a handler: how much was done nobody knows, so the connection ends; nobody else hears of it."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
+        connection.end("a request failed")
+
+    def request_failed(self, request: Request, error: Exception) -> None:
+        """A bug of ours where the answer of a long request is handed over."""
+        self.long_requests.leave(request)
+        self.failed(request.connection, error)
+
+    def work_failed(self, name: str, error: Exception) -> None:
+        """A bug of ours at the end of long work that no connection waits for."""
+        self.metrics.count("raftka_handler_errors_total")
+        self.events.error("long_work_failed", work=name, error=repr(error), where=_where(error))
+
+    def _unsupported(self, connection: ServerConnection, frame: memoryview, key: int, version: int, correlation_id: int) -> None:
+        """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""
+        if key != API_VERSIONS_KEY:
+            raise ProtocolError(f"API key {key} version {version} is not supported")
+        api = HANDLERS[key].api
+        decode_request_header(frame, flexible=version > api.max_version)  # what has none is no such request
+        entry = api.response.api_keys(api_key=key, min_version=api.announced.low, max_version=api.announced.high)
+        row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
+        connection.answer(encode_response(api, 0, correlation_id, row))
+
+    # what connections report
+
+    def connection_opened(self, connection: ServerConnection) -> None:
+        self.node.admission.opened(connection)
+
+    def connection_closed(self, connection: ServerConnection, reason: str) -> None:
+        self.node.admission.closed(connection)
+        if connection.follower >= 0:
+            self.node.suspects.broken(connection.follower)
+        self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
+
+    def refused(self, connection: ServerConnection, reason: str) -> None:
+        self.metrics.count("raftka_protocol_errors_total")
+        self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+
+
+def _ignore(_: Any) -> None:
+    pass
+
+
+def _drained(refusal: Any) -> Row | None:
+    """At once: for requests of few items, and after a bug of ours."""
+    return drained(refusal) if isinstance(refusal, Generator) else refusal  # type: ignore[no-any-return]
+
+
+def _where(error: Exception) -> str:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""

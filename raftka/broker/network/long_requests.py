@@ -1,0 +1,87 @@
+"""Admits long requests to be decoded and handled: as Python objects a request takes twenty times its bytes. Knows no API."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from raftka.broker.telemetry.metrics import Metrics
+from raftka.limits import LONG_REQUEST_BYTES, MIB
+
+if TYPE_CHECKING:
+    from raftka.broker.network.dispatch import Request
+
+
+LOOK_BYTES = 8 * MIB  # of requests that wait, before it is looked for clients that have gone
+CLOSED = "closed by the other side"
+
+
+class LongRequests:
+    def __init__(self, metrics: Metrics, abandoned: Callable[["Request"], bool]) -> None:
+        """`abandoned` tells whether the client has gone, or closed its side: then its request is not worth its time."""
+        self._metrics = metrics
+        self._abandoned = abandoned
+        self._inside: dict[int, int] = {}  # bytes of a request, by its identity
+        self._bytes = 0
+        self._waiting: deque[tuple[Request, int, Callable[[], None]]] = deque()
+        self._waiting_bytes = 0
+        self._look_at_bytes = LOOK_BYTES
+
+    def enter(self, request: "Request", size: int, begin: Callable[[], None]) -> bool:
+        """Whether there is room for its `size` bytes now; else `begin` is called when there is. They enter in the order in which they came.
+
+        One is always let in.
+        """
+        if self._waiting or not self._has_room(size):
+            self._metrics.hit(LONG_REQUEST_BYTES)
+            self._waiting.append((request, size, begin))
+            self._waiting_bytes += size
+            if self._waiting_bytes > self._look_at_bytes:
+                self._drop_abandoned()
+            return False
+        self._let_in(request, size)
+        return True
+
+    def has(self, request: "Request") -> bool:
+        """Whether it has entered, and not left."""
+        return id(request) in self._inside
+
+    @property
+    def waiting(self) -> int:
+        """How many have not entered yet."""
+        return len(self._waiting)
+
+    def leave(self, request: "Request") -> bool:
+        """The request is answered, or nobody wants the answer any more. False: it had not entered, or had left before."""
+        size = self._inside.pop(id(request), None)
+        if size is None:
+            return False
+        self._bytes -= size
+        self._admit()
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        return not self._inside or self._bytes + size <= LONG_REQUEST_BYTES.value
+
+    def _admit(self) -> None:
+        while self._waiting and (self._has_room(self._waiting[0][1]) or self._abandoned(self._waiting[0][0])):
+            request, size, begin = self._waiting.popleft()
+            self._waiting_bytes -= size
+            if self._abandoned(request):
+                request.connection.end(CLOSED)
+            else:
+                self._let_in(request, size)
+                begin()
+
+    def _drop_abandoned(self) -> None:
+        """Clients that send a long request and go would otherwise fill the memory: what waits is at most twice what somebody waits for."""
+        gone = [each for each in self._waiting if self._abandoned(each[0])]
+        left = {id(each[0]) for each in gone}
+        self._waiting = deque(each for each in self._waiting if id(each[0]) not in left)
+        self._waiting_bytes = sum([size for _, size, _ in self._waiting])
+        self._look_at_bytes = max(LOOK_BYTES, 2 * self._waiting_bytes)
+        for request, _, _ in gone:
+            request.connection.end(CLOSED)
+
+    def _let_in(self, request: "Request", size: int) -> None:
+        self._inside[id(request)] = size
+        self._bytes += size

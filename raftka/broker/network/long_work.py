@@ -1,0 +1,173 @@
+"""Long work on the loop, in slices: a request over many items, or anything else that is written as a generator which yields between items.
+
+Each turn of the loop has SLICE_S seconds of CPU time for all long work of the node together. Work that begins gets what is left of its turn; what is
+not done then waits in line, and from then on each turn goes to the work at the front, which goes to the back if that was not enough. So a request
+of 100,000 items delays the requests of other connections by one slice, not by its own length.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from math import inf
+from typing import Any, TypeVar
+
+import trio
+
+from raftka.runtime.interfaces import Clock
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]  # yields between items, returns the result
+
+SLICE_S = 0.005  # CPU time
+FIRST_STEPS = 16  # of work that begins, before the clock is read: nearly all requests are done with these
+STEPS = 8  # between two readings of the clock, which cost some 0.3 us each
+
+
+def drained(steps: Steps[T]) -> T:
+    """The result, at once: for work of few items."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+class Unfinished(Exception):
+    """The slice was over before the work was."""
+
+
+class LongWork:
+    def __init__(self, clock: Clock, failed: Callable[[str, Exception], None]) -> None:
+        """`failed` is told of work whose `done` raised, when that work has no `failed` of its own: the node goes on."""
+        self._clock = clock
+        self._failed = failed
+        self.handled: str | None = None  # the work that had the last slice
+        self._queue: deque[_Work] = deque()
+        self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
+        self._scheduled = False
+        self.slices = 0  # how many have begun: work that sees another number than before has been interrupted
+
+    def begin(self, steps: Steps[T]) -> T:
+        """Run new work in what is left of this turn's slice. Raises Unfinished (then hand it to `go_on`), and what the work raises."""
+        try:
+            for _ in range(FIRST_STEPS):
+                next(steps)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        return self._some_steps(steps, self._until())  # type: ignore[no-any-return]
+
+    def go_on(
+        self,
+        name: str,
+        steps: Steps[Any],
+        done: Callable[[Any], None],
+        wanted: Callable[[], bool] = lambda: True,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Run the rest of `steps` in later turns, then call `done` with its result, or with the exception that ended it.
+
+        `wanted` is asked before each slice: when nobody wants the result any more, the generator is closed and `done` is not called.
+        `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else.
+        """
+        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self._failed, name)))
+        self._schedule()
+
+    def run(
+        self,
+        name: str,
+        steps: Steps[Any],
+        done: Callable[[Any], None],
+        wanted: Callable[[], bool] = lambda: True,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Begin now, go on in later turns if need be. What `done` raises in this turn is the caller's."""
+        try:
+            result = self.begin(steps)
+        except Unfinished:
+            self.go_on(name, steps, done, wanted, failed)
+        except Exception as error:
+            done(error)
+        else:
+            done(result)
+
+    async def finish(self, name: str, steps: Steps[T]) -> T:
+        """For async handlers: run `steps` to its end and return its result, or raise what it raises."""
+        ended = trio.Event()
+        outcome: list[Any] = []
+
+        def done(result: Any) -> None:
+            outcome.append(result)
+            ended.set()
+
+        self.run(name, steps, done)
+        await ended.wait()
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return outcome[0]  # type: ignore[no-any-return]
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait for their next slice."""
+        return len(self._queue)
+
+    def _until(self) -> float:
+        if self._turn_ends == inf:
+            self._turn_ends = self._clock.cpu_s() + SLICE_S
+            self._clock.at_turn_end(self._end_turn)
+        return self._turn_ends
+
+    def _end_turn(self) -> None:
+        self._turn_ends = inf
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._queue:
+            self._scheduled = True
+            self._clock.call_at(self._clock.now(), self._slice)
+
+    def _slice(self) -> None:
+        self._scheduled = False
+        self.slices += 1
+        until = self._until()
+        while self._queue and self._clock.cpu_s() < until:
+            work = self._queue.popleft()
+            self.handled = work.name
+            try:
+                if not work.wanted():
+                    work.steps.close()
+                    continue
+                result = self._some_steps(work.steps, until)
+            except Unfinished:
+                self._queue.append(work)
+            except Exception as error:
+                work.end(error)
+            else:
+                work.end(result)
+        self._schedule()
+
+    def _some_steps(self, steps: Steps[Any], until: float) -> Any:
+        try:
+            while self._clock.cpu_s() < until:
+                for _ in range(STEPS):
+                    next(steps)
+            raise Unfinished
+        except StopIteration as stop:
+            return stop.value
+
+
+class _Work:
+    __slots__ = ("done", "failed", "name", "steps", "wanted")
+
+    def __init__(
+        self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool], failed: Callable[[Exception], None]
+    ) -> None:
+        self.name = name
+        self.steps = steps
+        self.done = done
+        self.wanted = wanted
+        self.failed = failed
+
+    def end(self, result: Any) -> None:
+        try:
+            self.done(result)
+        except Exception as error:
+            self.failed(error)

@@ -1,0 +1,1 @@
+"""Replicas of partitions: the replica manager, ISR, fetch sessions, and followers that fetch from leaders."""

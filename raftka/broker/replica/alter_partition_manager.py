@@ -1,0 +1,55 @@
+"""Asks the controller for other ISRs (AlterPartition): what gathers while one request is on its way goes with the next. Decides nothing.
+
+A broker that comes back joins thousands of ISRs at once; one entry in the metadata log for each would cost seconds.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from raftka.broker.replica.partition import Partition
+from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
+from raftka.replication.partition import Altered, AlterIsr
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+CHANGES_OF_REQUEST = 500  # one entry of the metadata log, some milliseconds of the controller
+
+Asked = tuple[Partition, AlterIsr]
+Answered = Callable[[Partition, AlterIsr, Altered | Code], None]
+
+
+class AlterPartitionManager:
+    def __init__(self, node: "Node", answered: Answered, finished: Callable[[], None]) -> None:
+        self._node = node
+        self._answered = answered  # one change
+        self._finished = finished  # a request, after all its changes
+        self._waiting: list[Asked] = []
+        self._busy = False  # a request is on its way, or will be at the end of this turn
+
+    def ask(self, host: Partition, effect: AlterIsr) -> None:
+        self._node.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
+        self._waiting.append((host, effect))
+        if not self._busy:
+            self._busy = True
+            self._node.runtime.clock.at_turn_end(self._send)
+
+    def _send(self) -> None:
+        asked, self._waiting = self._waiting[:CHANGES_OF_REQUEST], self._waiting[CHANGES_OF_REQUEST:]
+        self._busy = bool(asked)
+        if asked:
+            changes = [Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr) for host, effect in asked]
+            command = AlterPartition(self._node.node_id, self._node.link.broker_epoch, tuple(changes))
+            self._node.link.call(command, lambda error, reply: self._came_back(asked, error, reply))
+
+    def _came_back(self, asked: list[Asked], error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
+        if error is None and (reply is None or len(reply) != len(asked)):
+            error = KafkaError(Code.UNKNOWN_SERVER_ERROR)
+        for (host, effect), row in zip(asked, reply or [None] * len(asked), strict=False):
+            if error is not None or row is None:
+                self._answered(host, effect, error.code if error is not None else Code.UNKNOWN_SERVER_ERROR)
+            else:
+                self._answered(host, effect, Code(row.error) if row.error else Altered(row.isr, row.partition_epoch))
+        self._finished()
+        self._send()

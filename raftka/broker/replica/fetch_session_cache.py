@@ -1,0 +1,248 @@
+"""Fetch sessions (KIP-227): what a reader wants, what it was told last, and in which of its partitions something has happened since.
+
+A partition that was looked at stays *idle* at its host until something happens there; then it is *news*, and the next look is at news alone: a
+session of thousands of partitions costs what changes in it. A Fetch without a session has one that is forgotten with its answer. Reads no log.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from operator import attrgetter
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from raftka.broker.network.long_work import Steps
+from raftka.broker.telemetry.metrics import Metrics
+from raftka.limits import SESSION_PARTITIONS
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.partition import Partition
+
+BEGIN, END = 0, -1  # epochs of full fetches: one that would like a session, one without
+LAST_EPOCH = 0x7FFFFFFF
+SAFE_S = 120.0  # a session that is younger than that, or was used within it, is not taken from its reader; Kafka's constant
+NO_SESSION = 0
+
+TURN = attrgetter("turn")
+
+Name = str | bytes  # of a topic: its id from v13 on
+Key = tuple[Name, int]
+
+
+class Reader(NamedTuple):
+    """Who fetches: a broker that follows and its epoch, or a consumer."""
+
+    replica: int  # below 0: a consumer
+    broker_epoch: int
+
+    @property
+    def follows(self) -> bool:
+        return self.replica >= 0
+
+
+class Waiting(Protocol):
+    """A parked Fetch."""
+
+    def look_soon(self) -> None: ...
+    def look_again(self) -> None: ...
+    def overtaken(self) -> None: ...
+
+
+class CachedPartition:
+    """One partition that a reader wants."""
+
+    __slots__ = ("asked", "high_watermark", "host", "log_start", "session", "size", "topic", "topic_id", "turn")
+
+    def __init__(self, session: "FetchSession", topic: Row, asked: Row, turn: int) -> None:
+        self.session = session
+        self.topic: str = topic.topic
+        self.topic_id: bytes = topic.topic_id
+        self.asked = asked  # the partition's row of the last request that named it
+        self.turn = turn  # the lowest is read first
+        self.host: Partition | None = None  # where it was found last, and stands idle
+        self.size = 0  # bytes of records that the last look found
+        self.high_watermark = self.log_start = -1  # as told last
+
+    @property
+    def name(self) -> Name:
+        return self.topic_id if self.session.by_id else self.topic
+
+    def changed(self, *, wake: bool) -> None:
+        """Something happened at its host. `wake`: something that a parked fetch waits for."""
+        session = self.session
+        session.news[self] = None
+        if wake and session.parked is not None:
+            session.parked.look_soon()
+
+    def leave(self) -> None:
+        if self.host is not None:
+            self.host.idle_consumers.pop(self, None)
+            self.host.idle_followers.pop(self, None)
+            self.host = None
+
+
+class FetchSession:
+    __slots__ = ("by_id", "created", "epoch", "heard", "id", "lasting", "news", "parked", "partitions", "reader", "turns", "used")
+
+    def __init__(self, reader: Reader, now: float, *, by_id: bool) -> None:
+        self.id = NO_SESSION
+        self.epoch = 1  # what the next request must have
+        self.reader = reader
+        self.by_id = by_id
+        self.created = self.used = now
+        self.heard = -inf  # when the follower last asked
+        self.lasting = False  # it outlives its answer
+        self.partitions: dict[Key, CachedPartition] = {}
+        self.news: dict[CachedPartition, None] = {}
+        self.parked: Waiting | None = None
+        self.turns = 0
+
+    def want(self, topics: Sequence[Row]) -> Steps[None]:
+        """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last."""
+        partitions, news, by_id = self.partitions, self.news, self.by_id
+        for topic in topics:
+            name = topic.topic_id if by_id else topic.topic
+            for asked in topic.partitions:
+                wanted = partitions.get((name, asked.partition))
+                if wanted is None:
+                    self.turns += 1
+                    wanted = partitions[name, asked.partition] = CachedPartition(self, topic, asked, self.turns)
+                else:
+                    if asked.current_leader_epoch != wanted.asked.current_leader_epoch:
+                        wanted.high_watermark = wanted.log_start = -1  # a reader that began anew may not have heard what was told before
+                    wanted.asked = asked
+                news[wanted] = None
+                yield
+            yield
+
+    def forget(self, topics: Sequence[Row]) -> Steps[None]:
+        for topic in topics:
+            name = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                wanted = self.partitions.pop((name, index), None)
+                if wanted is not None:
+                    wanted.leave()
+                    self.news.pop(wanted, None)
+                yield
+            yield
+
+    def take_news(self) -> list[CachedPartition]:
+        """In the order in which they are read."""
+        news, self.news = self.news, {}
+        return list(news) if len(news) < 2 else sorted(news, key=TURN)
+
+    def to_the_end(self, wanted: CachedPartition) -> None:
+        """It had its turn: when answers are full, the others are read before it."""
+        self.turns += 1
+        wanted.turn = self.turns
+
+    def review(self) -> None:
+        """Look at everything again."""
+        self.news = dict.fromkeys(self.partitions.values())
+
+    def leave(self) -> None:
+        for wanted in self.partitions.values():
+            wanted.leave()
+
+
+class FetchSessionCache:
+    """The sessions of a node, which one a request goes on with, and who must go when there are too many."""
+
+    def __init__(self, slots: int, random: Random, metrics: Metrics) -> None:
+        self.slots = slots
+        self.metrics = metrics
+        self.by_id: dict[int, FetchSession] = {}  # the one that was used longest ago first
+        self.partitions = 0
+        self._random = random
+
+    def for_request(self, body: Row, reader: Reader, now: float, *, by_id: bool) -> Steps[tuple[FetchSession, bool]]:
+        """The request's session, and whether it goes on with it. Raises KafkaError for the answer's top level."""
+        if body.session_epoch in (BEGIN, END):
+            known = self.by_id.get(body.session_id)
+            if known is not None:
+                self.close(known)
+        else:
+            session = self._known(body, reader, by_id=by_id)
+            yield from self._update(session, body)
+            if session.partitions:
+                self._go_on(session, reader, now)
+                return session, True
+            self.close(session)
+        session = FetchSession(reader, now, by_id=by_id)
+        yield from session.want(body.topics)
+        return session, False
+
+    def _known(self, body: Row, reader: Reader, *, by_id: bool) -> FetchSession:
+        session = self.by_id.get(body.session_id)
+        if session is None or session.reader.follows != reader.follows:  # nobody reads with another's rights
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != body.session_epoch:
+            raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
+        return session
+
+    def _update(self, session: FetchSession, body: Row) -> Steps[None]:
+        before = len(session.partitions)
+        yield from session.want(body.topics)
+        yield from session.forget(body.forgotten_topics_data)
+        self.partitions += len(session.partitions) - before
+        if self.partitions > SESSION_PARTITIONS.value and len(session.partitions) > before:
+            self.metrics.refused(SESSION_PARTITIONS)
+            self.close(session)
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
+
+    def _go_on(self, session: FetchSession, reader: Reader, now: float) -> None:
+        self.go_on(session, now)
+        if session.reader != reader:
+            session.reader = reader
+            session.review()
+        if session.parked is not None:
+            session.parked.overtaken()
+
+    def go_on(self, session: FetchSession, now: float) -> None:
+        session.epoch = session.epoch + 1 if session.epoch < LAST_EPOCH else 1
+        session.used = now
+        self.by_id[session.id] = self.by_id.pop(session.id)
+
+    def admit(self, session: FetchSession, now: float) -> bool:
+        """Give it an id, if there is a slot or one to be had: from a session long unused, or of less worth (followers' and large ones count more)."""
+        size = len(session.partitions)
+        if self.partitions + size > SESSION_PARTITIONS.value:
+            self.metrics.refused(SESSION_PARTITIONS)
+            return False
+        if len(self.by_id) >= self.slots and not self._evict(session.reader.follows, size, now):
+            return False
+        while session.id in self.by_id or session.id == NO_SESSION:
+            session.id = self._random.randint(1, LAST_EPOCH)
+        session.created = session.used = now
+        session.lasting = True
+        self.by_id[session.id] = session
+        self.partitions += size
+        return True
+
+    def _evict(self, of_follower: bool, size: int, now: float) -> bool:
+        oldest = next(iter(self.by_id.values()), None)
+        if oldest is None:
+            return False
+        if now - oldest.used <= SAFE_S:
+            evictable = [s for s in self.by_id.values() if s.used - s.created > SAFE_S or (of_follower and not s.reader.follows)]
+            oldest = min(evictable, key=_worth, default=None)
+            if oldest is None or (of_follower, size) <= _worth(oldest):
+                return False
+        self.metrics.count("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total")
+        self.close(oldest)
+        return True
+
+    def close(self, session: FetchSession) -> None:
+        """A fetch that is parked in it is still answered."""
+        del self.by_id[session.id]
+        self.partitions -= len(session.partitions)
+        session.lasting = False
+        if session.parked is None:
+            session.leave()
+
+
+def _worth(session: FetchSession) -> tuple[bool, int]:
+    return session.reader.follows, len(session.partitions)

@@ -1,0 +1,95 @@
+"""The follower's side of a fetch session (KIP-227): what the leader knows of our positions, so that a request tells only what is new.
+
+Knows no connection and no log. As long as the leader gives no session, every request is whole.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from raftka.replication.follower import Position
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.schema import Row
+
+WHOLE = 0  # the epoch of a request that begins a session
+LAST_EPOCH = 0x7FFFFFFF
+
+Key = tuple[bytes, int]  # topic id, partition
+
+
+class Place(NamedTuple):
+    """What the leader is told of one partition."""
+
+    position: Position
+    log_start: int
+
+
+class FetchSessionHandler:
+    __slots__ = ("_known", "epoch", "id")
+
+    def __init__(self) -> None:
+        self.id = self.epoch = 0
+        self._known: dict[Key, Place] = {}
+
+    @property
+    def whole(self) -> bool:
+        """The next request names everything that is followed."""
+        return self.epoch == WHOLE
+
+    def lost(self) -> None:
+        """No answer came: what the leader knows is not known. The next request ends the session, if there is one, and begins another."""
+        self.epoch = WHOLE
+
+    def knows(self, key: Key, leader_epoch: int) -> bool:
+        """The leader has been told of it in that epoch: what it has said since it does not say again."""
+        place = self._known.get(key)
+        return place is not None and place.position.leader_epoch == leader_epoch
+
+    def fields(self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int) -> dict[str, object]:
+        """Of the next request. `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be fetched any more."""
+        known = self._known
+        forgotten: dict[bytes, list[int]] = {}
+        if self.whole:
+            known.clear()
+        else:
+            for key in gone:
+                if key not in wanted and known.pop(key, None) is not None:
+                    forgotten.setdefault(key[0], []).append(key[1])
+        topics: dict[bytes, list[Row]] = {}
+        for key, place in wanted.items():
+            if known.get(key) != place:
+                known[key] = place
+                topics.setdefault(key[0], []).append(_row(key[1], place, max_bytes))
+        request = FETCH.request
+        return {
+            "session_id": self.id,
+            "session_epoch": self.epoch,
+            "topics": [request.topics(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
+            "forgotten_topics_data": [request.forgotten_topics_data(topic_id=i, partitions=tuple(gone)) for i, gone in forgotten.items()],
+        }
+
+    def answered(self, answer: Row) -> bool:
+        """Whether the answer is one to what was asked; else everything is to be asked for again."""
+        if answer.error_code:
+            if answer.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
+                self.id = 0
+            self.epoch = WHOLE
+            return False
+        if self.whole:
+            self.id = answer.session_id
+        elif answer.session_id != self.id:
+            self.id = 0
+        self.epoch = WHOLE if self.id == 0 else self.epoch + 1 if self.epoch < LAST_EPOCH else 1
+        return True
+
+
+def _row(index: int, place: Place, max_bytes: int) -> Row:
+    position = place.position
+    return FETCH.request.topics.partitions(
+        partition=index,
+        current_leader_epoch=position.leader_epoch,
+        fetch_offset=position.fetch_offset,
+        last_fetched_epoch=position.last_fetched_epoch,
+        log_start_offset=place.log_start,
+        partition_max_bytes=max_bytes,
+    )

@@ -1,0 +1,424 @@
+"""Follows leaders: one connection and at most one Fetch in flight for each broker that leads something we replicate.
+
+What a partition does with its answer is replication/follower.py's; here its effects meet the log, and many partitions share a request and a
+session: what has not changed costs nothing. A partition that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request
+behind it makes the leader answer.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
+from raftka.broker.replica.partition import Partition
+from raftka.metadata.image import MetadataImage
+from raftka.replication.follower import (
+    Answer,
+    AppendRecords,
+    AskOffsets,
+    Flush,
+    FollowerFetch,
+    Phase,
+    SetLogStart,
+    StartAfresh,
+    TruncateTo,
+)
+from raftka.replication.partition import AdvanceHighWatermark
+from raftka.replication.throttle import Throttle
+from raftka.wire.client import ClientConnection
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.schema import Row
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+FETCH_VERSION = 17
+RECONNECT_S = (0.05, 1.0)
+LOOK_AGAIN_S = 1.0  # at a throttle
+OF_TURN = 500  # partitions that are asked for with one Fetch, or whose answers are carried out in a turn: 3 to 10 ms
+EARLIEST, LATEST = -2, -1
+SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR})
+
+
+class PartitionFetchState:
+    """One partition that we follow."""
+
+    __slots__ = ("fetch", "fetcher", "host", "key", "phase", "place")
+
+    def __init__(self, fetcher: "ReplicaFetcher", host: Partition) -> None:
+        log = host.log
+        self.fetcher = fetcher
+        self.host = host
+        self.key = (host.topic_id, host.index)
+        self.phase = Phase.READY  # as its fetcher knows it
+        self.place: Place  # as the leader knows it, or will with the next request
+        self.fetch = FollowerFetch(host.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
+        host.on_flushed = self._flushed
+
+    def start(self) -> None:
+        self.carry_out(self.fetch.start())
+
+    def ask(self, now: float) -> bool:
+        position = None if self._held(now) else self.fetch.next_fetch(now)
+        if position is not None:
+            self.place = Place(position, self.host.log.start_offset)
+        self.fetcher.note(self)
+        return position is not None
+
+    def failed(self, now: float) -> None:
+        self.fetch.failed(now)
+        self.fetcher.note(self)
+
+    def carry_out(self, effects: tuple[Any, ...]) -> None:
+        try:
+            self._carry_out(effects)
+        except OSError as error:
+            self.host.manager.log_failed(self.host, error)
+        self.fetcher.note(self)
+
+    def _carry_out(self, effects: tuple[Any, ...]) -> None:
+        for effect in effects:
+            kind = effect.__class__  # of one record to many partitions this is the way of each
+            if kind is AppendRecords:
+                self._append(effect.records, effect.leader_epoch)
+            elif kind is Flush:
+                self.host.flush()  # what is staged is flushed when it is written, at the end of the turn
+            elif kind is AdvanceHighWatermark:
+                self.host.committed(effect.offset)
+            else:
+                self._change(effect)
+
+    def _append(self, records: memoryview | bytes, leader_epoch: int) -> None:
+        fetch, host, node = self.fetch, self.host, self.fetcher.node
+        log, throttle = host.log, self._throttle()
+        try:
+            log.append_as_follower(memoryview(records), leader_epoch)
+        except KafkaError as error:
+            if log.failed is not None:
+                raise log.failed from error
+            node.events.error("replica_append_refused", partition=host.name, error=str(error))
+            fetch.append_failed(self.fetcher.now())
+            return
+        node.metrics.replication_bytes_in += len(records)
+        if not host.touched:
+            host.touched = True
+            host.manager.touch(host)
+        if throttle is not None:
+            throttle.passed(len(records), self.fetcher.now())
+        self._carry_out(fetch.appended(log.end_offset, log.latest_epoch))
+
+    def _change(self, effect: Any) -> None:
+        fetch, log = self.fetch, self.host.log
+        match effect:
+            case TruncateTo(offset):
+                self.fetcher.node.events.info("truncated", partition=self.host.name, offset=offset, log_end=log.end_offset)
+                self.fetcher.node.metrics.count("raftka_truncations_total")
+                log.truncate_to(offset)
+                self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
+            case StartAfresh(offset):
+                log.truncate_fully_and_start_at(offset)
+                self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
+            case SetLogStart(offset):
+                if log.set_start_offset(offset):
+                    self.host.start_set()
+            case AskOffsets(leader_epoch):
+                self.fetcher.ask_offsets(self, leader_epoch)
+
+    def _flushed(self, offset: int) -> None:
+        fetch = self.fetch
+        before = fetch.phase
+        self._carry_out(fetch.flushed(offset))
+        if before is Phase.WRITING and fetch.phase is Phase.READY:
+            self._held(self.fetcher.now())
+            self.fetcher.pump_later()
+        self.fetcher.note(self)
+
+    def _held(self, now: float) -> bool:
+        """Over its rate; the rate may change meanwhile."""
+        throttle = self._throttle()
+        if throttle is None or throttle.free_at <= now:
+            return False
+        self.fetch.hold(min(throttle.free_at, now + LOOK_AGAIN_S))
+        return True
+
+    def _throttle(self) -> Throttle | None:
+        return self.host.manager.throttles.takes(self.host) if self.fetch.catches_up else None
+
+
+class ReplicaFetcher:
+    """All that we follow from one broker."""
+
+    def __init__(self, fetchers: "ReplicaFetcherManager", leader: int) -> None:
+        self.fetchers = fetchers
+        self.node = fetchers.node
+        self.leader = leader
+        self.follows: dict[Key, PartitionFetchState] = {}
+        self.ready: dict[PartitionFetchState, None] = {}  # by phase
+        self.fetching: dict[PartitionFetchState, None] = {}
+        self.writing: dict[PartitionFetchState, None] = {}
+        self.resting: dict[PartitionFetchState, None] = {}
+        self.others: dict[PartitionFetchState, None] = {}
+        self.lapsed: dict[Key, None] = {}  # not to be fetched any more, or not now; the leader does not know
+        self.session = FetchSessionHandler()
+        self.connection: ClientConnection | None = None
+        self.in_flight = False
+        self.interrupted = False
+        self.taking = False  # an answer of many partitions is carried out, some of them a turn
+        self.begin_anew = False  # the session, with the next request
+        self.connect_at = 0.0
+        self.failures = 0
+        self._due = False
+        self._wakes_at = inf
+
+    def now(self) -> float:
+        return self.node.runtime.clock.now()
+
+    def pump_later(self) -> None:
+        if not self._due:
+            self._due = True
+            self.node.runtime.clock.at_turn_end(self.pump)
+
+    def wake_at(self, when: float) -> None:
+        if when < self._wakes_at:
+            self._wakes_at = when
+            self.node.runtime.clock.call_at(when, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes_at = inf
+        self.pump_later()
+
+    # who is followed
+
+    def add(self, follow: PartitionFetchState) -> None:
+        self.follows[follow.key] = follow
+        self._set_of(follow.phase)[follow] = None
+        if self.session.knows(follow.key, follow.fetch.state.leader_epoch):  # its log has moved, perhaps while an answer is under way
+            self.begin_anew = True
+        follow.start()
+        self.pump_later()
+
+    def remove(self, follow: PartitionFetchState) -> None:
+        del self.follows[follow.key]
+        del self._set_of(follow.phase)[follow]
+        self.lapsed[follow.key] = None
+        if self.follows:
+            self.pump_later()  # perhaps it was what the others waited for
+        else:
+            self.close()
+
+    def note(self, follow: PartitionFetchState) -> None:
+        """Its phase may have changed."""
+        phase = follow.fetch.phase
+        if phase is follow.phase or self.follows.get(follow.key) is not follow:
+            return
+        del self._set_of(follow.phase)[follow]
+        into = self._set_of(phase)
+        into[follow] = None
+        follow.phase = phase
+        if into is self.resting or into is self.others:
+            self.lapsed[follow.key] = None
+
+    def _set_of(self, phase: Phase) -> dict[PartitionFetchState, None]:
+        if phase is Phase.READY:
+            return self.ready
+        if phase is Phase.FETCHING:
+            return self.fetching
+        if phase is Phase.WRITING:
+            return self.writing
+        return self.resting if phase is Phase.BACKED_OFF else self.others
+
+    # fetching
+
+    def pump(self) -> None:
+        """Send the next Fetch, if everything of the answer before is on our disk."""
+        self._due = False
+        if not self.follows:
+            return
+        if self.connection is None:
+            self._connect()
+            return
+        if self.writing or self.taking:
+            return
+        now = self.now()
+        resting = self.resting
+        ready = [*self.ready, *(follow for follow in resting if follow.fetch.retry_at <= now)]
+        if not self.in_flight:
+            asked = [follow for follow in ready[:OF_TURN] if follow.ask(now)]
+            if self.fetching:
+                self._send(asked)
+            if len(ready) > OF_TURN:
+                self.pump_later()  # the others with the next Fetch
+        elif ready and not self.interrupted:
+            self.interrupted = True
+            self.connection.request(API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0)
+        if resting:
+            self.wake_at(max(min(follow.fetch.retry_at for follow in resting), now + 0.01))
+
+    def _send(self, asked: Iterable[PartitionFetchState]) -> None:
+        settings, session = self.node.settings, self.session
+        if self.begin_anew:
+            self.begin_anew = False
+            session.lost()
+        wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
+        lapsed, self.lapsed = self.lapsed, {}
+        row = FETCH.request(
+            replica_state=FETCH.request.replica_state(replica_id=self.node.node_id, replica_epoch=self.node.link.broker_epoch),
+            max_wait_ms=settings["replica.fetch.wait.max.ms"],
+            min_bytes=1,
+            max_bytes=settings["replica.fetch.response.max.bytes"],
+            **session.fields(wanted, lapsed, settings["replica.fetch.max.bytes"]),
+        )
+        self.in_flight = True
+        self.interrupted = False
+        assert self.connection is not None
+        self.connection.request(FETCH, row, self._answered, version=FETCH_VERSION)
+
+    def _answered(self, row: Row | None, error: str | None) -> None:
+        self.in_flight = False
+        was_whole = self.session.whole
+        self.pump_later()
+        if row is None or not self.session.answered(row):
+            self.session.lost()
+            if row is None or was_whole or row.error_code not in SESSION_ERRORS:
+                self._failed()
+            return
+        self.failures = 0
+        follows = self.follows
+        answers = deque(
+            (follow, partition)
+            for topic in row.responses
+            for partition in topic.partitions
+            if (follow := follows.get((topic.topic_id, partition.partition_index))) is not None
+        )
+        self._take(answers, was_whole=was_whole)
+
+    def _take(self, answers: "deque[tuple[PartitionFetchState, Row]]", *, was_whole: bool) -> None:
+        """Some now, the rest in turns to come; the next Fetch waits for all of them."""
+        now = self.now()
+        for _ in range(min(len(answers), OF_TURN)):
+            follow, partition = answers.popleft()
+            if self.follows.get(follow.key) is follow:
+                follow.carry_out(follow.fetch.answered(_answer(partition), now))
+        if answers:
+            if not self.taking:
+                self.taking = True
+                for _, partition in answers:  # the buffer is the connection's, and goes with the turn
+                    partition.records = None if partition.records is None else memoryview(bytes(partition.records))
+            self.node.runtime.clock.call_at(now, lambda: self._take(answers, was_whole=was_whole))
+            return
+        if self.taking:
+            self.taking = False
+            self.pump_later()
+        if was_whole:
+            self._failed()  # who was left out
+
+    def _failed(self) -> None:
+        now = self.now()
+        for follow in tuple(self.fetching):
+            follow.failed(now)
+
+    def ask_offsets(self, follow: PartitionFetchState, leader_epoch: int) -> None:
+        """Where the leader's log begins and ends: two ListOffsets."""
+        found: dict[int, int] = {}
+
+        def answered(which: int) -> Callable[[Row | None, str | None], None]:
+            def note(row: Row | None, error: str | None) -> None:
+                partition = row.topics[0].partitions[0] if row is not None else None
+                if partition is None or partition.error_code or partition.offset < 0:
+                    follow.failed(self.now())
+                    self.pump_later()
+                    return
+                found[which] = partition.offset
+                if len(found) == 2:
+                    follow.carry_out(follow.fetch.offsets(found[EARLIEST], found[LATEST]))
+                    self.pump_later()
+
+            return note
+
+        assert self.connection is not None
+        request = LIST_OFFSETS.request
+        for which in (EARLIEST, LATEST):
+            rows = [request.topics.partitions(partition_index=follow.host.index, current_leader_epoch=leader_epoch, timestamp=which)]
+            row = request(replica_id=self.node.node_id, topics=[request.topics(name=follow.host.topic, partitions=rows)])
+            self.connection.request(LIST_OFFSETS, row, answered(which), version=7)
+
+    # the connection
+
+    def _connect(self) -> None:
+        now = self.now()
+        if now < self.connect_at:
+            self.wake_at(self.connect_at)
+            return
+        broker = self.node.image.brokers.get(self.leader)
+        endpoint = broker.endpoint(self.node.settings.inter_broker_listener) if broker is not None else None
+        if endpoint is None:
+            return  # an image that knows it wakes us
+        self.connection = ClientConnection(f"broker-{self.node.node_id}-fetcher", on_closed=self._closed, pool=self.node.pool)
+        self.node.runtime.network.connect(endpoint.host, endpoint.port, self.connection)
+        self.pump_later()
+
+    def _closed(self, reason: str) -> None:
+        if self.follows and self.connection is not None and self.connection.versions:  # it was up, and we did not close it
+            self.node.suspects.broken(self.leader)
+        self.connection = None
+        self.in_flight = False
+        self.session.lost()
+        self._failed()
+        first, most = RECONNECT_S
+        self.connect_at = self.now() + min(most, first * 2.0**self.failures)
+        self.failures = min(self.failures + 1, 10)
+        if self.follows:
+            self.wake_at(self.connect_at)
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close("not followed any more")
+
+
+class ReplicaFetcherManager:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.by_leader: dict[int, ReplicaFetcher] = {}
+
+    def add(self, host: Partition, leader: int) -> None:
+        fetcher = self.by_leader.get(leader)
+        if fetcher is None:
+            fetcher = self.by_leader[leader] = ReplicaFetcher(self, leader)
+        fetcher.add(PartitionFetchState(fetcher, host))
+
+    def remove(self, host: Partition) -> None:
+        host.on_flushed = None
+        for fetcher in self.by_leader.values():
+            follow = fetcher.follows.get((host.topic_id, host.index))
+            if follow is not None:
+                fetcher.remove(follow)
+
+    def pump(self) -> None:
+        for fetcher in self.by_leader.values():
+            if fetcher.follows:
+                fetcher.pump_later()
+
+    def max_lag(self) -> int:
+        return max((follow.fetch.lag for fetcher in self.by_leader.values() for follow in fetcher.follows.values()), default=0)
+
+    def on_brokers(self, image: MetadataImage) -> None:
+        """A broker that came back, perhaps elsewhere: no need to wait for the back-off."""
+        for leader, fetcher in self.by_leader.items():
+            if image.alive(leader):
+                fetcher.failures = 0
+                fetcher.connect_at = 0.0
+
+
+def _answer(partition: Row) -> Answer:
+    diverging = partition.diverging_epoch
+    return Answer(
+        Code(partition.error_code) if partition.error_code else Code.NONE,
+        partition.high_watermark,
+        partition.log_start_offset,
+        partition.records if partition.records is not None else b"",
+        (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
+    )

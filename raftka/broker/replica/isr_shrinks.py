@@ -1,0 +1,62 @@
+"""When followers have lagged for too long: looks at the partitions that this broker leads whenever the earliest of them is due, some a turn.
+
+Decides nothing: `LeaderState.tick` does.
+"""
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from raftka.replication.partition import LeaderState
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+    from raftka.broker.replica.partition import Partition
+
+LOOKED_AT_IN_A_TURN = 1000
+SOONEST_S = 0.05
+
+
+class IsrShrinks:
+    def __init__(self, replicas: "ReplicaManager") -> None:
+        self._replicas = replicas
+        self._clock = replicas.clock
+        self._due = False  # a look is under way, or has its time
+        self._left: list[Partition] = []
+        self._earliest = inf
+
+    def later(self, when: float) -> None:
+        """Somebody's deadline."""
+        self._earliest = min(self._earliest, when)
+        if not self._due and when < inf:
+            self._due = True
+            now = self._clock.now()
+            at_most_s = self._replicas.node.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
+            self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._look)
+
+    def note_lag(self, leader: LeaderState) -> None:
+        """After appends: somebody may fall behind from now on."""
+        if not self._due:
+            self.later(leader.deadline())
+
+    def _look(self) -> None:
+        self._earliest = inf
+        self._left = list(self._replicas.hosts.values())
+        self._left.reverse()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        now, hosts = self._clock.now(), self._replicas.hosts
+        for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
+            host = self._left.pop()
+            leader = host.leader
+            if leader is not None and hosts.get((host.topic, host.index)) is host:
+                deadline = leader.deadline()
+                if deadline <= now:
+                    host.apply(leader.tick(now))
+                    deadline = leader.deadline()
+                self._earliest = min(self._earliest, deadline)
+        if self._left:
+            self._clock.call_at(now, self._go_on)
+        else:
+            self._due = False
+            self.later(self._earliest)

@@ -1,0 +1,489 @@
+"""The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from raftka.broker.logs.damaged_logs import DamagedLogs
+from raftka.broker.logs.directories import LogDirectories
+from raftka.broker.logs.flush_scheduler import FlushScheduler
+from raftka.broker.logs.mover import LogMover
+from raftka.broker.logs.opener import LogOpener
+from raftka.broker.logs.retention import LogRetention
+from raftka.broker.logs.stray_logs import StrayLogs
+from raftka.broker.network.slices import Slices
+from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
+from raftka.broker.replica.fetch_session_cache import Waiting
+from raftka.broker.replica.fetcher import ReplicaFetcherManager
+from raftka.broker.replica.isr_shrinks import IsrShrinks
+from raftka.broker.replica.partition import HighWatermarks, Partition
+from raftka.broker.replica.throttles import ReplicationThrottles
+from raftka.broker.telemetry.metadata_event_log import IsrChanges
+from raftka.log.directory import DirectoryFailure, LogDirectory
+from raftka.log.log import Log
+from raftka.log.manager import LogManager
+from raftka.log.recovery import Damaged
+from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
+from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
+from raftka.runtime.interfaces import File
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+Flushed = Callable[[OSError | None], None]
+
+EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
+CHECKPOINT_EVERY_S = 5.0
+LOADING = "logs are being opened"
+PARTITIONS_OF_TURN = 100  # that change, go, or are configured: 2 to 3 ms
+REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
+
+
+class ReplicaManager:
+    def __init__(self, node: "Node", logs: LogManager) -> None:
+        self.node = node
+        self.me = node.node_id
+        self.clock = node.runtime.clock
+        self.logs = logs
+        self.hosts: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        self.fetchers = ReplicaFetcherManager(node)
+        self.keeper = LogRetention(self)
+        self.late_flushes = FlushScheduler(self)
+        self.directories = LogDirectories(self)
+        self.mover = LogMover(self)
+        self.throttles = ReplicationThrottles(node)
+        self.isr_changes = IsrChanges(node)
+        self._isr_requests = AlterPartitionManager(node, self._altered, self.isr_changes.tell)
+        self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
+        self.doubtful = DamagedLogs(node)
+        self._touched: list[Partition] = []
+        self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
+        self._watched: dict[Partition, float] = {}
+        self._expiring = False
+        self._checkpoint_due = False
+        self._looking: dict[Waiting, None] = {}
+        self.isr_shrinks = IsrShrinks(self)
+        self._loaded = False  # the first image has come
+        self._loading = False  # logs that lay here at the start are not open yet
+        self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
+        self._doomed: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
+        self._reviewed: Slices[Partition] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
+        self._configured: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
+        self.strays = StrayLogs(node, logs)
+        self._openings = LogOpener(self.clock, self._make_ahead, self._open_more)
+        logs.work_in_turns(self._next_turn)
+        self.leaderships: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
+        self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
+
+    def start(self) -> None:
+        self.keeper.start()
+
+    def _rolled(self, host: Partition) -> None:
+        self.node.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
+        self.node.metrics.count("raftka_segments_rolled_total")
+
+    # finding
+
+    def find(self, topic: str, partition: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is elsewhere."""
+        host = self.hosts.get((topic, partition))
+        if host is None:
+            known = self.node.image.topic_named(topic)
+            raise self._absent(known, partition, Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return host
+
+    def find_by_id(self, topic_id: bytes, partition: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_ID, or as `find`."""
+        host = self.by_id.get((topic_id, partition))
+        if host is None:
+            raise self._absent(self.node.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
+        return host
+
+    def _absent(self, topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
+        if topic is None:
+            return KafkaError(unknown)
+        if not 0 <= partition < len(topic.partitions):
+            return KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.me in topic.partitions[partition].offline:
+            return KafkaError(Code.KAFKA_STORAGE_ERROR)
+        return KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+
+    # the turn
+
+    def touch(self, host: Partition) -> None:
+        if not self._touched:
+            self.clock.at_turn_end(self._write)
+        self._touched.append(host)
+
+    def _write(self) -> None:
+        touched, self._touched = self._touched, []
+        for host in touched:
+            host.write()
+
+    def look_soon(self, fetch: Waiting) -> None:
+        """When everything that this turn changes has changed: it then looks once."""
+        if not self._looking:
+            self.clock.at_turn_end(self._look)
+        self._looking[fetch] = None
+
+    def _look(self) -> None:
+        looking, self._looking = self._looking, {}
+        for fetch in looking:
+            fetch.look_again()
+
+    def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
+        """At the turn's end, together with what else it made dirty there: many files cost little more than one."""
+        if not self._to_flush:
+            self.clock.at_turn_end(self._flush)
+        self._to_flush.setdefault(home, []).append((files, done))
+
+    def _flush(self) -> None:
+        """Each directory by itself: an error says which has failed, and one that is slow keeps no other waiting."""
+        asked, self._to_flush = self._to_flush, {}
+        for together in asked.values():
+            self._flush_together(together)
+
+    def _flush_together(self, asked: list[tuple[list[File | str], Flushed]]) -> None:
+        now, began = self.clock.now, self.clock.now()
+
+        def flushed(error: OSError | None) -> None:
+            self.node.metrics.flushes.add(now() - began)
+            for _, done in asked:
+                done(error)
+
+        self.node.runtime.files.flush([file for files, _ in asked for file in files], flushed)
+
+    def fail(self, error: OSError) -> None:
+        """What the disk has is not known any more, and asking again would be told a lie."""
+        self.node.events.error("flush_failed", error=str(error))
+        for host in self.hosts.values():
+            host.log.abandon()
+        self.node.runtime.fail(error)
+
+    def flush_failed(self, host: Partition, error: OSError) -> None:
+        if not self.directories.failed(host.home, error):
+            self.fail(error)
+
+    def log_failed(self, host: Partition, error: OSError) -> None:
+        """The disk is full or broken: this replica serves no more, nor does any other in its directory.
+
+        When that cannot be spared the broker withdraws, so that others lead; a controller on this node goes on.
+        """
+        if not self.directories.failed(host.home, error):
+            self._unusable(host.name, error)
+            self.stop(host)
+
+    def log_moved(self, host: Partition, log: Log, home: LogDirectory) -> None:
+        """To another directory: who follows goes on from there."""
+        self.fetchers.remove(host)
+        log.on_rolled = lambda: self._rolled(host)
+        host.moved(log, home)
+        if host.leader is None and host.image.leader >= 0:
+            self.fetchers.add(host, host.image.leader)
+
+    def stop(self, host: Partition) -> None:
+        """Its log has failed."""
+        self.mover.stop(host)
+        host.stop_leading()
+        self.fetchers.remove(host)
+        host.give_up(Code.KAFKA_STORAGE_ERROR)
+
+    def _unusable(self, partition: str, error: OSError) -> None:
+        self.node.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
+        self.node.metrics.count("raftka_log_failures_total")
+        self.node.link.withdraw("a log failed")
+
+    # deadlines
+
+    def watch(self, host: Partition, deadline: float) -> None:
+        known = self._watched.get(host)
+        if known is None or deadline < known:
+            self._watched[host] = deadline
+        if not self._expiring:
+            self._expiring = True
+            self.clock.call_at(self.clock.now() + EXPIRE_EVERY_S, self._expire)
+
+    def _expire(self) -> None:
+        """Runs only while somebody waits: an idle broker has no timer."""
+        now = self.clock.now()
+        for host in [host for host, deadline in self._watched.items() if deadline <= now or not host.awaiting]:
+            following = host.expire(now)
+            if following is None:
+                del self._watched[host]
+            else:
+                self._watched[host] = following
+        self._expiring = bool(self._watched)
+        if self._expiring:
+            self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
+
+    def high_watermark_changed(self, host: Partition) -> None:
+        self.checkpoint_later()
+
+    def _next_turn(self, step: Callable[[], None]) -> None:
+        self.clock.call_at(self.clock.now(), step)
+
+    def checkpoint_later(self) -> None:
+        if not self._checkpoint_due:
+            self._checkpoint_due = True
+            self.clock.call_at(self.clock.now() + CHECKPOINT_EVERY_S, self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        self._checkpoint_due = False
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Now; nothing while an earlier one is under way."""
+        if self.node.stopped:
+            return  # closing has written them, and another process may have the directory by now
+        self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)
+
+    def _checkpointed(self, error: OSError | None) -> None:
+        if error is not None:
+            self.fail(error)
+
+    # ISR
+
+    def alter_isr(self, host: Partition, effect: AlterIsr) -> None:
+        self._isr_requests.ask(host, effect)
+
+    def _altered(self, host: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
+        leader = host.leader
+        if leader is None or self.hosts.get((host.topic, host.index)) is not host:
+            return
+        before = leader.isr
+        if not isinstance(answer, Altered):
+            self.node.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
+        host.apply(leader.alter_answered(effect, answer, self.clock.now()))
+        self.isr_changes.note(host.name, before, leader.isr)
+        host.wake_all()
+        self.isr_shrinks.later(leader.deadline())
+
+    # the image
+
+    def on_image(self, image: MetadataImage, delta: Delta) -> None:
+        live_changed = bool(delta.brokers_changed) or delta.reloaded
+        if live_changed:
+            self.live = {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive}
+        for topic_id, topic in delta.topics_deleted.items():
+            self._delete_topic(topic_id, len(topic.partitions))
+        if delta.reloaded:
+            self._doomed.add([host for host in self.hosts.values() if host.topic_id not in image.topics])
+            self.strays.remove()
+            self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
+        else:
+            self._changed.add(delta.partitions_changed)
+        if live_changed:
+            self._reviewed.add(self.hosts.values())
+            self.fetchers.on_brokers(image)
+            self.fetchers.pump()
+        self._on_configs(delta)
+        if not self._loaded:
+            self._loaded = True
+            if self._changed or self._openings:
+                self._loading = True  # a log that has lost records is found before this broker may be elected
+                self.node.link.withdraw(LOADING)
+
+    def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
+        """As the image has them by now."""
+        topics = self.node.image.topics
+        for topic_id, index in keys:
+            if topic_id in topics:
+                self._on_partition(topics[topic_id], index)
+        self.isr_changes.tell()
+        self.fetchers.pump()
+        if self._loading and not self._changed and not self._openings:
+            self._loading = False
+            self.node.link.come_back(LOADING)
+
+    def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
+        image, wanted = self.node.image, []
+        for topic_id, index in keys:
+            topic = image.topics.get(topic_id)
+            if topic is not None and index < len(topic.partitions):
+                config = self.node.topic_configs.of(image, topic.name).log
+                wanted.append(((topic.name, index), topic_id, config, self._others_have(topic, index)))
+        self.node.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
+
+    def _others_have(self, topic: TopicImage, index: int) -> bool:
+        """Else what is left on this broker is the best there is, or will be made good."""
+        isr = topic.partitions[index].isr
+        return self.me in isr and len(isr) > 1
+
+    def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
+        if not self.node.stopped:
+            self._on_partitions(keys)
+            if self.logs.forget_ahead():
+                self.strays.remove()
+
+    def _on_partition(self, topic: TopicImage, index: int) -> None:
+        partition = topic.partitions[index]
+        host = self.hosts.get((topic.name, index))
+        if host is not None and host.topic_id != topic.topic_id:
+            self._remove([host])
+            host = None
+        if self.me not in partition.replicas:
+            self.doubtful.discard(topic.topic_id, index)
+            if host is not None:
+                self._remove([host])
+            elif self._openings.gone(topic.topic_id, index):
+                self.strays.remove()
+            return
+        if host is None:
+            if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
+                return
+            if not self._openings.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
+                return
+            try:
+                host = self._open(topic, index)
+            except Damaged as damage:
+                self.doubtful.add(topic, index, damage)
+                return
+            except DirectoryFailure as error:
+                if self.directories.failed(error.home, error):
+                    self._on_partition(topic, index)  # in another directory, if it is new
+                else:
+                    self._unusable(f"{topic.name}-{index}", error)
+                return
+            if (cut := host.log.cut) is not None:
+                self.node.events.warning("log_cut", partition=host.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
+        before, host.image = host.image, partition
+        if partition.leader == self.me:
+            self._lead(host, partition)
+        else:
+            self._follow(host, before, partition)
+
+    def _open(self, topic: TopicImage, index: int) -> Partition:
+        config = self.node.topic_configs.of(self.node.image, topic.name).log
+        whole = self._others_have(topic, index)
+        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
+        self.doubtful.discard(topic.topic_id, index)
+        host = Partition(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
+        host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
+        log.on_rolled = lambda: self._rolled(host)
+        self.hosts[topic.name, index] = host
+        self.by_id[topic.topic_id, index] = host
+        if self.logs.leftovers:
+            self.mover.opened(host)
+        return host
+
+    def _lead(self, host: Partition, partition: PartitionImage) -> None:
+        leader = host.leader
+        now = self.clock.now()
+        min_isr = self.node.topic_configs.of(self.node.image, host.topic).min_insync_replicas
+        if leader is None or leader.leader_epoch != partition.leader_epoch:
+            if host.log.failed is not None:
+                return
+            self.fetchers.remove(host)
+            host.log.assign_epoch(partition.leader_epoch)
+            leader = LeaderState(
+                self.me,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                partition.replicas,
+                partition.isr,
+                host.log.end_offset,
+                host.log.flushed_offset,
+                host.follower_state.high_watermark if leader is None else leader.high_watermark,
+                now,
+                self.node.settings.seconds("replica.lag.time.max.ms"),
+                min_isr,
+                self._live_of(partition),
+            )
+            host.lead(leader)
+            host.flush()  # what an earlier role left
+            host.wake_all()
+            self.high_watermark_changed(host)
+            self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
+            self.leadership_changed(host)
+        else:
+            isr_before = leader.isr
+            host.apply(leader.on_image(partition, self._live_of(partition), now, min_isr))
+            self.isr_changes.note(host.name, isr_before, leader.isr)
+            host.wake_all()
+            host.look_at_deletions()
+        self.isr_shrinks.later(leader.deadline())
+
+    def leadership_changed(self, host: Partition) -> None:
+        if (told := self.leaderships.get(host.topic)) is not None:
+            told(host)
+
+    def _live_of(self, partition: PartitionImage) -> Mapping[int, int]:
+        """Who may be in its ISR: not those whose directory failed, although they live."""
+        return {each: epoch for each, epoch in self.live.items() if each not in partition.offline} if partition.offline else self.live
+
+    def _follow(self, host: Partition, before: PartitionImage, partition: PartitionImage) -> None:
+        if host.leader is not None:
+            high_watermark = host.leader.high_watermark
+            host.stop_leading()
+            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, high_watermark)
+            host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
+        elif (before.leader, before.leader_epoch) == (partition.leader, partition.leader_epoch):
+            return
+        else:
+            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, host.follower_state.high_watermark)
+            host.wake_all()
+        self.fetchers.remove(host)
+        if partition.leader >= 0 and host.log.failed is None:
+            self.fetchers.add(host, partition.leader)
+
+    def _review(self, hosts: list[Partition]) -> None:
+        """Which brokers live has changed."""
+        now = self.clock.now()
+        for host in hosts:
+            if host.leader is not None:
+                host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
+                host.look_at_deletions()
+        self.isr_changes.tell()
+
+    def _on_configs(self, delta: Delta) -> None:
+        """What a broker, or all, have set is every topic's default."""
+        topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
+        everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
+        if everyone or topics:
+            self._configured.add([host for host in self.hosts.values() if everyone or host.topic in topics])
+
+    def _configure(self, hosts: list[Partition]) -> None:
+        now, image = self.clock.now(), self.node.image
+        configs = {topic: self.node.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
+        for host in hosts:
+            if self.hosts.get((host.topic, host.index)) is host:
+                config = configs[host.topic]
+                host.configure(config.log)
+                if host.leader is not None:
+                    host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
+
+    def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
+        self.doubtful.forget(topic_id)
+        self._doomed.add([host for index in range(partitions) if (host := self.by_id.get((topic_id, index))) is not None])
+        if self._openings.gone(topic_id):
+            self.strays.remove()
+
+    def _remove_doomed(self, hosts: list[Partition]) -> None:
+        self._remove([host for host in hosts if self.hosts.get((host.topic, host.index)) is host])
+
+    def _remove(self, hosts: list[Partition]) -> None:
+        self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
+        for host in hosts:
+            self.mover.stop(host)
+            self.fetchers.remove(host)
+            self.hosts.pop((host.topic, host.index), None)
+            self.by_id.pop((host.topic_id, host.index), None)
+            host.stop_leading()
+            self.node.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
+            self._watched.pop(host, None)
+            host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        self.logs.remove([(host.topic, host.index) for host in hosts])
+
+    def close(self) -> None:
+        """Clean shutdown: everything written, indexes and checkpoints too."""
+        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting):
+            waiting.clear()
+        self.keeper.close()
+        self.mover.close()
+        self._write()
+        high_watermarks = dict(HighWatermarks(self.hosts))
+        for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
+            self.fetchers.remove(host)
+            host.stop_leading()
+        self.logs.close(high_watermarks, self.node.link.broker_epoch)

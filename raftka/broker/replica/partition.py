@@ -1,0 +1,413 @@
+"""One replica on this broker: its log joined with its role. Carries out what the pure replication state asks for. Knows no request format.
+
+Answers wait here: produces for the high watermark or for the leader's own flush, fetches for more to read.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from raftka.broker.replica.fetch_session_cache import CachedPartition
+from raftka.log.config import FOREVER, LogConfig
+from raftka.log.directory import LogDirectory
+from raftka.log.log import Log
+from raftka.log.validation import Prepared, TakesLong
+from raftka.metadata.image import PartitionImage, TopicImage
+from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
+from raftka.runtime.interfaces import File
+from raftka.wire.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from raftka.broker.replica.manager import ReplicaManager
+
+
+class Waiter(Protocol):
+    """A produce that waits for the high watermark, or for the leader's flush."""
+
+    def committed(self, host: "Partition", code: Code) -> None: ...
+
+
+class Traffic:
+    """What came from producers in earlier leaderships, and where the log was when the present one began."""
+
+    __slots__ = ("begun_at", "bytes_in", "messages_in")
+
+    def __init__(self) -> None:
+        self.begun_at = self.bytes_in = self.messages_in = 0
+
+
+class Deletion(Protocol):
+    """A DeleteRecords that waits for the low watermark."""
+
+    def look(self, host: "Partition") -> None: ...
+
+
+class Partition:
+    __slots__ = (
+        "awaiting",
+        "awaiting_flush",
+        "bytes_out",
+        "deletions",
+        "fetched",
+        "flushing",
+        "follower_state",
+        "home",
+        "idle_consumers",
+        "idle_followers",
+        "image",
+        "index",
+        "leader",
+        "log",
+        "manager",
+        "name",
+        "on_flushed",
+        "on_quiet",
+        "produced",
+        "staged_by",
+        "topic",
+        "topic_id",
+        "touched",
+        "traffic",
+    )
+
+    def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, home: LogDirectory, high_watermark: int) -> None:
+        self.manager = manager
+        self.topic = topic.name
+        self.topic_id = topic.topic_id
+        self.index = index
+        self.name = f"{topic.name}-{index}"
+        self.image: PartitionImage = topic.partitions[index]
+        self.log = log
+        self.home = home
+        self.leader: LeaderState | None = None
+        self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
+        self.deletions: dict[Deletion, None] = {}
+        self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who), the lowest offset first
+        self.awaiting_flush: deque[tuple[int, Waiter]] = deque()  # (offset to be on this leader's disk, who), the lowest offset first
+        self.idle_consumers: dict[CachedPartition, None] = {}  # readers that have looked here since anything happened
+        self.idle_followers: dict[CachedPartition, None] = {}
+        self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
+        self.touched = False
+        self.flushing = False
+        self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
+        self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
+        self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
+        self.traffic = Traffic()
+
+    # leading
+
+    def lead(self, leader: LeaderState) -> None:
+        self.stop_leading()
+        self.leader = leader
+        self.traffic.begun_at = self.log.appended_bytes
+
+    def stop_leading(self) -> None:
+        if self.leader is not None:
+            self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
+            self.leader = None
+
+    def moved(self, log: Log, home: LogDirectory) -> None:
+        """The same log lies in another directory; all of it is on the disk there."""
+        self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
+        self.log, self.home = log, home
+        self.traffic.begun_at = log.appended_bytes
+        if self.leader is not None:
+            self.traffic.messages_in -= log.end_offset - self.leader.epoch_start_offset
+        self._durable(log.flushed_offset)
+
+    @property
+    def bytes_in(self) -> int:
+        """Of producers. Read off the log, so that no append counts it."""
+        led = self.log.appended_bytes - self.traffic.begun_at if self.leader is not None else 0
+        return self.traffic.bytes_in + led
+
+    @property
+    def messages_in(self) -> int:
+        led = self.log.end_offset - self.leader.epoch_start_offset if self.leader is not None else 0
+        return self.traffic.messages_in + led
+
+    # reading
+
+    @property
+    def high_watermark(self) -> int:
+        return self.leader.high_watermark if self.leader is not None else self.follower_state.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.image.leader_epoch
+
+    def leading(self) -> LeaderState:
+        """Raises NOT_LEADER_OR_FOLLOWER (KAFKA_STORAGE_ERROR when the log has failed)."""
+        leader = self.leader
+        if leader is None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR if self.log.failed is not None else Code.NOT_LEADER_OR_FOLLOWER)
+        return leader
+
+    def check_epoch(self, epoch: int) -> None:
+        """KIP-320: -1 is not checked."""
+        if epoch >= 0 and epoch != self.image.leader_epoch:
+            raise KafkaError(Code.FENCED_LEADER_EPOCH if epoch < self.image.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+    # writing
+
+    def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: Any, *, later: bool = False) -> tuple[int, int, int, bool]:
+        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
+
+        With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is a Prepared.
+        """
+        leader = self.leader or self.leading()
+        if acks == -1 and leader.under_min_isr:
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        log = self.log
+        try:
+            try:
+                if isinstance(batch, Prepared):
+                    result = log.append_prepared(batch, leader.leader_epoch, now_ms)
+                else:
+                    result = log.append_as_leader(batch, leader.leader_epoch, now_ms)
+            except TakesLong as much:
+                if later:
+                    raise
+                result = log.append_prepared(much.prepared(), leader.leader_epoch, now_ms)
+        except KafkaError:
+            if self.log.failed is not None:  # it had to begin a segment
+                self.manager.log_failed(self, self.log.failed)
+            raise
+        self.appended(1, -1 if result[3] else result[1], connection)
+        return result
+
+    def appended(self, requests: int, end: int, connection: Any) -> None:
+        """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""
+        self.produced += requests
+        leader = self.leader
+        if end >= 0 and leader is not None:
+            leader.appended(end)
+            self.staged_by.append(connection)
+            if not self.touched:
+                self.touched = True
+                self.manager.touch(self)
+                if len(leader.isr) > 1:
+                    self._watch_followers(leader)
+        if self.log.failed is not None:
+            self.manager.log_failed(self, self.log.failed)  # it had to begin a segment
+
+    def _watch_followers(self, leader: LeaderState) -> None:
+        """The log has grown: who is silent from now on falls behind."""
+        for wanted in self.idle_followers:
+            leader.was_there(wanted.session.reader.replica, wanted.session.heard)
+        self.manager.isr_shrinks.note_lag(leader)
+
+    def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
+        """Tell `waiter` when everything below `offset` is committed."""
+        assert self.leader is not None
+        if offset <= self.leader.high_watermark:
+            waiter.committed(self, Code.NONE)
+        else:
+            _enqueue(self.awaiting, (offset, deadline, waiter))
+            self.manager.watch(self, deadline)
+
+    @property
+    def answers_after_flush(self) -> bool:
+        """Whether the answer to acks=1 waits for this leader's flush.
+
+        A leader that is alone in the ISR moves the high watermark when it has flushed: before that, nobody can read the record.
+        """
+        leader = self.leader
+        return leader is not None and len(leader.isr) == 1 and self.log.syncs
+
+    def wait_for_flush(self, offset: int, waiter: Waiter) -> None:
+        """Tell `waiter` when everything below `offset` is on this leader's disk. There is no deadline: a flush comes back, or the log fails."""
+        if offset <= self.log.flushed_offset:
+            waiter.committed(self, Code.NONE)
+        elif self.log.failed is not None:
+            waiter.committed(self, Code.KAFKA_STORAGE_ERROR)  # while it was appended
+        else:
+            _enqueue(self.awaiting_flush, (offset, waiter))
+
+    def write(self) -> None:
+        """At the end of a turn: what was appended goes to the file, and to the disk as soon as the flush before it is done."""
+        self.touched = False
+        try:
+            self.log.write_staged()
+        except OSError as error:
+            for connection in self.staged_by:
+                connection.abort("the log could not be written")
+            self.staged_by.clear()
+            self.manager.log_failed(self, error)
+            return
+        self.staged_by.clear()
+        self.flush()
+        self._grown()
+
+    def flush(self) -> None:
+        if self.flushing or self.log.failed is not None:
+            return
+        files, offset = self.log.begin_flush()
+        if not files:
+            self._durable(offset)
+            if self.log.config.flush_ms != FOREVER:
+                self.manager.late_flushes.written(self)
+            return
+        self.flushing = True
+        self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))
+
+    def _flush_done(self, files: "list[File | str]", offset: int, error: OSError | None) -> None:
+        self.flushing = False
+        if error is not None:
+            self.manager.flush_failed(self, error)
+        if self.log.failed is not None or error is not None:
+            return
+        self._flushed(offset)
+        if self.on_quiet is not None:
+            quiet, self.on_quiet = self.on_quiet, None
+            quiet()
+        if self.log.flushed_offset < self.log.end_offset:
+            self.flush()
+
+    def configure(self, config: LogConfig) -> None:
+        """The topic's settings changed. Where answers do not wait for the disk any more, what waited for it is answered now."""
+        self.log.configure(config)
+        self._durable(self.log.flushed_offset)
+        self.flush()
+
+    def _flushed(self, offset: int) -> None:
+        self.log.flushed(offset)
+        self._durable(self.log.flushed_offset)
+
+    def _durable(self, offset: int) -> None:
+        if self.leader is not None:
+            self.apply(self.leader.flushed(offset))
+            awaiting = self.awaiting_flush
+            while awaiting and awaiting[0][0] <= offset:
+                awaiting.popleft()[1].committed(self, Code.NONE)
+        if self.on_flushed is not None:
+            self.on_flushed(offset)
+
+    # effects
+
+    def apply(self, effects: tuple[Any, ...]) -> None:
+        for effect in effects:
+            if effect.__class__ is AdvanceHighWatermark:
+                self.committed(effect.offset)
+            elif effect.__class__ is AlterIsr:
+                self.manager.alter_isr(self, effect)
+
+    def committed(self, offset: int) -> None:
+        awaiting = self.awaiting
+        leader = self.leader
+        while awaiting and awaiting[0][0] <= offset:
+            code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if leader is not None and leader.under_min_isr else Code.NONE
+            awaiting.popleft()[2].committed(self, code)
+        self.manager.high_watermark_changed(self)
+        if self.idle_consumers:
+            idle, self.idle_consumers = self.idle_consumers, {}
+            for wanted in idle:
+                wanted.changed(wake=True)
+        for wanted in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
+            wanted.changed(wake=self.manager.prefers_racks)
+
+    # readers
+
+    def watched_by(self, wanted: CachedPartition) -> None:
+        """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
+        (self.idle_followers if wanted.session.reader.follows else self.idle_consumers)[wanted] = None
+
+    def _grown(self) -> None:
+        if self.idle_followers:
+            idle, self.idle_followers = self.idle_followers, {}
+            for wanted in idle:
+                wanted.changed(wake=True)
+
+    def start_moved(self) -> None:
+        """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""
+        start = self.log.start_offset
+        for wanted in (*self.idle_consumers, *self.idle_followers):
+            if wanted.log_start != start:
+                wanted.changed(wake=False)
+
+    def wake_all(self) -> None:
+        """Leader, epoch, ISR or log start changed, or the partition is gone."""
+        for wanted in (*self.idle_consumers, *self.idle_followers):
+            wanted.changed(wake=True)
+        self.idle_consumers, self.idle_followers = {}, {}
+
+    def give_up(self, code: Code) -> None:
+        """No longer the leader: nobody will tell who waits here."""
+        awaiting, self.awaiting = self.awaiting, deque()
+        awaiting_flush, self.awaiting_flush = self.awaiting_flush, deque()
+        for waiter in (*[waiter for _, _, waiter in awaiting], *[waiter for _, waiter in awaiting_flush]):
+            waiter.committed(self, code)
+        self.wake_all()
+        self.look_at_deletions()
+        self.manager.leadership_changed(self)
+
+    # deleting records
+
+    @property
+    def low_watermark(self) -> int:
+        return self.leading().low_watermark(self.log.start_offset)
+
+    def delete_before(self, offset: int) -> int:
+        """As leader: the log starts at `offset`, or later already; -1: at the high watermark. Returns what that was. Raises KafkaError."""
+        leader, config = self.leading(), self.log.config
+        if config.compacted and not config.deleted_by_age:
+            raise KafkaError(Code.POLICY_VIOLATION)
+        start = leader.high_watermark if offset == -1 else offset
+        if not 0 <= start <= leader.high_watermark:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        if self.log.set_start_offset(start):
+            self.start_set()
+            self.wake_all()
+        return start
+
+    def start_set(self) -> None:
+        self.manager.high_watermark_changed(self)  # the same checkpoint tells where logs start
+
+    def start_told(self, replica: int, log_start: int) -> None:
+        """By a follower's fetch."""
+        if self.leader is not None and self.leader.start_told(replica, log_start):
+            self.look_at_deletions()
+
+    def look_at_deletions(self) -> None:
+        for deletion in tuple(self.deletions):
+            deletion.look(self)
+
+    def expire(self, now: float) -> float | None:
+        """Answers to produces that have waited too long; the next deadline, None if nobody waits."""
+        kept: deque[tuple[int, float, Waiter]] = deque()
+        for entry in self.awaiting:
+            if entry[1] <= now:
+                entry[2].committed(self, Code.REQUEST_TIMED_OUT)
+            else:
+                kept.append(entry)
+        self.awaiting = kept
+        return min((deadline for _, deadline, _ in kept), default=None)
+
+
+class HighWatermarks(Mapping[tuple[str, int], int]):
+    """Of the partitions, read when it is asked for."""
+
+    def __init__(self, hosts: Mapping[tuple[str, int], Partition]) -> None:
+        self._hosts = hosts
+
+    def __getitem__(self, key: tuple[str, int]) -> int:
+        return self._hosts[key].high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+
+def _enqueue(queue: "deque[Any]", entry: tuple[Any, ...]) -> None:
+    """Before the entries of higher offsets: a duplicate waits for its own batch, not for those that were appended after it."""
+    if not queue or queue[-1][0] <= entry[0]:
+        queue.append(entry)
+    else:
+        queue.insert(bisect_right(queue, entry[0], key=_offset), entry)
+
+
+def _offset(entry: tuple[Any, ...]) -> int:
+    return entry[0]  # type: ignore[no-any-return]

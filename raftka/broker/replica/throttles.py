@@ -1,0 +1,60 @@
+"""Which replicas are throttled, and at what rate: settings of the topics and of this broker (KIP-73). Decides nothing about a fetch.
+
+Only what catches up is throttled and counted: a replica in sync is needed for the next acknowledgement.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from raftka.broker.replica.partition import Partition
+from raftka.metadata.configs.settings import TopicConfig
+from raftka.metadata.configs.topic import FOREVER
+from raftka.metadata.image import TOPIC
+from raftka.replication.throttle import Throttle
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+Names = tuple[str, ...]
+
+
+class Throttled:
+    """The partitions that one of the topics' two settings names, each as partition:broker, or all of them as *."""
+
+    def __init__(self, me: int, read: Callable[[str], Names]) -> None:
+        self.me = me
+        self.read = read
+        self._known: dict[str, tuple[Mapping[str, str], Names]] = {}  # by topic: all that it sets, and what this setting says
+
+    def has(self, topic: str, index: int, configs: Mapping[str, str]) -> bool:
+        """`configs`: all that the topic sets; the same object as long as nothing changes."""
+        known = self._known.get(topic)
+        if known is None or known[0] is not configs:
+            known = self._known[topic] = (configs, self.read(topic))
+        return "*" in known[1] or f"{index}:{self.me}" in known[1]
+
+
+class ReplicationThrottles:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.clock = node.runtime.clock
+        self.sent, self.taken = Throttle(), Throttle()
+        self._leaders = Throttled(node.node_id, lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"])
+        self._followers = Throttled(node.node_id, lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"])
+
+    def sends(self, host: Partition) -> Throttle | None:
+        """What a replica that catches up with us is throttled by; None: by nothing."""
+        return self._of(host, self._leaders, self.sent, self.node.settings["leader.replication.throttled.rate"])
+
+    def takes(self, host: Partition) -> Throttle | None:
+        """The same of ourselves, as we catch up with another."""
+        return self._of(host, self._followers, self.taken, self.node.settings["follower.replication.throttled.rate"])
+
+    def _of(self, host: Partition, throttled: Throttled, throttle: Throttle, rate: int) -> Throttle | None:
+        if rate == FOREVER or not throttled.has(host.topic, host.index, self.node.image.config(TOPIC, host.topic)):
+            return None
+        throttle.set_rate(rate, self.clock.now())
+        return throttle
+
+    def _topic(self, topic: str) -> TopicConfig:
+        return self.node.topic_configs.of(self.node.image, topic)

@@ -1,0 +1,109 @@
+"""What a change of the metadata means to whoever reads the log or a dashboard: one line an event, and the counters of elections.
+
+The active controller tells what concerns the cluster, every node what concerns itself. Decides nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from raftka.metadata.image import NO_LEADER, TOPIC, Delta, MetadataImage
+
+if TYPE_CHECKING:
+    from raftka.broker.node import Node
+
+NAMES = 10  # of partitions in one line; it has their count as well
+
+
+def some(names: list[str]) -> list[str]:
+    return names if len(names) <= NAMES else [*names[:NAMES], "..."]
+
+
+class MetadataEventLog:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.events = node.events
+
+    def tell(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+        host = self.node.quorum.host
+        leads = host is not None and host.active
+        for broker_id in sorted(delta.brokers_changed):
+            if leads or broker_id == self.node.node_id:
+                self._broker(before, after, broker_id)
+        if not leads:
+            return
+        for topic_id in delta.topics_deleted:
+            topic = before.topics[topic_id]
+            self.events.info("topic_deleted", topic=topic.name, partitions=len(topic.partitions))
+        for topic_id in delta.topics_changed:
+            if topic_id not in before.topics:
+                created = after.topics[topic_id]
+                replicas = len(created.partitions[0].replicas)
+                self.events.info("topic_created", topic=created.name, partitions=len(created.partitions), replication_factor=replicas)
+        self._leaders(before, after, delta)
+        for kind, resource in sorted(delta.configs_changed):
+            if kind != TOPIC or resource in after.topic_ids:
+                changed = sorted(dict(set(after.config(kind, resource).items()) ^ set(before.config(kind, resource).items())))
+                self.events.info("config_changed", resource_type=kind, resource=resource or "all brokers", names=changed)
+
+    def _broker(self, before: MetadataImage, after: MetadataImage, broker_id: int) -> None:
+        was, now = before.brokers.get(broker_id), after.brokers.get(broker_id)
+        if now is None:
+            self.events.warning("broker_unregistered", broker=broker_id)
+        elif was is None or was.epoch != now.epoch:
+            self.events.info("broker_registered", broker=broker_id, epoch=now.epoch, rack=now.rack)
+        elif was.fenced and not now.fenced:
+            self.events.info("broker_unfenced", broker=broker_id, epoch=now.epoch)
+        elif now.fenced and not was.fenced:
+            self.events.warning("broker_fenced", broker=broker_id, epoch=now.epoch)
+        elif now.shutting_down and not was.shutting_down:
+            self.events.info("broker_shutting_down", broker=broker_id, epoch=now.epoch)
+
+    def _leaders(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+        moved: list[str] = []
+        lost: list[str] = []
+        for topic_id, index in delta.partitions_changed:
+            was, now = before.partition(topic_id, index), after.partition(topic_id, index)
+            if was is None or now is None or was.leader == now.leader:
+                continue
+            name = f"{after.topics[topic_id].name}-{index}"
+            if now.leader == NO_LEADER:
+                lost.append(name)
+                continue
+            moved.append(name)
+            completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
+            joined = completed and any(after.alive(each) for each in was.isr)  # the last to join it leads: the leader that asked has waited for it
+            if now.leader not in was.isr and not joined:
+                self.node.metrics.count("kafka_controller_controllerstats_uncleanleaderelections_total")
+                self.events.warning("unclean_election", partition=name, leader=now.leader, isr_before=was.isr)
+        if moved:
+            self.node.metrics.count("raftka_leader_elections_total", len(moved))
+            self.events.info("leaders_changed", count=len(moved), partitions=some(moved))
+        if lost:
+            self.events.warning("partitions_offline", count=len(lost), partitions=some(lost))
+
+
+class IsrChanges:
+    """What changed in the ISRs that are led here: noted one by one, told in one line for a turn's shrinks and one for its expansions."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self._shrunk: list[str] = []
+        self._expanded: list[str] = []
+
+    def note(self, partition: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+        if before == after:
+            return
+        left, joined = set(before) - set(after), set(after) - set(before)
+        if left:
+            self._shrunk.append(f"{partition} -{','.join(map(str, sorted(left)))}")
+        if joined:
+            self._expanded.append(f"{partition} +{','.join(map(str, sorted(joined)))}")
+
+    def tell(self) -> None:
+        if self._shrunk:
+            self.node.metrics.count("kafka_server_replicamanager_isrshrinks_total", len(self._shrunk))
+            self.node.events.warning("isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk))
+            self._shrunk = []
+        if self._expanded:
+            self.node.metrics.count("kafka_server_replicamanager_isrexpands_total", len(self._expanded))
+            self.node.events.info("isr_expanded", count=len(self._expanded), partitions=some(self._expanded))
+            self._expanded = []

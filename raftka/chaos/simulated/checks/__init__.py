@@ -1,0 +1,1 @@
+"""What must hold in simulated clusters: of logs, disks, metadata, and all nodes at the end."""

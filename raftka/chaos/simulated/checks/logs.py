@@ -1,0 +1,253 @@
+"""One partition's log against a plain scan of its own batches: nothing that is derived may say anything else.
+
+Offset index, time index, searches by time, leader epochs, the memory of producers and its snapshots, the bounds of segments. Knows no node, and no
+history of clients: whether the batches are the right ones others judge. A log that is looked at must have written all that it staged.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any
+
+from crc32c import crc32c
+
+from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
+from raftka.log.log import Log
+from raftka.log.producer_state import BATCHES_REMEMBERED, ProducerState
+from raftka.log.segments.scan import Header, headers
+from raftka.log.segments.segment import Segment, segment_path
+from raftka.log.snapshots import ENTRIES_BACK, SUFFIX
+from raftka.runtime.interfaces import Files
+from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, records_of
+
+SEARCHES = 8  # timestamps that are searched for, and read positions that are tried
+CRC_FROM = 21  # of a batch
+Remembered = tuple[int, int, int, int]  # as producer_state.Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """One batch as it lies there."""
+
+    segment: Segment
+    position: int
+    header: Header
+
+    @property
+    def base(self) -> int:
+        return self.header[0]
+
+    @property
+    def size(self) -> int:
+        return self.header[1] + LOG_OVERHEAD_BYTES
+
+    @property
+    def last(self) -> int:
+        return self.header[0] + self.header[6]
+
+    @property
+    def timestamp(self) -> int:
+        """-1: it has no record with one."""
+        return self.header[8] if self.header[12] else -1
+
+    @property
+    def data(self) -> bytes:
+        return self.segment.file.read(self.position, self.size)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of one producer, as the batches have it."""
+
+    epoch: int
+    batches: list[Remembered] = field(default_factory=list)
+
+
+def scan(log: Log) -> list[Scanned]:
+    return [Scanned(segment, at, header) for segment in log.segments for at, header in headers(segment.file, 0, segment.size)]
+
+
+def wrong_with(log: Log, files: Files) -> list[str]:
+    batches = scan(log)
+    found = _bounds(log, batches)
+    if not found:  # else everything else is wrong too
+        found = _indexes(log, batches) + _times(log, batches) + _reads(log, batches)
+        found += _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
+    return [f"{log.directory}: {each}" for each in found]
+
+
+def _bounds(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    found = [
+        f"the batch at {batch.base} is damaged" for batch in batches if crc32c(memoryview(batch.data)[CRC_FROM:]) != batch.header[4] & 0xFFFFFFFF
+    ]
+    for one, other in pairwise(batches):
+        if other.base <= one.last:
+            found.append(f"the batch at {other.base} follows one that ends at {one.last}")
+        if other.header[2] < one.header[2]:
+            found.append(f"the batch at {other.base} is of epoch {other.header[2]}, the one before it of {one.header[2]}")
+    for segment, following in pairwise(log.segments):
+        if any(batch.last >= following.base_offset for batch in batches if batch.segment is segment):
+            found.append(f"the segment at {segment.base_offset} reaches into the one at {following.base_offset}")
+    found += [
+        f"the batch at {each.base} lies in the segment at {each.segment.base_offset}" for each in batches if each.base < each.segment.base_offset
+    ]
+    for segment in log.segments:
+        used = max((batch.position + batch.size for batch in batches if batch.segment is segment), default=0)
+        if used != segment.size:
+            found.append(f"the segment at {segment.base_offset} says {segment.size} bytes, its batches have {used}")
+    if batches and not batches[-1].last < log.end_offset <= max(batches[-1].last + 1, log.active.base_offset):
+        found.append(f"the log ends at {log.end_offset}, its last batch at {batches[-1].last}")
+    if not log.segments[0].base_offset <= log.start_offset <= log.end_offset:
+        found.append(f"the log starts at {log.start_offset}, its segments reach from {log.segments[0].base_offset} to {log.end_offset}")
+    if log.recovery_point > log.end_offset or log.flushed_offset > log.end_offset:
+        found.append(f"the log ends at {log.end_offset}, recovery point {log.recovery_point}, flushed {log.flushed_offset}")
+    return found
+
+
+def _indexes(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    found = []
+    for segment in log.segments:
+        mine = [batch for batch in batches if batch.segment is segment]
+        lasts = {batch.position: batch.last for batch in mine}
+        index, times = segment.offset_index, segment.time_index
+        for relative, position in zip(index.offsets, index.positions, strict=True):
+            if lasts.get(position) != segment.base_offset + relative:
+                found.append(f"the offset index points from {segment.base_offset + relative} to {position}, there it ends at {lasts.get(position)}")
+        ends, rising = [batch.last for batch in mine], list(accumulate((batch.timestamp for batch in mine), max))
+        for timestamp, relative in zip(times.timestamps, times.offsets, strict=True):
+            offset = segment.base_offset + relative
+            before = bisect_right(ends, offset)
+            largest = rising[before - 1] if before else -1
+            if largest != timestamp:
+                found.append(f"the time index has {timestamp} at {offset}, the largest up to there is {largest}")
+        largest = max((batch.timestamp for batch in mine), default=-1)
+        if segment.max_timestamp_known not in (largest, -1):
+            found.append(f"the segment at {segment.base_offset} knows the largest timestamp {segment.max_timestamp_known}, it is {largest}")
+        steps = [0, *index.positions, segment.size]
+        widest = max((batch.size for batch in mine), default=0)
+        most = 2 * widest + max(4096, segment.index_interval_bytes)
+        found += [f"the offset index has nothing from {one} to {other}" for one, other in pairwise(steps) if other - one > most]
+    return found
+
+
+def _times(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    found, up_to = [], log.end_offset
+    known = sorted({batch.timestamp for batch in batches if batch.timestamp >= 0})
+    for timestamp in [each + more for each in _some(known) for more in (0, 1)]:
+        told, there = log.offset_for_timestamp(timestamp, up_to), _first(batches, timestamp, log.start_offset)
+        if (told and told.offset) != there:
+            found.append(f"searched for {timestamp} it tells of {told}, the first is at {there}")
+    largest = max(known, default=-1)
+    told = log.max_timestamp_offset(up_to)
+    if any(batch.last >= log.start_offset and batch.timestamp == largest for batch in batches):
+        there = _first(batches, largest, log.start_offset)
+        if (told and told.offset) != there:
+            found.append(f"its largest timestamp is {largest}, first at {there}, it tells of {told}")
+    return found
+
+
+def _first(batches: Sequence[Scanned], timestamp: int, start: int) -> int | None:
+    for batch in batches:
+        if batch.last < start or batch.timestamp < timestamp:
+            continue
+        if batch.header[5] & LOG_APPEND_TIME:
+            if batch.base >= start:
+                return batch.base
+            continue
+        for record in records_of(memoryview(batch.data)):
+            if record.offset >= start and record.timestamp >= timestamp:
+                return int(record.offset)
+    return None
+
+
+def _reads(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    """A read begins with the batch that holds the offset, or with the next one."""
+    found = []
+    for batch in _some([batch for batch in batches if batch.base >= log.start_offset]):
+        for offset in {batch.base, batch.last}:
+            spans, _ = log.read(offset, 1, log.end_offset)
+            first = spans[0].file.read(spans[0].position, 8) if spans else b""
+            if int.from_bytes(first, "big") != batch.base or not spans:
+                found.append(f"read from {offset} it gives {int.from_bytes(first, 'big') if first else 'nothing'}, not the batch at {batch.base}")
+    return found
+
+
+def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
+    entries = log.epochs.entries()
+    found = [f"leader epochs {entries} do not rise" for one, other in pairwise(entries) if one[0] >= other[0] or one[1] > other[1]]
+    for batch in batches:
+        if batch.base >= log.start_offset and log.epoch_of(batch.base) != batch.header[2]:
+            return [*found, f"leader epochs {entries} say {log.epoch_of(batch.base)} of {batch.base}, whose batch has {batch.header[2]}"]
+    starts = {epoch: min(batch.base for batch in batches if batch.header[2] == epoch) for epoch in {batch.header[2] for batch in batches}}
+    for epoch, start in entries:
+        if not log.config.compacted and start > log.start_offset and starts.get(epoch, start) != start:
+            found.append(f"leader epoch {epoch} begins at {start}, its first batch is at {starts[epoch]}")
+    if entries and entries[-1][1] > log.end_offset:
+        found.append(f"leader epochs {entries} begin behind the end {log.end_offset}")
+    path = f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}"
+    if not log.epochs.dirty and (stored := decode_epochs(files.read(path)) if files.exists(path) else []) != entries:
+        found.append(f"the file has the leader epochs {stored}, the log {entries}")
+    return found
+
+
+def memories(batches: Sequence[Scanned], below: int) -> dict[int, Memory]:
+    """What a broker must remember of producers before that offset."""
+    found: dict[int, Memory] = {}
+    for batch in batches:
+        base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = batch.header
+        if base >= below or producer_id < 0 or sequence < 0 or attributes & CONTROL:
+            continue
+        known = found.get(producer_id)
+        if known is None or known.epoch != epoch:
+            known = found[producer_id] = Memory(epoch)
+        known.batches.append((sequence, sequence + delta, base, timestamp))
+        del known.batches[:-BATCHES_REMEMBERED]
+    return found
+
+
+def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    if log.config.compacted:
+        return []  # of a compacted batch the sequences may have gone
+    found = []
+    few = sum(len(segment.offset_index) for segment in log.segments) < ENTRIES_BACK
+    for producer_id, memory in memories(batches, log.end_offset).items():
+        known = log.producers.producers.get(producer_id)
+        if known is None:
+            found.append(f"producer {producer_id} is forgotten, its last batch is {memory.batches[-1]}")
+            continue
+        least = len(memory.batches) if few else 1
+        if known.epoch != memory.epoch or not _ends_alike(known.batches, memory.batches, least):
+            found.append(f"of producer {producer_id} the log remembers {known.epoch} {known.batches}, its batches say {memory}")
+        elif known.next_sequence != known.batches[-1][1] + 1:
+            found.append(f"of producer {producer_id} the log expects {known.next_sequence} after {known.batches[-1]}")
+    return found
+
+
+def _ends_alike(known: Sequence[Remembered], there: Sequence[Remembered], least: int) -> bool:
+    common = min(len(known), len(there))
+    return least <= len(known) <= BATCHES_REMEMBERED and common > 0 and list(known[-common:]) == list(there[-common:])
+
+
+def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
+    found = []
+    there = sorted(int(name.removesuffix(SUFFIX)) for name in files.list(log.directory) if name.endswith(SUFFIX))
+    if there != log._snapshots.offsets:
+        found.append(f"there are snapshots at {there}, the log knows those at {log._snapshots.offsets}")
+    for offset in there:
+        if offset > log.end_offset:
+            found.append(f"there is a snapshot at {offset}, the log ends at {log.end_offset}")
+        state = ProducerState.from_snapshot(files.read(segment_path(log.directory, offset, SUFFIX)), 0)
+        if state is None or log.config.compacted:
+            continue  # torn: an older one serves
+        for producer_id, memory in memories(batches, offset).items():
+            known = state.producers.get(producer_id)
+            if known is None or known.epoch != memory.epoch or known.batches[-1:] != memory.batches[-1:]:
+                found.append(f"the snapshot at {offset} has {known and known.batches} of producer {producer_id}, its batches say {memory}")
+    return found
+
+
+def _some(found: Sequence[Any]) -> list[Any]:
+    """Spread over all, with the first and the last."""
+    step = max(1, len(found) // SEARCHES)
+    return list(dict.fromkeys([*found[::step], *found[-1:]]))

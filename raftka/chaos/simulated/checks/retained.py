@@ -1,0 +1,62 @@
+"""What retention takes and what it leaves, looked at each time that it comes to a log: whole segments from the oldest on, below the high watermark,
+
+with a reason; and none stays for which there is one. Kafka's rules once more, from the batches themselves. The log is not disturbed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from raftka.log.log import Log
+from raftka.log.segments.scan import headers
+from raftka.log.segments.segment import Segment
+
+
+@contextmanager
+def watched(wrong: list[str]) -> Iterator[None]:
+    """While it holds, every retention of every log is judged."""
+    original = Log.delete_oldest
+
+    def delete_oldest(log: Log, now_ms: int, up_to: int) -> int:
+        before, start, due, why = log.segments[0], log.start_offset, _due(log, now_ms, up_to), _told(log, now_ms, up_to)
+        count = original(log, now_ms, up_to)
+        gone = log.segments[0] is not before
+        if gone is not due:
+            wrong.append(f"retention of {log.directory} {'took' if gone else 'left'} the segment at {before.base_offset}: {why}")
+        if log.start_offset != max(start, log.segments[0].base_offset):
+            wrong.append(f"retention of {log.directory} left the start at {log.start_offset}, it was {start}: {why}")
+        return count
+
+    setattr(Log, "delete_oldest", delete_oldest)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Log, "delete_oldest", original)  # noqa: B010
+
+
+def _due(log: Log, now_ms: int, up_to: int) -> bool:
+    """Whether the oldest segment must go now."""
+    oldest, last = log.segments[0], len(log.segments) == 1
+    following = log.end_offset if last else log.segments[1].base_offset
+    if log.cleaning or following > up_to or (last and not oldest.size):
+        return False
+    if not last and following <= log.start_offset:
+        return True
+    config = log.config
+    if not config.deleted_by_age:
+        return False
+    if config.retention_bytes >= 0 and sum(segment.size for segment in log.segments[1:]) >= config.retention_bytes:
+        return True
+    return 0 <= config.retention_ms < now_ms - _youngest(log, oldest)
+
+
+def _youngest(log: Log, segment: Segment) -> int:
+    """The largest timestamp of its batches; when it was first seen, if they have none."""
+    times = [header[8] for _, header in headers(segment.file, 0, segment.size) if header[12]]
+    return max(times, default=-1) if max(times, default=-1) >= 0 else segment.created_ms
+
+
+def _told(log: Log, now_ms: int, up_to: int) -> dict[str, Any]:
+    segments = [(segment.base_offset, segment.size) for segment in log.segments[:3]]
+    bounds = {"ms": log.config.retention_ms, "bytes": log.config.retention_bytes, "committed": up_to, "start": log.start_offset}
+    return {"segments": segments, "end": log.end_offset, "now": now_ms, **bounds}

@@ -1,0 +1,107 @@
+"""Is everything there that was promised? Compares the history of a run with what the healed cluster holds: records, replicas, metadata.
+
+Each function returns violations as sentences; none found is an empty list.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.clients.producers import History, Stream, number_of
+from raftka.chaos.simulated.cluster import Cluster
+
+READ_BYTES = 1 << 30
+MUST_NOT_SAY = ("handler_failed", "replica_append_refused")
+
+
+def records(history: History, topic: str, partition: int, found: Sequence[tuple[int, bytes]]) -> list[str]:
+    """`found`: all committed records, (offset, value)."""
+    where = f"{topic}-{partition}"
+    numbers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for offset, value in found:
+        producer, number = number_of(value)
+        numbers[producer].append((number, offset))
+    wrong: list[str] = []
+    for stream in history.begun:
+        if (stream.topic, stream.partition) == (topic, partition):
+            wrong += _stream(stream, history.acknowledged[stream], numbers.pop(stream.producer, []))
+    for producer, rest in numbers.items():  # those that sent each record once, without a promise
+        if len({number for number, _ in rest}) < len(rest):
+            wrong.append(f"{where}: a record of {producer} that was sent once is there twice")
+    there = dict(found)
+    lost = sorted(offset for offset, value in history.seen[topic, partition].items() if there.get(offset) != value)
+    if lost:
+        wrong.append(f"{where}: {len(lost)} records that a reader has seen are not there any more, the first at {lost[0]}")
+    return wrong
+
+
+def _stream(stream: Stream, acknowledged: dict[int, int], found: list[tuple[int, int]]) -> list[str]:
+    """Every number once, in order, from 0 on without a gap, at the offset that was told."""
+    numbers, offsets = [number for number, _ in found], dict(found)
+    wrong = []
+    lost = sorted(acknowledged.keys() - offsets.keys())
+    if lost:
+        wrong.append(f"{stream}: {len(lost)} acknowledged records are lost, the first is {lost[0]}")
+    if len(offsets) < len(numbers):
+        wrong.append(f"{stream}: {len(numbers) - len(offsets)} records are there twice")
+    if numbers != sorted(numbers):
+        wrong.append(f"{stream}: out of order")
+    if not lost and set(offsets) != set(range(len(offsets))):
+        wrong.append(f"{stream}: there is a gap")
+    elsewhere = [number for number, told in acknowledged.items() if told >= 0 and offsets.get(number, told) != told]
+    if elsewhere:
+        wrong.append(f"{stream}: record {elsewhere[0]} is at {offsets[elsewhere[0]]}, acknowledged at {acknowledged[elsewhere[0]]}")
+    return wrong
+
+
+def replicas(cluster: Cluster, topic: str, partition: int) -> list[str]:
+    """The same bytes up to the high watermark, and the same memory of producers."""
+    where = f"{topic}-{partition}"
+    hosts = cluster.hosts(topic, partition)
+    ends = {node_id: host.high_watermark for node_id, host in hosts.items()}
+    end = min(ends.values(), default=0)
+    wrong = []
+    if len(set(ends.values())) > 1:
+        wrong.append(f"{where}: the replicas' high watermarks are {ends}")
+    contents = {node_id: _content(host, end) for node_id, host in hosts.items()}
+    if len(set(contents.values())) > 1:
+        wrong.append(f"{where}: the replicas' logs differ below {end}: {[(i, len(c), hash(c) & 0xFFFF) for i, c in contents.items()]}")
+    memories = {tuple(sorted((i, p.epoch, p.next_sequence) for i, p in host.log.producers.producers.items())) for host in hosts.values()}
+    if len(memories) > 1 and all(host.log.end_offset == end for host in hosts.values()):
+        wrong.append(f"{where}: the replicas remember producers differently: {memories}")
+    return wrong
+
+
+def _content(host: Partition, end: int) -> bytes:
+    log, parts, offset = host.log, [], host.log.start_offset
+    for segment in log.segments:
+        if segment.base_offset < end:
+            spans, _ = log.read(max(offset, segment.base_offset), READ_BYTES, end)
+            parts += [span.file.read(span.position, span.size) for span in spans]
+    return b"".join(parts)
+
+
+def metadata(cluster: Cluster) -> list[str]:
+    """Equal at equal index."""
+    states: dict[int, set[bytes]] = defaultdict(set)
+    for node in cluster.living.values():
+        states[node.image.offset].add(node.image.to_snapshot())
+    return [f"the metadata differs at index {offset}" for offset, found in states.items() if len(found) > 1]
+
+
+def log_lines(cluster: Cluster) -> list[str]:
+    """What a node says only when something is wrong with it."""
+    return cluster.log.saying(*MUST_NOT_SAY)[:5]
+
+
+def whole(cluster: Cluster, topic: str, partitions: Iterable[int]) -> bool:
+    """Every replica is in sync and knows what is committed; nothing is under way."""
+    for partition in partitions:
+        hosts = cluster.hosts(topic, partition)
+        leader = cluster.leader_of(topic, partition)
+        if leader not in hosts or not len(cluster.isr_of(topic, partition)) == len(hosts) == len(cluster.replicas_of(topic, partition)):
+            return False
+        ends = {(host.log.end_offset, host.high_watermark) for host in hosts.values()}
+        if len(ends) > 1 or any(end != high for end, high in ends) or hosts[leader].leader is None:
+            return False
+    return len({node.image.offset for node in cluster.living.values()}) == 1

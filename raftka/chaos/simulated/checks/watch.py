@@ -1,0 +1,117 @@
+"""What must hold at every moment, looked at now and then while everything else goes on: the promises that clients' answers rest on.
+
+- A term has one leader, and what was committed to the metadata log at an index is the same on all nodes, for ever.
+- Every member of a partition's ISR that lives has all that is committed, on its disk; the leader of a later epoch knows no less to be committed.
+- Nothing is committed by a leader with fewer than min.insync.replicas, and no log begins behind what is committed.
+
+Raises AssertionError in the middle of the run, when it is still to be seen why.
+"""
+
+from collections.abc import Callable
+from zlib import crc32
+
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.checks.shadows import unflushed
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.metadata.image import PartitionImage
+
+EVERY_S = 0.02
+Key = tuple[str, int]
+One = tuple[bytes, int]  # of a topic of that name: by its id
+
+
+class Watch:
+    """`disks_stay`: no broker loses what it had, so its place in an ISR is a promise also while it is not registered anew. But for `rotten`."""
+
+    def __init__(
+        self, cluster: Cluster, *, disks_stay: bool = True, every_s: float = EVERY_S, rotten: Callable[[], int | None] = lambda: None
+    ) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.over = False
+        self._disks_stay = disks_stay
+        self._every_s = every_s
+        self._rotten = rotten
+        self._leaders: dict[int, int] = {}  # of the quorum, by term
+        self._entries: dict[int, tuple[int, int]] = {}  # committed: index -> (term, checksum)
+        self._seen: dict[int, tuple[object, int]] = {}  # by node: which process, and up to where its committed entries were compared
+        self._committed: dict[One, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self._under: dict[One, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
+
+    def begin(self) -> None:
+        self.world.at(self.world.now + self._every_s, self._look)
+
+    def _look(self) -> None:
+        if self.over:
+            return
+        for node_id in self.cluster.living:
+            self._quorum(node_id)
+        image = self.cluster.newest.image
+        for topic in image.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                self._partition((topic.name, index), topic.topic_id, partition)
+        self.begin()
+
+    # the quorum
+
+    def _quorum(self, node_id: int) -> None:
+        core = self.cluster.nodes[node_id].quorum.core
+        if core is None:
+            return
+        if core.state == "leader":
+            known = self._leaders.setdefault(core.term, node_id)
+            assert known == node_id, f"two leaders of the quorum: n{known} and n{node_id} in term {core.term}"
+        process, upto = self._seen.get(node_id, (None, 0))
+        base = core.journal.base.index
+        for index in range(max(base, upto if process is core else base) + 1, core.commit_index + 1):
+            command, _, term = core.journal.entries[index - base]
+            entry = (term, crc32(command))
+            known_entry = self._entries.setdefault(index, entry)
+            assert known_entry == entry, f"another committed entry: n{node_id} has one of term {term} at {index}, of term {known_entry[0]} before"
+        self._seen[node_id] = core, core.commit_index
+
+    # partitions
+
+    def _partition(self, key: Key, topic_id: bytes, partition: PartitionImage) -> None:
+        hosts = {node_id: host for node_id, host in self.cluster.hosts(*key).items() if host.topic_id == topic_id}
+        host = hosts.get(partition.leader)
+        if host is None or host.leader is None or host.leader.leader_epoch != partition.leader_epoch:
+            return
+        leader, name = host.leader, f"{key[0]}-{key[1]}"
+        one = topic_id, key[1]
+        epoch, committed = self._committed.get(one, (-1, 0))
+        self._min_isr(one, name, host)
+        if leader.leader_epoch < epoch:
+            return  # who knows of the later one is not there, or has not read it yet
+        if leader.knows_its_end:
+            assert leader.high_watermark >= committed, (
+                f"high watermark back: {name} {leader.high_watermark} in epoch {leader.leader_epoch}, {committed} in {epoch}"
+            )
+        self._committed[one] = leader.leader_epoch, max(committed, leader.high_watermark)
+        assert host.log.start_offset <= max(committed, leader.high_watermark), (
+            f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
+        )
+        if self._disks_stay:
+            for member in set(partition.isr) - {self._rotten()}:
+                self._member(name, member, hosts.get(member), max(committed, leader.high_watermark))
+
+    def _member(self, name: str, member: int, host: Partition | None, committed: int) -> None:
+        """With flush=os what is written counts, and no power is lost."""
+        if host is not None and host.log.failed is None:
+            flushed = host.log.flushed_offset
+            gone = None if self.cluster.keeps_power else unflushed(host.log, self.cluster.disk(member))
+            assert gone is None, f"n{member} {name}: {gone}"
+            assert flushed >= committed, f"ISR member behind: n{member} has {name} up to {flushed} on its disk, {committed} is committed"
+
+    def _min_isr(self, key: One, name: str, host: Partition) -> None:
+        """Looked at twice in one partition epoch: between two the ISR may have been large enough for a moment."""
+        leader = host.leader
+        assert leader is not None
+        config = host.manager.node.topic_configs.of(host.manager.node.image, host.topic)
+        if len(leader.isr) >= min(config.min_insync_replicas, 1 + len(leader._followers)):
+            self._under.pop(key, None)
+            return
+        now = (leader.leader_epoch, leader.partition_epoch)
+        epochs, before = self._under.get(key, (now, leader.high_watermark))
+        assert epochs != now or leader.high_watermark <= before, f"committed below min.insync.replicas: {name} with the ISR {leader.isr}"
+        self._under[key] = now, leader.high_watermark

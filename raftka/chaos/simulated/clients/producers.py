@@ -1,0 +1,355 @@
+"""What clients do while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
+
+Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`, and
+operation by operation, for the checker, in its `told`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+import trio
+
+from raftka.chaos import history as story
+from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
+from raftka.chaos.simulated.clients.exact import Examiner
+from raftka.wire.errors import Code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+from raftka.wire.schema import Api, Row
+
+BATCH_RECORDS = (1, 4)
+PADDING_BYTES = (0, 300)
+CODECS = (0, 0, 0, 1, 2, 3, 4)
+NOISE_PAUSE_S = (0.0, 0.2)
+EXAMINED = 0.2  # of what a reader asks
+TRIED = 0.15  # of a producer's turns without anything under way: what a broker must refuse, or know for a duplicate
+BUMPED = 0.1  # of these turns: it goes on in its next epoch
+AGES_MS = (0, 0, 0, 1, 40, 700)  # of records, when they are sent
+
+
+class Stream(NamedTuple):
+    """Whose records, and where."""
+
+    producer: str
+    topic: str
+    partition: int
+
+
+@dataclass
+class History:
+    """Everything that was promised to a client."""
+
+    acknowledged: dict[Stream, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # number of the record -> offset, -1: not told
+    begun: dict[Stream, int] = field(default_factory=dict)  # records that were sent, acknowledged or not
+    seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))  # what readers were given, by offset
+    violations: list[str] = field(default_factory=list)
+    told: story.History = field(default_factory=story.History)
+    now: Callable[[], float] = lambda: 0.0
+    _processes: int = 0
+
+    def process(self) -> int:
+        """A new one."""
+        self._processes += 1
+        return self._processes
+
+    def begin(self, process: int, verb: str, **body: Any) -> None:
+        self.told.invoke(process, verb, self.now(), **body)
+
+    def end(self, process: int, outcome: str, **body: Any) -> None:
+        self.told.end(process, outcome, self.now(), **body)
+
+    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: Any) -> None:
+        self.end(process, story.OK, polled={key: [(offset, name_of(value)) for offset, value in records]}, **body)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        before = self.seen[topic, partition].setdefault(offset, value)
+        if before != value:
+            self.violations.append(f"{topic}-{partition} has two records at offset {offset}: {before[:20]!r} and {value[:20]!r}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    first: int  # number of its first record
+    count: int
+    data: bytearray
+    process: int  # in the history
+
+
+def key_of(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def name_of(value: bytes) -> str:
+    """Of a record, in the history."""
+    producer, number, _ = value.split(b"/", 2)
+    return f"{producer.decode()}/{number.decode()}"
+
+
+def value_of(stream: Stream, number: int, random: Random) -> bytes:
+    return b"%s/%d/" % (stream.producer.encode(), number) + b"." * random.randint(*PADDING_BYTES)
+
+
+def number_of(value: bytes) -> tuple[str, int]:
+    """Of a record: whose it is and its number."""
+    producer, number, _ = value.split(b"/", 2)
+    return producer.decode(), int(number)
+
+
+class Producer:
+    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight."""
+
+    def __init__(
+        self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float], chance: Random | None = None
+    ) -> None:
+        """`chance`: it also goes on in later epochs, sends what must be refused, and sends again what was acknowledged."""
+        self.client = client
+        self.history = history
+        self.stream = stream
+        self._chance = chance
+        self._epoch = self._epoch_begins_at = 0  # the number of its first record
+        self._last: Batch | None = None  # acknowledged in this epoch, with nothing behind it
+        self._last_offset = -1  # of that batch
+        self.over = False  # set: send no more than was begun
+        self.done = False
+        self._depth = depth
+        self._pause_s = pause_s
+        self._random = client.runtime.random(f"producer {stream}")
+        self._next = 0
+        self._producer_id = -1
+        self._waiting: list[Batch] = []  # not acknowledged yet, in order
+        self._processes: list[int] = []  # that have nothing under way
+
+    async def run(self) -> None:
+        self._producer_id = await self.client.producer_id()
+        while self._waiting or not self.over:
+            while len(self._waiting) < self._allowed and not self.over:
+                self._begin_batch()
+            await self._send_all()
+            if self._chance is not None and not self._waiting and self._last is not None:
+                await self._try(self._chance, self._last)
+            await trio.sleep(self._random.uniform(*self._pause_s))
+        self.done = True
+
+    @property
+    def _allowed(self) -> int:
+        """The first batch goes alone: a broker takes any number from a producer it does not know."""
+        if self._chance is not None:
+            return self._depth if self._last is not None else 1
+        return self._depth if self.history.acknowledged[self.stream] else 1
+
+    def _begin_batch(self) -> None:
+        random, now = self._random, self.client.runtime.clock.wall_ms()
+        values = [value_of(self.stream, self._next + i, random) for i in range(random.randint(*BATCH_RECORDS))]
+        ages = [self._chance.choice(AGES_MS) if self._chance is not None else 0 for _ in values]
+        data = build_batch(
+            [(self.stream.producer.encode(), value, (), now - age) for value, age in zip(values, ages, strict=True)],
+            compression=random.choice(CODECS),
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._next - self._epoch_begins_at,
+        )
+        process = self._processes.pop() if self._processes else self.history.process()
+        _, topic, partition = self.stream
+        sends = [(key_of(topic, partition), name_of(value), None) for value in values]
+        self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=self._epoch)
+        self._waiting.append(Batch(self._next, len(values), data, process))
+        self._next += len(values)
+        self.history.begun[self.stream] = self._next
+
+    async def _send_all(self) -> None:
+        """All that wait, in order, one behind the other; what failed waits on."""
+        _, topic, partition = self.stream
+        leader = await self.client.leader(topic, partition)
+        batches, refused = self._waiting, False
+        answers = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, batch.data) for batch in batches])
+        self._waiting = []
+        for batch, answer in zip(batches, answers, strict=True):
+            if answer is not None and self._took(batch, only_partition(PRODUCE, answer), refused):
+                continue
+            refused = True
+            self._waiting.append(batch)
+        if refused:
+            await self.client.lost_leader(topic, partition)
+
+    def _took(self, batch: Batch, answer: Row, refused: bool) -> bool:
+        """`refused`: one before it was not taken, so this one may be told that it is out of order."""
+        code = Code(answer.error_code)
+        if code is Code.NONE:
+            for i in range(batch.count):
+                self.history.acknowledged[self.stream][batch.first + i] = answer.base_offset + i
+            self._acknowledged(batch, answer.base_offset)
+            return True
+        if code not in PASSES and not (refused and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
+        return False
+
+    async def _try(self, chance: Random, last: Batch) -> None:
+        """What a broker must refuse: an earlier epoch, a gap, an epoch that does not begin at its beginning. What it must know: the last batch."""
+        _, topic, partition = self.stream
+        if (drawn := chance.random()) < BUMPED and last.first > self._epoch_begins_at:
+            self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
+            return
+        if drawn > BUMPED + TRIED:
+            return
+        sequence = self._next - self._epoch_begins_at
+        what, epoch, sequence, expected = chance.choice(
+            [
+                ("a gap", self._epoch, sequence + 7, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
+                ("an epoch without its beginning", self._epoch + 1, sequence, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
+                ("the epoch before", self._epoch - 1, sequence, Code.INVALID_PRODUCER_EPOCH),
+                ("the last batch", self._epoch, 0, Code.NONE),
+            ][: None if self._epoch else -2]
+            if chance.random() < 0.6
+            else [("the last batch", self._epoch, 0, Code.NONE)]
+        )
+        data = last.data
+        if expected is not Code.NONE:
+            record = (b"zombie", value_of(Stream("zombie", topic, partition), 0, chance), (), self.client.runtime.clock.wall_ms())
+            data = build_batch([record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence)
+        leader = await self.client.leader(topic, partition)
+        (answer,) = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, bytearray(data))])
+        found = only_partition(PRODUCE, answer) if answer is not None else None
+        code = Code(found.error_code) if found is not None else None
+        if found is None or code in PASSES:
+            await self.client.lost_leader(topic, partition)
+        elif code is not expected or (code is Code.NONE and found.base_offset not in (-1, self._last_offset)):
+            told = f"{found.base_offset}, where it is not" if code is Code.NONE else str(code and code.name)
+            self.history.violations.append(f"{self.stream}: {what} of epoch {epoch} at {sequence} is answered with {told}, not {expected.name}")
+
+    def _acknowledged(self, batch: Batch, base_offset: int) -> None:
+        self._last, self._last_offset = batch, base_offset
+        producer, topic, partition = self.stream
+        known = base_offset >= 0
+        sends = [(key_of(topic, partition), f"{producer}/{batch.first + i}", base_offset + i if known else None) for i in range(batch.count)]
+        self.history.end(batch.process, story.OK, sends=sends)
+        self._processes.append(batch.process)
+
+
+class Noise:
+    """Writes with acks=1 and acks=0: leaves tails that nobody else has. Sends each record once, so none may be there twice."""
+
+    def __init__(self, client: Client, history: History, topic: str, partitions: Sequence[int], name: str) -> None:
+        self.client = client
+        self.history = history
+        self.over = False
+        self._topic, self._partitions, self._name = topic, partitions, name
+        self._random = client.runtime.random(f"noise {name}")
+
+    async def run(self) -> None:
+        number, process = 0, self.history.process()
+        while not self.over:
+            partition = self._random.choice(self._partitions)
+            value = value_of(Stream(self._name, self._topic, partition), number, self._random)
+            batch = build_batch([(None, value, (), self.client.runtime.clock.wall_ms())])
+            leader = await self.client.leader(self._topic, partition)
+            self.history.begin(process, story.PRODUCE, sends=[(key_of(self._topic, partition), name_of(value), None)])
+            (answer,) = await self.client.ask_all(
+                leader.address, PRODUCE, [self.client.produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
+            )
+            self.history.end(process, story.INFO)
+            if answer is not None and only_partition(PRODUCE, answer).error_code:
+                await self.client.lost_leader(self._topic, partition)
+            await trio.sleep(self._random.uniform(*NOISE_PAUSE_S))
+            number += 1
+
+
+class Reader:
+    """Follows one partition, and says when something that it was shown is taken back."""
+
+    def __init__(self, client: Client, history: History, topic: str, partition: int, examiner: Examiner | None = None) -> None:
+        """`examiner`: asks in between what else follows from the records that were read."""
+        self.client = client
+        self.history = history
+        self.over = False
+        self.position = 0
+        self._examiner = examiner
+        self._topic, self._partition = topic, partition
+        self._random = client.runtime.random(f"reader {topic} {partition}")
+        self._last_epoch = -1  # of the last batch read
+        self._end = 0  # the largest end offset that was told
+        self._high_watermark = (-1, -1)  # leader epoch, offset
+        self._key = key_of(topic, partition)
+        self._process = history.process()
+
+    async def run(self) -> None:
+        self.history.begin(self._process, story.ASSIGN, keys=[self._key])
+        self.history.end(self._process, story.OK)
+        while not self.over:
+            leader = await self.client.leader(self._topic, self._partition)
+            if self._examiner is not None and self._examiner.known and self._random.random() < EXAMINED:
+                await self._examine(self._examiner, leader)
+                continue
+            if self._random.random() < 0.2:
+                row, api, verb = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS, story.LIST_OFFSETS
+            else:
+                row, api, verb = fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), FETCH, story.POLL
+            self.history.begin(self._process, verb)
+            try:
+                found = only_partition(api, await self.client.ask(leader.address, api, row))
+            except NoAnswer:
+                self.history.end(self._process, story.FAIL)
+                await self.client.lost_leader(self._topic, self._partition)
+                continue
+            if found.error_code:
+                self.history.end(self._process, story.FAIL, error=Code(found.error_code).name)
+                self._refused(api, Code(found.error_code))
+                await self.client.lost_leader(self._topic, self._partition)
+            elif api is LIST_OFFSETS:
+                self.history.end(self._process, story.OK, told={self._key: story.Told(leader.epoch, -1, -1, found.offset)})
+                self._told_end(found.offset)
+            else:
+                self._read(found, leader.epoch)
+
+    async def _examine(self, examiner: Examiner, leader: Leader) -> None:
+        question = examiner.question(leader)
+        try:
+            answer = only_partition(question.api, await self.client.ask(leader.address, question.api, question.row))
+        except NoAnswer:
+            await self.client.lost_leader(self._topic, self._partition)
+            return
+        if examiner.answered(question, answer, leader.epoch) in PASSES:
+            await self.client.lost_leader(self._topic, self._partition)
+        self.history.violations += examiner.wrong
+
+    def _wrong(self, what: str) -> None:
+        self.history.violations.append(f"reader of {self._topic}-{self._partition} at {self.position}: {what}")
+
+    def _refused(self, api: Api, code: Code) -> None:
+        if code not in PASSES:
+            self._wrong(f"{api.name} is refused with {code.name}")
+
+    def _told_end(self, offset: int) -> None:
+        if offset < self._end:
+            self._wrong(f"the end was {self._end}, now it is {offset}")
+        self._end = max(self._end, offset)
+
+    def _read(self, answer: Row, epoch: int) -> None:
+        if answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0:
+            self._wrong(f"what was read of epoch {self._last_epoch} diverges at {answer.diverging_epoch.end_offset}")
+            self._last_epoch = -1
+            self.history.end(self._process, story.FAIL, error="diverges")
+            return
+        if (epoch, answer.high_watermark) < self._high_watermark:
+            self._wrong(f"high watermark {answer.high_watermark} of epoch {epoch} after {self._high_watermark}")
+        self._high_watermark = (epoch, answer.high_watermark)
+        told = story.Told(epoch, answer.log_start_offset, answer.last_stable_offset, answer.high_watermark)
+        records: list[tuple[int, bytes]] = []
+        batches = list(batches_of(answer, self.position))
+        if self._examiner is not None:
+            self._examiner.known.learn(batches)
+        for batch in batches:
+            records += batch.records
+            for offset, value in batch.records:
+                self.history.saw(self._topic, self._partition, offset, value)
+            self.position, self._last_epoch = batch.next_offset, batch.epoch
+        self._end = max(self._end, self.position)
+        self.history.polled(self._process, self._key, records, told={self._key: told})

@@ -1,0 +1,1 @@
+"""What goes wrong in simulated clusters: the schedule, and each kind of fault."""

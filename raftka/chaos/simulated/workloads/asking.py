@@ -1,0 +1,225 @@
+"""Somebody who asks brokers for what they know, as client libraries do, and compares it with what the broker has: leaders, coordinators, ends, times.
+
+A broker that was asked while nothing changed for it must tell what its image and its logs say; with another leader epoch it must refuse. Several
+questions at once on one connection, one of which waits, are answered in their order.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+import trio
+
+from raftka.broker.coordinators.runtime import partition_for
+from raftka.broker.node import Node
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.clients.client import Client, NoAnswer, only_partition
+from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
+from raftka.metadata.image import MetadataImage, PartitionImage
+from raftka.wire.errors import Code
+from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
+
+PAUSE_S = (0.05, 0.4)
+LONG_POLL_MS = 200
+GROUPS = 3  # asked for at once
+OFFSETS = "__consumer_offsets"
+TELLS_EPOCHS, TELLS_OFFLINE = 7, 5  # versions of Metadata
+NOT_HERE = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.KAFKA_STORAGE_ERROR, Code.LEADER_NOT_AVAILABLE})
+SHOWN = 300  # characters
+
+
+class Asker:
+    def __init__(self, client: Client, cluster: Cluster) -> None:
+        self.client = client
+        self.cluster = cluster
+        self.over = self.done = False
+        self.wrong: list[str] = []
+        self.answered = 0
+        self._random = client.runtime.random("asker")
+
+    async def run(self) -> None:
+        questions = (self._metadata, self._describe, self._coordinators, self._epochs, self._offsets, self._many_at_once)
+        while not self.over:
+            node_id = self._random.choice(sorted(self.cluster.nodes.keys() - self.cluster.controllers))
+            try:
+                await self._random.choice(questions)(node_id)
+                self.answered += 1
+            except NoAnswer:
+                pass
+            await trio.sleep(self._random.uniform(*PAUSE_S))
+        self.done = True
+
+    def _node(self, node_id: int) -> Node:
+        """Raises NoAnswer."""
+        node = self.cluster.living.get(node_id)
+        if node is None or not node.ready.is_set():
+            raise NoAnswer
+        return node
+
+    async def _ask(self, node: Node, api: Any, row: Row, version: int | None = None) -> Any:
+        """The answer, if the broker has seen no change of the metadata meanwhile. Raises NoAnswer."""
+        image = node.image
+        answer = await self.client.ask((f"n{node.node_id}", CLIENT_PORT), api, row, version=version)
+        if node.image is not image or self.cluster.nodes[node.node_id] is not node:
+            raise NoAnswer
+        return answer
+
+    def _say(self, node: Node, what: str, found: object, expected: object) -> None:
+        if found != expected:
+            self.wrong.append(f"n{node.node_id} tells {self.client.shape.name} of {what}: {found}, it has {expected}"[:SHOWN])
+
+    async def _metadata(self, node_id: int) -> None:
+        node, version = self._node(node_id), self.client.shape.version(METADATA) or 99
+        names = sorted(node.image.topic_ids)
+        asked = [METADATA.request.topics(name=name) for name in names]
+        answer = await self._ask(node, METADATA, METADATA.request(topics=asked, allow_auto_topic_creation=False))
+        for topic in answer.topics:
+            known = node.image.topic_named(topic.name)
+            self._say(node, f"the partitions of {topic.name}", len(topic.partitions), len(known.partitions) if known is not None else 0)
+            for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
+                found = _told(partition, epoch=version >= TELLS_EPOCHS, offline=version >= TELLS_OFFLINE)
+                expected = _known(node.image, each, epoch=version >= TELLS_EPOCHS, offline=version >= TELLS_OFFLINE)
+                self._say(node, f"{topic.name}-{partition.partition_index}", found, expected)
+
+    async def _describe(self, node_id: int) -> None:
+        node = self._node(node_id)
+        request = DESCRIBE_TOPIC_PARTITIONS.request
+        answer = await self._ask(
+            node, DESCRIBE_TOPIC_PARTITIONS, request(topics=[request.topics(name=name) for name in sorted(node.image.topic_ids)])
+        )
+        for topic in answer.topics:
+            known = node.image.topic_named(topic.name)
+            for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
+                expected = _known(node.image, each, epoch=True, offline=True)
+                self._say(node, f"{topic.name}-{partition.partition_index}", _told(partition, epoch=True, offline=True), expected)
+
+    async def _coordinators(self, node_id: int) -> None:
+        node, shape = self._node(node_id), self.client.shape
+        groups = [f"group{self._random.randrange(1000)}" for _ in range(GROUPS)]
+        asked = groups if shape.asks_for_many else groups[:1]
+        found = shape.coordinators(await self._ask(node, FIND_COORDINATOR, shape.find_coordinator(asked)))
+        topic = node.image.topic_named(OFFSETS)
+        for group, each in zip(asked, found, strict=True):
+            if topic is not None and each.error_code == Code.NONE:
+                self._say(node, f"the coordinator of {group}", each.node_id, topic.partitions[partition_for(group, len(topic.partitions))].leader)
+
+    def _leads(self, node: Node) -> Partition:
+        """One of the partitions that it leads. Raises NoAnswer."""
+        hosts = [host for host in node.replicas.hosts.values() if host.leader is not None]
+        if not hosts:
+            raise NoAnswer
+        return self._random.choice(hosts)
+
+    async def _epochs(self, node_id: int) -> None:
+        """With the epoch of an earlier leader it must refuse, and with that of a later one, which it has not heard of."""
+        node = self._node(node_id)
+        host, by = self._leads(node), self._random.choice((-1, 1))
+        expected = Code.FENCED_LEADER_EPOCH if by < 0 else Code.UNKNOWN_LEADER_EPOCH
+        epoch = host.leader_epoch + by
+        if epoch < 0:
+            return
+        if self._random.random() < 0.5:
+            api, row = LIST_OFFSETS, _list_row(host, LATEST, epoch)
+        else:
+            request = OFFSET_FOR_LEADER_EPOCH.request
+            asked = request.topics.partitions(partition=host.index, current_leader_epoch=epoch, leader_epoch=host.leader_epoch)
+            api, row = OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic=host.topic, partitions=[asked])])
+        code = Code(only_partition(api, await self._ask(node, api, row, version=99)).error_code)
+        if host.leader is not None and code not in NOT_HERE:
+            self._say(node, f"{host.name} by epoch {epoch}", code.name, expected.name)
+
+    async def _offsets(self, node_id: int) -> None:
+        node = self._node(node_id)
+        host = self._leads(node)
+        log, end = host.log, host.high_watermark
+        before = end, log.start_offset, log.end_offset
+        last = log.max_timestamp_offset(end)
+        newest = last[0] if last is not None else 0
+        timestamp = self._random.choice((EARLIEST, LATEST, newest, max(0, newest - self._random.randrange(3_000))))
+        version = self.client.shape.version(LIST_OFFSETS)
+        answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, timestamp, -1), version))
+        if (host.high_watermark, log.start_offset, log.end_offset) != before or host.log is not log or answer.error_code:
+            return
+        if timestamp == LATEST:
+            self._say(node, f"the end of {host.name}", answer.offset, end)
+        elif timestamp == EARLIEST:
+            self._say(node, f"the start of {host.name}", answer.offset, log.start_offset)
+        else:
+            found = log.offset_for_timestamp(timestamp, end)
+            self._say(node, f"what {host.name} has since {timestamp}", answer.offset, found[1] if found is not None else -1)
+
+    async def _many_at_once(self, node_id: int) -> None:
+        """Behind one that waits. Whether the answers come in their order the connection says."""
+        node = self._node(node_id)
+        host, shape = self._leads(node), self.client.shape
+        topic_id = bytes(host.topic_id)
+        asked = FETCH.request.topics.partitions(partition=host.index, fetch_offset=host.high_watermark, partition_max_bytes=1000)
+        fetch = FETCH.request(
+            max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[FETCH.request.topics(topic=host.topic, topic_id=topic_id, partitions=[asked])]
+        )
+        questions: list[tuple[Api, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
+        questions.append((FIND_COORDINATOR, shape.find_coordinator(["one"])))
+        self._random.shuffle(questions)
+        questions.insert(self._random.randrange(2), (FETCH, fetch))
+        await self.client.ask_many((f"n{node_id}", CLIENT_PORT), questions)
+
+
+def _list_row(host: Partition, timestamp: int, epoch: int) -> Row:
+    request = LIST_OFFSETS.request
+    asked = request.topics.partitions(partition_index=host.index, current_leader_epoch=epoch, timestamp=timestamp)
+    return request(topics=[request.topics(name=host.topic, partitions=[asked])])
+
+
+def _told(row: Any, *, epoch: bool, offline: bool) -> tuple[object, ...]:
+    return _all_of(row.leader_id, row.leader_epoch if epoch else -1, row.replica_nodes, row.isr_nodes, row.offline_replicas if offline else ())
+
+
+def _known(image: MetadataImage, partition: PartitionImage, *, epoch: bool, offline: bool) -> tuple[object, ...]:
+    gone = [i for i in partition.replicas if _is_gone(image, i) or i in partition.offline] if offline else ()
+    return _all_of(partition.leader, partition.leader_epoch if epoch else -1, partition.replicas, partition.isr, gone)
+
+
+def _is_gone(image: MetadataImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is None or broker.fenced
+
+
+def _all_of(leader: int, epoch: int, replicas: Sequence[int], isr: Sequence[int], offline: Sequence[int]) -> tuple[object, ...]:
+    return "leader", leader, "epoch", epoch, "replicas", tuple(replicas), "isr", tuple(isr), "offline", tuple(offline)
+
+
+class AskingWork:
+    settings: ClassVar[Mapping[str, str]] = {}
+    topics: Sequence[tuple[str, int]] = ()
+
+    def __init__(self) -> None:
+        self.asker: Asker
+
+    def begin(self, cluster: Cluster, chance: Random) -> None:
+        self.asker = Asker(cluster.client_of_a_library("asker"), cluster)
+        self.asker.client.runtime.spawn(self.asker.run, "asker")
+
+    @property
+    def wrong(self) -> list[str]:
+        return self.asker.wrong
+
+    @property
+    def counts(self) -> Sequence[int]:
+        return [self.asker.answered]
+
+    def end(self) -> None:
+        self.asker.over = True
+
+    @property
+    def ended(self) -> bool:
+        return self.asker.done
+
+    def check(self, cluster: Cluster) -> list[str]:
+        return []

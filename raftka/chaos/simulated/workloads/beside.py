@@ -1,0 +1,58 @@
+"""What else happens in a life of the swarm: none, one or two of the workloads that have clients of their own, and settings that differ between nodes.
+
+Drawn from streams of chance of its own, so that a life without any of it is the life that its seed always had.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from raftka.chaos.simulated.workloads.archive import ArchiveWork
+from raftka.chaos.simulated.workloads.asking import AskingWork
+from raftka.chaos.simulated.workloads.compaction import CompactionWork
+from raftka.chaos.simulated.workloads.config import ConfigWork
+from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
+from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.lives import Workload
+from raftka.chaos.simulated.workloads.recreation import RecreationWork
+from raftka.chaos.simulated.workloads.wide import WideWork
+
+BESIDE: dict[str, Callable[[], Workload]] = {
+    "recreation": RecreationWork,
+    "configs": ConfigWork,
+    "wide": WideWork,
+    "archive": ArchiveWork,
+    "compaction": CompactionWork,
+    "groups": GroupWork,
+    "consumer-groups": ConsumerGroupWork,
+    "asking": AskingWork,
+}
+ALWAYS = ("asking",)  # it costs next to nothing
+SHARES = {"archive": 5, "configs": 3, "wide": 3, "recreation": 2, "compaction": 1, "groups": 2, "consumer-groups": 2}  # those that cost least most
+Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
+EACH_NODE: dict[str, Sequence[str]] = {
+    "num.replica.fetchers": ("1", "2", "3"),
+    "replica.fetch.wait.max.ms": ("100", "500"),
+    "replica.fetch.response.max.bytes": ("2000", "10485760"),
+    "max.incremental.fetch.session.cache.slots": ("3", "1000"),
+    "log.index.interval.bytes": ("100", "1000", "4096"),
+    "log.retention.check.interval.ms": ("400", "300000"),
+    "log.segment.delete.delay.ms": ("0", "60000"),
+}
+
+
+def works(chance: Random) -> tuple[str, ...]:
+    """But for those that there are always. In a sixth of the lives none, in a sixth two."""
+    found: dict[str, None] = {}
+    for _ in range(chance.choice((0, 1, 1, 1, 1, 2))):
+        found[chance.choices(list(SHARES), list(SHARES.values()))[0]] = None
+    return tuple(found)
+
+
+def mixed_settings(chance: Random, nodes: int) -> Mixed:
+    """A third of the lives has nodes that are set alike."""
+    if chance.random() < 1 / 3:
+        return ()
+    return tuple(
+        (node_id, tuple((name, chance.choice(values)) for name, values in EACH_NODE.items() if chance.random() < 0.4))
+        for node_id in range(1, nodes + 1)
+    )

@@ -1,0 +1,329 @@
+"""Consumer groups of the protocol of KIP-848 at work: members that come, leave, are static, are slow, and come back too late.
+
+A member owns a partition from the heartbeat that gives it until the one that says it was given up. What members commit and find stands in a history,
+which the checker judges; a commit of a partition that another member has been given since must be refused, and each partition's commits go on.
+Meanwhile a topic gets more partitions, and another one is made that they subscribe to. Members are careless: they do not give up what they are told
+to, come with an epoch of long ago, and take themselves for an instance that another one is.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import ClassVar
+from uuid import UUID
+
+import trio
+
+from raftka.chaos.simulated.clients.client import RETRY_S, Address, Client, NoAnswer
+from raftka.chaos.simulated.clients.groups import SESSION_MS, SURELY_S, TOPIC, GroupClient, Place, Refused, Story
+from raftka.chaos.simulated.clients.shapes import NEW_GROUPS
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.workloads.group import PARTITIONS, PATIENCE_S, PAUSE_S, TIMES, OfGroups, coordinator_in
+from raftka.coordinator.consumer.group import ConsumerGroup
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.wire.errors import Code
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.partitions import CREATE_PARTITIONS
+from raftka.wire.rows import Row
+
+GROUP = "consumers"
+MEMBERS = 4
+HEARTBEAT_MS = 100
+REBALANCE_MS = 1000
+LATER, LATER_PARTITIONS = "orders.later", 2  # a topic that is made while they are at work
+MORE_PARTITIONS = PARTITIONS + 2  # that the first topic gets meanwhile
+CHANGES_S = (0.0, 6.0)  # when
+ALL = [(TOPIC, each) for each in range(MORE_PARTITIONS)] + [(LATER, each) for each in range(LATER_PARTITIONS)]
+PATTERN = r"orders(\.later)?"
+LOOKS_EVERY_S = 0.1
+KEEPS_IT, OLD_EPOCH, LATE = 0.05, 0.03, 0.05  # chances: of a loss, a turn
+ASLEEP_S = (0.5, 2.5)
+STAYS = (20, 120)  # turns, until a member leaves or sleeps
+JOINS, LEAVES, IS_BACK_SOON = 0, -1, -2  # as an epoch
+BEGIN_ANEW = frozenset({Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH})
+AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
+
+
+@dataclass
+class Holder:
+    """Of an instance id: who was heard of as it last."""
+
+    member_id: str = ""
+    asked_at: float = -inf
+    coordinator: object = None
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Of a member."""
+
+    instance: str | None = None
+    regex: bool = False
+    assignor: str | None = None
+
+
+class ConsumerMember(GroupClient):
+    def __init__(self, client: Client, story: Story, group: "ConsumerGroupWork", names: Callable[[], Mapping[bytes, str]], habits: Habits) -> None:
+        super().__init__(client, story, GROUP)
+        self.commits = group.commits  # of each partition, by whomever
+        self.holder = group.holders.setdefault(habits.instance, Holder()) if habits.instance is not None else None
+        self.names = names  # of topics by id
+        self.habits = habits
+        self.member_id = self._new_id()
+        self.epoch = JOINS
+        self.epochs: list[int] = []  # that it has had under its present id
+        self.at: dict[Place, int] = {}  # partition that it owns -> what it committed last
+        self.assigned: frozenset[Place] = frozenset()
+        self.given_at: dict[Place, float] = {}  # partition -> when it was told that it has it
+        self.given_up: dict[Place, int] = {}  # in which epoch
+
+    @property
+    def instance(self) -> str | None:
+        return self.habits.instance
+
+    def _new_id(self) -> str:
+        return str(UUID(bytes=self.random.randbytes(16)))
+
+    async def serve(self, where: Address) -> None:
+        whole, turns = True, self.random.randint(*STAYS)
+        while not self.over:
+            try:
+                await self._heartbeat(where, whole)
+                whole = await self._reconcile(where) or self.epoch == JOINS
+                await self._work(where)
+                await self._be_careless(where)
+                turns -= 1
+                if turns == 0:
+                    turns, whole = self.random.randint(*STAYS), True
+                    await self._leave_or_sleep(where)
+            except Refused as refused:
+                whole = True
+                if refused.code in BEGIN_ANEW:
+                    self.turned_away(self.member_id, refused.code)
+                    self._begin_anew()
+                elif refused.code is Code.FENCED_INSTANCE_ID:
+                    self._begin_anew()
+                    self.member_id = self._new_id()
+                elif refused.code not in AGAIN:
+                    self.story.wrong.append(f"{self.member_id} of {self.group} is refused with {refused.code.name}")
+                    return
+                await trio.sleep(HEARTBEAT_MS / 1000)
+
+    def _begin_anew(self) -> None:
+        self.epoch, self.assigned = JOINS, frozenset()
+        self.at.clear()
+        self.epochs.clear()
+        self.given_up.clear()
+        self.is_new()
+
+    def _row(self, epoch: int, whole: bool) -> Row:
+        """`whole`: what the coordinator may not know, or not any more."""
+        request, habits = CONSUMER_GROUP_HEARTBEAT.request, self.habits
+        owned: list[Row] = []
+        for topic_id, name in self.names().items():
+            partitions = sorted(index for topic, index in self.at if topic == name)
+            owned += [request.topic_partitions(topic_id=topic_id, partitions=partitions)] if partitions else []
+        return request(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.instance,
+            rebalance_timeout_ms=REBALANCE_MS if whole else -1,
+            subscribed_topic_names=[TOPIC, LATER] if whole and not habits.regex else None,
+            subscribed_topic_regex=PATTERN if whole and habits.regex else None,
+            server_assignor=habits.assignor if whole else None,
+            topic_partitions=owned if whole else None,
+        )
+
+    async def _heartbeat(self, where: Address, whole: bool) -> None:
+        asked_at, coordinator, joins = self.now, self.story.coordinator(self.group), self.epoch == JOINS
+        answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole))
+        self.check(answer.error_code)
+        if answer.member_epoch < self.epoch:
+            self.story.wrong.append(f"epoch back: {self.member_id} had {self.epoch}, now it has {answer.member_epoch}")
+        self.epoch = answer.member_epoch
+        if self.epochs[-1:] != [self.epoch]:
+            self.epochs.append(self.epoch)
+        if answer.assignment is not None:
+            names = self.names()
+            told = [(names[bytes(each.topic_id)], p) for each in answer.assignment.topic_partitions for p in each.partitions]
+            self.assigned = frozenset(told)
+            for place in self.assigned - self.at.keys():
+                self.given_at[place] = self.now
+                self.story.claims.given(place, self.member_id, asked_at)
+        if self.at.keys() <= self.assigned:  # it has nothing to give up
+            self.was_heard(asked_at, coordinator)
+        self._holds(asked_at, coordinator, joins)
+
+    def _holds(self, asked_at: float, coordinator: object, joins: bool) -> None:
+        """Its instance. Who joins as one that another member is, and has not left, is to wait until that one's session is over."""
+        holder = self.holder
+        if holder is None:
+            return
+        same = coordinator is not None and coordinator == holder.coordinator == self.story.coordinator(self.group)
+        if joins and same and holder.member_id != self.member_id and self.now < holder.asked_at + SURELY_S:
+            self.story.wrong.append(f"{self.member_id} is let in as {self.instance}, which {holder.member_id} is")
+        if joins or holder.member_id == self.member_id or asked_at > holder.asked_at:
+            holder.member_id, holder.asked_at, holder.coordinator = self.member_id, asked_at, coordinator
+
+    async def _reconcile(self, where: Address) -> bool:
+        """Gives up what it must, then takes what it may. True: something has changed, the coordinator is to be told."""
+        lost = self.at.keys() - self.assigned
+        if lost and self.random.random() < KEEPS_IT:
+            await self._keep_all(where)
+        if lost:
+            await self._commit({p: self.at[p] + 1 for p in lost}, where)
+            for place in lost:
+                del self.at[place]
+                self.given_up[place] = self.epoch
+        new = sorted(self.assigned - self.at.keys())
+        if new:
+            found = await self.fetch(where, new, self.member_id, self.epoch)
+            self.at.update({p: max(0, offset) for p, offset in found.items()})
+        return bool(lost or new)
+
+    async def _keep_all(self, where: Address) -> None:
+        """It is heard of, and neither listens nor gives up what it has been told to. Raises NoAnswer; Refused when the group has gone on."""
+        began, coordinator, late = self.now, self.story.coordinator(self.group), 0
+        while not self.over and self.story.coordinator(self.group) == coordinator:
+            asked_at = self.now
+            answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole=False))
+            if answer.error_code in BEGIN_ANEW:
+                self.is_new()
+            self.check(answer.error_code)
+            late += asked_at > began + PATIENCE_S
+            if late == TIMES:
+                said = f"{self.group} waits for {self.member_id} for {self.now - began:.1f} s to give up what it is to"
+                self.story.wrong.append(f"{said}, the rebalance time-out is {REBALANCE_MS} ms")
+            await trio.sleep(HEARTBEAT_MS / 1000)
+        self.is_new()
+        raise NoAnswer  # it has not listened, and begins with all that there is to say
+
+    async def _work(self, where: Address) -> None:
+        for _ in range(2):
+            await trio.sleep(self.random.uniform(*PAUSE_S))
+            if self.at and not self.over:
+                self.at = {p: offset + 1 for p, offset in self.at.items()}
+                await self._commit(self.at, where)
+
+    async def _commit(self, offsets: Mapping[Place, int], where: Address) -> None:
+        others = {p: self.story.claims.since(p, self.given_at[p]) for p in offsets}
+        await self.commit(where, offsets, self.epoch, self.member_id, self.instance, generation_told=-1)  # of a member, not of the group
+        for place in offsets:
+            self.commits[place] += 1
+            if other := others[place]:
+                self.story.wrong.append(f"zombie: {self.member_id} commits {place[0]}-{place[1]}, which {other} was given before it asked")
+
+    async def _be_careless(self, where: Address) -> None:
+        """Says what must be refused, as if it had been on its way for long. Raises NoAnswer."""
+        if len(self.epochs) > 2 and self.random.random() < OLD_EPOCH:
+            answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epochs[-3], whole=True))
+            if answer.error_code == Code.NONE:
+                self.story.wrong.append(f"{self.member_id} is at epoch {self.epoch} or later, and is let go on from {self.epochs[-3]}")
+        if self.given_up and self.random.random() < LATE:
+            place = self.random.choice(sorted(self.given_up))
+            epoch = self.given_up.pop(place)
+            other = self.story.claims.since(place, self.given_at[place]) if place not in self.assigned else ""
+            if other not in ("", self.member_id):
+                codes = await self.ask_to_commit(where, {place: 0}, epoch, self.member_id, self.instance)
+                if Code.NONE in codes.values():
+                    self.story.wrong.append(f"zombie: {self.member_id} commits {place[0]}-{place[1]} of epoch {epoch}, {other} was given it since")
+
+    async def _leave_or_sleep(self, where: Address) -> None:
+        """And when it wakes, it does not ask first whether it still is a member."""
+        if self.random.random() < 0.5:
+            await trio.sleep(self.random.uniform(*ASLEEP_S))
+            await self._work(where)
+            return
+        epoch = LEAVES if self.instance is None else IS_BACK_SOON
+        if self.holder is not None and self.holder.member_id == self.member_id:
+            self.holder.asked_at = -inf
+        row = self._row(epoch, whole=False)
+        self._begin_anew()
+        self.member_id = self._new_id()
+        self.check((await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, row)).error_code)
+
+
+class ConsumerGroupWork(OfGroups):
+    settings: ClassVar[Mapping[str, str]] = {
+        "offsets.topic.num.partitions": "2",
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+        "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+        "replica.lag.time.max.ms": "2000",
+        "leader.imbalance.check.interval.seconds": "1",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits = dict.fromkeys(ALL, 0)
+        self.holders: dict[str, Holder] = {}
+
+    def begin(self, cluster: Cluster, chance: Random) -> None:
+        client = cluster.client()
+        cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
+        self.story.coordinator = lambda group: coordinator_in(cluster, group)
+        assignor, shared = chance.choice((None, "uniform", "range")), chance.random() < 0.3
+
+        def names() -> Mapping[bytes, str]:
+            return {topic_id: topic.name for topic_id, topic in cluster.newest.image.topics.items() if topic.name in (TOPIC, LATER)}
+
+        for i in range(MEMBERS):
+            instance = "shared" if shared and i < 2 else f"instance{i}" if chance.random() < 0.3 else None
+            habits = Habits(instance, chance.random() < 0.3, assignor)
+            member = cluster.client_of_a_library(f"consumer{i}", NEW_GROUPS)
+            self.clients.append(ConsumerMember(member, self.story, self, names, habits))
+        for each in self.clients:
+            each.client.runtime.spawn(each.run, each.group)
+        self._look(cluster)
+        grower = cluster.client("grower")
+        times = chance.uniform(*CHANGES_S), chance.uniform(*CHANGES_S)
+        grower.runtime.spawn(lambda: _more_partitions(grower, times[0]), "more partitions")
+        grower.runtime.spawn(lambda: _another_topic(grower, times[1]), "another topic")
+        cluster.settled(lambda: all(self.commits[TOPIC, each] for each in range(PARTITIONS)), 20.0)
+
+    def _look(self, cluster: Cluster) -> None:
+        """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""
+        for node in cluster.living.values():
+            for shard in node.groups.shards.shards.values():
+                assert isinstance(shard.machine, GroupCoordinator)
+                group = shard.machine.groups.get(GROUP)
+                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch:
+                    self._share(group)
+        cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._look(cluster))
+
+    def _share(self, group: ConsumerGroup) -> None:
+        shared: dict[bytes, list[int]] = defaultdict(list)
+        for target in group.target.values():
+            for topic_id, partitions in target.items():
+                shared[topic_id] += partitions
+        for found in shared.values():
+            if sorted(found) != list(range(len(found))) and not self.story.wrong:
+                self.story.wrong.append(f"{GROUP} at epoch {group.epoch.epoch} is to share out the partitions {sorted(found)} of a topic")
+
+    @property
+    def counts(self) -> Sequence[int]:
+        return list(self.commits.values())
+
+    def check(self, cluster: Cluster) -> list[str]:
+        return self.judge(cluster, {GROUP: ALL})
+
+
+async def _another_topic(client: Client, after_s: float) -> None:
+    await trio.sleep(after_s)
+    await client.create_topic(LATER, LATER_PARTITIONS, 3)
+
+
+async def _more_partitions(client: Client, after_s: float) -> None:
+    """Until all brokers can be told so."""
+    await trio.sleep(after_s)
+    request = CREATE_PARTITIONS.request
+    row = request(topics=[request.topics(name=TOPIC, count=MORE_PARTITIONS, assignments=None)], timeout_ms=3000)
+    while True:
+        answer = await client.anybody(CREATE_PARTITIONS, row)
+        if answer.results[0].error_code in (Code.NONE, Code.INVALID_PARTITIONS):  # it has them
+            return
+        await trio.sleep(RETRY_S)

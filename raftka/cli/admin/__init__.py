@@ -1,0 +1,1 @@
+"""Commands for topics, settings, groups and partitions; they work against any Kafka."""

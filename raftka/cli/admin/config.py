@@ -1,0 +1,48 @@
+"""`raftka config show`: every setting of a node with its value and where that comes from, of a file before it is started or of a broker that runs."""
+
+from pathlib import Path
+from typing import Any
+
+from raftka.cli.output import CommandFailed, command, show
+
+COLUMNS = ["setting", "value", "source"]
+FILE_SOURCES = {4: "file", 5: "default"}
+
+
+@command
+def show_all(file: Path | None, broker: int | None, given: bool, bootstrap_server: str, output: str) -> None:
+    if file is not None and broker is not None:
+        raise CommandFailed("a file or a running broker, not both")
+    rows = _of_file(file) if file is not None else _of_broker(broker, bootstrap_server)
+    show([row for row in rows if not given or row["source"] != "default"], COLUMNS, output)
+
+
+def _of_file(file: Path) -> list[dict[str, Any]]:
+    from raftka.cluster.properties import parse
+    from raftka.metadata.configs.describe import describe_broker
+    from raftka.metadata.configs.settings import NodeSettings
+    from raftka.metadata.image import MetadataImage
+
+    try:
+        settings = NodeSettings.from_properties(parse(file.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise CommandFailed(f"{file}: {error}") from None
+    unused = set(settings.unused)
+    return [
+        {
+            "setting": each.name,
+            "value": "(hidden)" if each.is_sensitive else each.value,
+            "source": FILE_SOURCES.get(each.source, str(each.source)) + (", not used" if each.name in unused else ""),
+        }
+        for each in describe_broker(settings, MetadataImage())
+    ]
+
+
+def _of_broker(broker: int | None, bootstrap_server: str) -> list[dict[str, Any]]:
+    from raftka.cli.admin.client import admin
+    from raftka.cli.admin.configs import described
+
+    with admin(bootstrap_server) as connected:
+        if broker is None:
+            broker = min(int(each["broker_id"]) for each in connected.describe_cluster()["brokers"])
+        return described(connected, "broker", [str(broker)], everything=True)

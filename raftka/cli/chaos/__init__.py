@@ -1,0 +1,1 @@
+"""`raftka chaos ...`: simulated and live runs, replay, shrink, planted bugs, reports."""

@@ -1,0 +1,149 @@
+"""`raftka chaos ...`: the tree of its commands. What each does stands in a file of its own, imported when it is called.
+
+Exit codes: 0 good, 1 violated, 2 inconclusive (too little got through to say).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
+PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
+WORK_NAMES = ("groups", "consumer-groups", "compaction", "sessions")
+WORK = click.option("--work", type=click.Choice(WORK_NAMES), help="Clients that do that instead, and a nemesis that waits for its moments.")
+SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
+
+
+class Seeds(click.ParamType[range]):
+    name = "A-B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        if isinstance(value, range):
+            return value
+        first, _, last = str(value).partition("-")
+        try:
+            found = range(int(first), int(last or first) + 1)
+        except ValueError:
+            found = range(0)
+        return found or self.fail(f"{value!r} is neither A-B nor a number", param, ctx)
+
+
+def _lacking(what: str, *names: str) -> None:
+    """Raises UsageError for options that were given and mean nothing to such lives."""
+    context = click.get_current_context()
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in names and context.get_parameter_source(param.name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(f"{what} have no {', '.join(given)}")
+
+
+@click.group()
+def chaos() -> None:
+    """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1 violated, 2 inconclusive."""
+
+
+@chaos.command("sim")
+@click.option("--seeds", type=Seeds(), default="0-99", show_default=True, help="Each is a life of its own cluster.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@PLAN
+@WORK
+@SMALL
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep history, faults and verdict of each bad seed there; of one seed alone always.",
+)
+@click.option(
+    "--record", type=click.Path(dir_okay=False, path_type=Path), help="Append range, version and result to this file, a JSON object a line."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+def chaos_sim(**options: Any) -> None:
+    """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks that lose, networks that cut."""
+    from raftka.cli.chaos.sim import sim
+
+    if options["small"]:
+        _lacking("small lives", "plan", "work", "out")
+    elif options["work"]:
+        _lacking("lives at work", "plan", "out")
+    raise SystemExit(sim(**options))
+
+
+@chaos.command("replay")
+@click.argument("seed", type=int)
+@PLAN
+@WORK
+@SMALL
+@click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
+@click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show what was last.")
+@click.option("--skip", default="", metavar="N,N-M,...", help="Leave out these faults, as `raftka chaos shrink` tells.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Another setting than the seed would choose, as `raftka chaos shrink` tells."
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep history, faults, samples and verdict there, for `raftka chaos report`."
+)
+def chaos_replay(**options: Any) -> None:
+    """The life of one seed, told; the same every time. Of one that fails: the step at which it does, and the last events of every node."""
+    from raftka.cli.chaos.replay import replay
+
+    if options["small"]:
+        _lacking("small lives", "plan", "work", "trace", "until_s", "skip", "settings", "out")
+    elif options["work"]:
+        _lacking("lives at work", "plan", "skip", "settings", "out")
+    raise SystemExit(replay(**options))
+
+
+@chaos.command("shrink")
+@click.argument("seed", type=int)
+@PLAN
+@click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
+@click.option("--planted", metavar="NAME", help="With this mistake of the zoo planted.")
+def chaos_shrink(**options: Any) -> None:
+    """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
+    from raftka.cli.chaos.shrink import shrink
+
+    raise SystemExit(shrink(**options))
+
+
+@chaos.command("zoo")
+@click.option("--bugs", default="", metavar="NAME,NAME", help="These alone; all, if it is not said.")
+@click.option("--seeds", type=click.IntRange(1), default=50, show_default=True, help="How many are tried for each bug and each way to live.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--survival", is_flag=True, help="Also tell which the first three seeds of the default plan would have found.")
+@click.option("--list", "listing", is_flag=True, help="Tell the bugs, hunt none.")
+@click.option("-o", "--output", type=click.Choice(["text", "markdown"]), default="text", show_default=True, help="How the table is printed.")
+def chaos_zoo(listing: bool, **options: Any) -> None:
+    """Plant bugs in the running code, one at a time, and see which seed finds each."""
+    from raftka.cli.chaos.zoo import listed, zoo
+
+    raise SystemExit(listed() if listing else zoo(**options))
+
+
+@chaos.command("live")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="How long faults come and go.")
+@click.option("--nodes", type=click.IntRange(3, 5), default=3, show_default=True, help="Processes, and one more that comes and goes.")
+@click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Which faults; a name that is none lists them.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and what clients send; when it happens the machine decides.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is told.")
+@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+@click.option("--kafka-home", default="", metavar="DIR", envvar="KAFKA_HOME", help="Where Apache Kafka's jars are, for its clients in Java.")
+def chaos_live(**options: Any) -> None:
+    """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong clocks. In the end everything is read again."""
+    from raftka.cli.chaos.live import play
+
+    raise SystemExit(play(**options))
+
+
+@chaos.command("report")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def chaos_report(folder: Path) -> None:
+    """Make DIR/report.html of a run's folder: one page that needs nothing else."""
+    from raftka.cli.chaos.live import make_report
+
+    raise SystemExit(make_report(folder))

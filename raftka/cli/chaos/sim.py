@@ -1,0 +1,131 @@
+"""`raftka chaos sim`: many seeds, with a progress bar, seeds a second and what was never seen."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import raftka
+from raftka.chaos.simulated.checks.probes import PROBES, never_seen
+from raftka.chaos.simulated.many import Summary, Total, many
+from raftka.chaos.simulated.swarm import PLANS
+from raftka.chaos.simulation import Options, simulate
+from raftka.chaos.verdict import Outcome
+from raftka.cli.chaos.folder import write_folder
+
+BAR = 30
+LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
+
+
+def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: Path | None, record: Path | None, output: str) -> int:
+    name = "small" if small else work or plan
+    began = time.monotonic()
+    if small:
+        total = _run_small(seeds, jobs)
+    elif work is not None:
+        total = _run_work(seeds, jobs, work)
+    else:
+        total = _run(seeds, jobs, Options(PLANS[plan]), f"raftka chaos replay {{}} --plan {plan}")
+    seconds = time.monotonic() - began
+    if out is not None:
+        _keep(total, seeds, plan, out)
+    bad = {"bad": [each.seed for each in total.bad]} if total.bad else {}
+    result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), **bad, "wall_s": round(seconds, 1)}
+    if record is not None:
+        _record(record, result)
+    if output == "json":
+        print(json.dumps({"bad": [], **result, "coverage": dict(total.probes), "hashes": total.hashes}))
+    else:
+        _tell(name, seeds, total, seconds)
+    return total.exit_code
+
+
+def _run(seeds: range, jobs: int, options: Options, replay: str) -> Total:
+    with many(seeds, options, jobs) as found:
+        return _gather(found, seeds, replay)
+
+
+def _run_small(seeds: range, jobs: int) -> Total:
+    from raftka.chaos.small.many import many as many_small
+
+    with many_small(seeds, jobs) as found:
+        return _gather(found, seeds, "raftka chaos replay {} --small")
+
+
+def _run_work(seeds: range, jobs: int, work: str) -> Total:
+    from raftka.chaos.simulated.workloads.at_work import many as many_at_work
+
+    with many_at_work(seeds, work, jobs) as found:
+        return _gather(found, seeds, f"raftka chaos replay {{}} --work {work}")
+
+
+def _gather(found: Iterable[Summary], seeds: range, replay: str) -> Total:
+    total, began = Total(), time.monotonic()
+    for one in found:
+        total.add(one)
+        if one.outcome is not Outcome.VALID:
+            _clear()
+            print(f"seed {one.seed}: {one.outcome}  ({replay.format(one.seed)})", file=sys.stderr)
+            for violation in one.violations:
+                print("    " + violation.rstrip().replace("\n", "\n    "), file=sys.stderr)
+        _progress(total, len(seeds), time.monotonic() - began)
+    _clear()
+    return total
+
+
+def _progress(total: Total, of: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        done = BAR * total.seeds // of
+        bad = total.outcomes[Outcome.VIOLATED]
+        seen = sum(1 for name in PROBES if total.probes[name])
+        text = f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} seeds/s"
+        text += f"  {seen}/{len(PROBES)} rare events seen" if seen else ""
+        print(f"\r\033[K[{'#' * done}{'.' * (BAR - done)}] {text}", end="", file=sys.stderr, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _tell(plan: str, seeds: range, total: Total, seconds: float) -> None:
+    a_cpu_second = total.seeds / max(total.cpu_s, 1e-9)
+    print(f"{plan}: seeds {seeds[0]}-{seeds[-1]}, {', '.join(f'{total.outcomes[each]} {each}' for each in Outcome)}")
+    print(f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} acknowledged")
+    print(
+        f"  {total.simulated_s / max(total.seeds, 1):.1f} simulated s each, {total.seeds / max(seconds, 1e-9):.2f} seeds/s,"
+        f" {a_cpu_second:.2f} a CPU second"
+    )
+    if total.probes:
+        print("  seen in so many seeds: " + ", ".join(f"{name} {total.probes[name]}" for name in PROBES if total.probes[name]))
+    missing = never_seen(Counter(total.probes))
+    if total.probes and missing and total.seeds >= LEAST_FOR_COVERAGE:
+        print("  NEVER SEEN: " + "; ".join(f"{name} ({PROBES[name]})" for name in missing))
+    if not total.outcomes[Outcome.VIOLATED]:
+        print(f"  none of {total.seeds} violated: with 95 % the share of those that do is below {min(3 / max(total.seeds, 1), 1):.2%}")
+
+
+def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:
+    wanted = [seeds[0]] if len(seeds) == 1 else [each.seed for each in total.bad]
+    for seed in wanted:
+        run = simulate(seed, Options(PLANS[plan], samples=True))
+        write_folder(run, out if len(seeds) == 1 else out / f"{plan}-{seed}")
+
+
+def _record(path: Path, result: dict[str, object]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps({"at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "commit": version(), **result}) + "\n")
+
+
+def version() -> str:
+    """The commit that raftka/ last changed in, with + when it was changed since; without git the version."""
+    here = Path(raftka.__file__).parent
+    try:
+        commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "."], cwd=here, capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "status", "--porcelain", "--", "."], cwd=here, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return raftka.__version__
+    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")

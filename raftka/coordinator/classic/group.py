@@ -1,0 +1,261 @@
+"""A classic group: its members, who waits for what, and the vote on their protocol. Knows no request; the modules beside it hold the verbs.
+
+Hard: what its last record says (generation, protocol, leader, members with their assignments), and its offsets. Soft: a rebalance under way, which
+begins anew with another coordinator. So in PreparingRebalance and CompletingRebalance the members and the generation here are ahead of the record.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from math import inf
+
+from raftka.coordinator.classic.subscription import topics_of
+from raftka.coordinator.commands import JoinedMember, Protocol
+from raftka.coordinator.machine import Ticket
+from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
+from raftka.coordinator.records import NO_TIME, CommittedOffset, GroupMember, GroupMetadata, offset_prefix
+from raftka.coordinator.timers import Alarm
+
+CONSUMER = "consumer"  # the type of protocol whose subscriptions can be read
+
+
+class State(StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"  # waits for members to join
+    COMPLETING = "CompletingRebalance"  # waits for the leader's assignments
+    STABLE = "Stable"
+
+
+class Member:
+    __slots__ = (
+        "_topics",
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "join_ticket",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "sync_ticket",
+        "weight",
+    )
+
+    def __init__(self, member_id: str, instance_id: str | None, client_id: str, client_host: str) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = self.session_timeout_ms = 0
+        self.protocols: tuple[Protocol, ...] = ()
+        self.assignment = b""
+        self.join_ticket: Ticket | None = None
+        self.sync_ticket: Ticket | None = None
+        self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
+        self.session: Alarm
+        self.weight = MEMBER_BYTES
+        self._topics: tuple[bytes | None, frozenset[str] | None] = None, None
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        return next((each.metadata for each in self.protocols if each.name == protocol_name), b"")
+
+    def topics(self, protocol_name: str) -> frozenset[str] | None:
+        """That it subscribes to; None: that cannot be read. Read once: a record of a thousand members comes whenever one of them has restarted."""
+        data = self.metadata(protocol_name)
+        if data is not self._topics[0]:
+            self._topics = data, topics_of([data])
+        return self._topics[1]
+
+
+class ClassicGroup:
+    """Members change through `add`, `remove`, `replace` and `tell` alone: they keep the counts."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.offset_prefix = offset_prefix(group_id)
+        self.state = State.EMPTY
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.state_timestamp_ms = NO_TIME  # of the last record
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}  # member id by instance id
+        self.subscribed: frozenset[str] | None = None  # None: not known
+        self.offsets: dict[str, dict[int, CommittedOffset]] = {}  # by topic, by partition
+        self.in_log = False  # a record made it, or keeps it
+        # soft
+        self.pending: dict[str, Alarm] = {}  # ids given out that nobody has joined with (KIP-394)
+        self.joining: set[str] = set()  # members that wait for the end of the join phase
+        self.syncing: set[str] = set()  # members of this generation that have not asked for their assignment yet
+        self.initial = False  # PREPARING began when nobody was there
+        self.grown = False  # a member has come since the initial delay was last looked at
+        self.delay_ms = self.delay_left_ms = 0
+        self.join_phase: Alarm
+        self.sync_phase: Alarm
+        self.settles_at = -inf  # until then a generation with new members is not given its assignments: more may come
+        self.assignments: dict[str, bytes] = {}  # what its leader has sent meanwhile
+        self.settling: Alarm
+        self._supported: dict[str, int] = {}  # by protocol, how many members
+
+    # members
+
+    def add(self, member: Member) -> None:
+        if not self.members:
+            self._supported.clear()
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        self.leader = self.leader or member.member_id
+        self._count(member, 1)
+
+    def remove(self, member: Member) -> None:
+        member_id = member.member_id
+        del self.members[member_id]
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+        self.joining.discard(member_id)
+        self.syncing.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._count(member, -1)
+
+    def replace(self, old: Member, new: Member) -> None:
+        """A static member has come back under another id."""
+        leads = self.leader == old.member_id
+        self.remove(old)
+        self.add(new)
+        if leads:
+            self.leader = new.member_id
+
+    def tell(self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+        """What a member says of itself when it joins."""
+        counted = self.members.get(member.member_id) is member
+        if counted:
+            self._count(member, -1)
+        member.protocols = protocols
+        member.weight = MEMBER_BYTES + len(member.instance_id or "") + weight_of(protocols)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        if counted:
+            self._count(member, 1)
+
+    def _count(self, member: Member, by: int) -> None:
+        for name in {protocol.name for protocol in member.protocols}:
+            count = self._supported.get(name, 0) + by
+            if count:
+                self._supported[name] = count
+            else:
+                self._supported.pop(name, None)
+
+    @property
+    def weight(self) -> int:
+        """Of its members in memory, about: bytes."""
+        return sum([member.weight for member in self.members.values()]) + PENDING_BYTES * len(self.pending)
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.joining) == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Neither the log nor a member knows it."""
+        return not (self.in_log or self.members or self.pending or self.offsets)
+
+    # the protocol
+
+    def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
+        """Whether all members can go on together with who comes."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type and protocols)
+        everybody = len(self.members)
+        return protocol_type == self.protocol_type and any(self._supported.get(each.name, 0) == everybody for each in protocols)
+
+    def elect_protocol(self) -> str:
+        """Every member votes for the first of its protocols that all have; most votes win."""
+        everybody = len(self.members)
+        common = {name for name, count in self._supported.items() if count == everybody}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(each.name for each in member.protocols if each.name in common)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def know_topics(self) -> None:
+        """Has to be told when members or their protocol are others."""
+        if self.protocol_type != CONSUMER:
+            self.subscribed = None
+        elif not self.members:
+            self.subscribed = frozenset()
+        elif self.protocol_name is None:
+            self.subscribed = None
+        else:
+            of_members = {member.topics(self.protocol_name) for member in self.members.values()}
+            known = [topics for topics in of_members if topics is not None]
+            self.subscribed = frozenset().union(*known) if len(known) == len(of_members) else None
+
+    def subscribes(self, topic: str) -> bool:
+        """As far as it is known; of consumers whose words cannot be read it is believed."""
+        return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
+
+    # records
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        name = self.protocol_name
+        return tuple([JoinedMember(each.member_id, each.instance_id, each.metadata(name)) for each in self.members.values()])
+
+    def as_record(self, wall_ms: int, assignments: dict[str, bytes]) -> GroupMetadata:
+        members = [_recorded(member, self.protocol_name, assignments.get(member.member_id, b"")) for member in self.members.values()]
+        return GroupMetadata(self.protocol_type or "", self.generation_id, self.protocol_name, self.leader, wall_ms, tuple(members))
+
+    def as_empty_record(self, wall_ms: int) -> GroupMetadata:
+        return GroupMetadata(self.protocol_type or "", self.generation_id + 1, None, None, wall_ms)
+
+    def restore(self, record: GroupMetadata) -> list[Member]:
+        """What the record says; the members that are new. Members who are here keep their soft state."""
+        known, self.members, self.static = self.members, {}, {}
+        self._supported.clear()
+        self.leader = None
+        unknown = []
+        for each in record.members:
+            member = known.get(each.member_id)
+            if member is None:
+                member = Member(each.member_id, each.instance_id, each.client_id, each.client_host)
+                unknown.append(member)
+            times = each.rebalance_timeout_ms, each.session_timeout_ms
+            if (member.rebalance_timeout_ms, member.session_timeout_ms, member.metadata(record.protocol_name)) != (*times, each.subscription):
+                self.tell(member, (Protocol(record.protocol_name or "", each.subscription),), *times)
+            member.assignment = each.assignment
+            self.add(member)
+        self.state = State.STABLE if self.members else State.EMPTY
+        self.generation_id = record.generation_id
+        self.protocol_type, self.protocol_name, self.leader = record.protocol_type or None, record.protocol_name, record.leader
+        self.state_timestamp_ms = record.state_timestamp_ms
+        self.joining &= self.members.keys()
+        self.syncing &= self.members.keys()
+        self.in_log = True
+        self.know_topics()
+        return unknown
+
+
+def weight_of(protocols: Iterable[Protocol]) -> int:
+    return sum([len(name) + len(metadata) + STRING_BYTES for name, metadata in protocols])
+
+
+def _recorded(member: Member, protocol_name: str | None, assignment: bytes) -> GroupMember:
+    return GroupMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        member.metadata(protocol_name),
+        assignment,
+    )

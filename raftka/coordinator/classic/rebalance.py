@@ -1,0 +1,234 @@
+"""How a classic group rebalances: it waits for its members to join, elects leader and protocol, and waits for the leader's assignments.
+
+    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...; without members it is Empty again
+
+Empty and Stable come with their records, as they are replayed. Knows no request; classic_join.py and classic_sync.py do.
+"""
+
+from functools import partial
+
+from raftka.coordinator.classic.group import ClassicGroup, Member, State
+from raftka.coordinator.commands import Joined, Synced
+from raftka.coordinator.decision import Turn
+from raftka.coordinator.machine import Ticket
+from raftka.coordinator.records import group_record
+from raftka.coordinator.timers import Alarm
+from raftka.wire.errors import Code
+
+EMPTY_AGAIN_S = 1.0  # until it is tried again to record that a group is empty
+
+
+def new_group(group_id: str) -> ClassicGroup:
+    group = ClassicGroup(group_id)
+    group.join_phase = Alarm(group, partial(_join_phase_over, group))
+    group.sync_phase = Alarm(group, partial(_sync_phase_over, group))
+    group.settling = Alarm(group, partial(_settled, group))
+    return group
+
+
+def begin_session(group: ClassicGroup, member: Member, turn: Turn, timeout_ms: int | None = None) -> None:
+    """From now on it is heard of within its session time-out, or it is gone."""
+    turn.alarms.set(member.session, turn.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
+
+
+def watch(group: ClassicGroup, member: Member) -> None:
+    """Give it a session, which has not begun."""
+    member.session = Alarm(group, partial(_session_over, group, member))
+
+
+# who waits
+
+
+def wait_to_join(group: ClassicGroup, member: Member, ticket: Ticket, turn: Turn) -> None:
+    """Who asks twice waits with the later one."""
+    if member.join_ticket is not None:
+        turn.refuse(member.join_ticket, Code.REBALANCE_IN_PROGRESS)
+    member.join_ticket = ticket
+    group.joining.add(member.member_id)
+
+
+def wait_to_sync(member: Member, ticket: Ticket, turn: Turn) -> None:
+    if member.sync_ticket is not None:
+        turn.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
+    member.sync_ticket = ticket
+
+
+def refuse_waiting(member: Member, code: Code, turn: Turn) -> None:
+    """It is another's place now, or nobody's: the member is about to be taken out."""
+    for ticket in (member.join_ticket, member.sync_ticket):
+        if ticket is not None:
+            turn.refuse(ticket, code)
+    member.join_ticket = member.sync_ticket = None
+
+
+def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """A member is gone: what it waits for tells it so, should it still be there."""
+    refuse_waiting(member, Code.UNKNOWN_MEMBER_ID, turn)
+    turn.alarms.off(member.session)
+    group.remove(member)
+
+
+def joined(group: ClassicGroup, member: Member, *, members: bool | None = None, leader: str | None = None, skip: bool = False) -> Joined:
+    """The group as it is; the members of it for the leader, unless told."""
+    shown = group.joined_members() if (group.leader == member.member_id if members is None else members) else ()
+    types = group.protocol_type, group.protocol_name
+    return Joined(member.member_id, group.generation_id, *types, leader or group.leader or "", shown, skip)
+
+
+# the join phase
+
+
+def rebalance_or_complete(group: ClassicGroup, turn: Turn) -> None:
+    """Somebody has come, gone, or changed."""
+    if group.state is State.PREPARING:
+        complete_if_all_joined(group, turn)
+    else:
+        prepare_rebalance(group, turn)
+
+
+def prepare_rebalance(group: ClassicGroup, turn: Turn) -> None:
+    if group.state is State.COMPLETING:
+        _cancel_syncs(group, turn)
+    group.syncing.clear()
+    turn.alarms.off(group.sync_phase)
+    turn.alarms.off(group.settling)
+    group.initial = group.state is State.EMPTY
+    group.state = State.PREPARING
+    if group.initial:
+        _begin_initial_delay(group, turn)
+    elif group.all_joined:
+        complete_join_phase(group, turn)
+    else:
+        turn.alarms.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+
+
+def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
+    """The first rebalance of a group lasts as long as its delay."""
+    if group.state is State.PREPARING and not group.initial and group.all_joined:
+        complete_join_phase(group, turn)
+
+
+def complete_join_phase(group: ClassicGroup, turn: Turn) -> None:
+    """Who has not joined by now is not of the next generation, but for static members, who are away and keep their place."""
+    turn.alarms.off(group.join_phase)
+    for member in [each for each in group.members.values() if each.join_ticket is None and each.instance_id is None]:
+        take_out(group, member, turn)
+    if not group.members:
+        turn.records.append(group_record(group.group_id, group.as_empty_record(turn.context.wall_ms)))
+        turn.alarms.set(group.join_phase, turn.now + EMPTY_AGAIN_S)  # until the record is replayed
+        group.initial = False
+    elif _elect_leader(group):
+        _next_generation(group, turn)
+    else:
+        turn.alarms.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+
+
+def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
+    """Most groups start with all their members within seconds: one rebalance for all of them, not one for each (KIP-134)."""
+    group.delay_ms = turn.settings.initial_rebalance_delay_ms
+    group.delay_left_ms = max(group.rebalance_timeout_ms - group.delay_ms, 0)
+    group.grown = False
+    if group.delay_ms:
+        turn.alarms.set(group.join_phase, turn.now + group.delay_ms / 1000)
+    else:
+        complete_join_phase(group, turn)
+
+
+def _join_phase_over(group: ClassicGroup, turn: Turn) -> None:
+    if group.initial and group.grown and group.delay_left_ms:
+        group.grown = False
+        before, left = group.delay_ms, group.delay_left_ms
+        group.delay_ms = min(turn.settings.initial_rebalance_delay_ms, left)
+        group.delay_left_ms = max(left - before, 0)
+        turn.alarms.set(group.join_phase, turn.now + group.delay_ms / 1000)
+    else:
+        complete_join_phase(group, turn)
+
+
+def _elect_leader(group: ClassicGroup) -> bool:
+    """The leader stays, if it has joined; else the first who has. False: nobody has."""
+    if group.leader not in group.joining:
+        group.leader = next((member_id for member_id in group.members if member_id in group.joining), group.leader)
+    return group.leader in group.joining
+
+
+def _next_generation(group: ClassicGroup, turn: Turn) -> None:
+    group.generation_id += 1
+    group.protocol_name = group.elect_protocol()
+    group.know_topics()
+    group.state = State.COMPLETING
+    group.initial = False
+    if any(member.is_new for member in group.members.values()):
+        group.settles_at = turn.now + turn.settings.settle_ms / 1000
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            turn.reply(member.join_ticket, joined(group, member))
+            member.join_ticket = None
+        member.is_new = False
+        begin_session(group, member, turn)
+    group.joining.clear()
+    group.syncing = set(group.members)
+    turn.alarms.set(group.sync_phase, turn.now + group.rebalance_timeout_ms / 1000)
+
+
+# the sync phase
+
+
+def assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> None:
+    """As the leader says. Stable comes with the record. A member the leader forgot gets nothing; one it made up is not there.
+
+    Members come in swarms. Who waits for its assignment hears of the next one at once; who has it, seconds later, with its heartbeat.
+    """
+    if turn.now < group.settles_at:
+        group.assignments = assignments
+        turn.alarms.set(group.settling, group.settles_at)
+        return
+    group.assignments = {}
+    turn.alarms.off(group.settling)  # the leader may have sent them twice
+    turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            turn.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
+            member.sync_ticket = None
+            begin_session(group, member, turn)
+
+
+def _settled(group: ClassicGroup, turn: Turn) -> None:
+    assign(group, group.assignments, turn)
+
+
+def _cancel_syncs(group: ClassicGroup, turn: Turn) -> None:
+    """Who waits for an assignment is to join again."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync_ticket is not None:
+            turn.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
+            member.sync_ticket = None
+            begin_session(group, member, turn)
+
+
+def _sync_phase_over(group: ClassicGroup, turn: Turn) -> None:
+    """Members who did not ask for their assignment within the rebalance time-out have not seen the new generation, whatever their sessions say."""
+    if not group.syncing or group.state not in (State.COMPLETING, State.STABLE):
+        return
+    for member in [group.members[each] for each in group.syncing]:
+        take_out(group, member, turn)
+    prepare_rebalance(group, turn)
+
+
+# sessions
+
+
+def _session_over(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """Who waits for an answer cannot be heard of; but a new member may have gone while it waits, and would be waited for for ever."""
+    waits = member.join_ticket is not None or member.sync_ticket is not None
+    if waits and not member.is_new:
+        return
+    take_out(group, member, turn)
+    rebalance_or_complete(group, turn)
+
+
+def pending_over(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    """An id was given out, and nobody has joined with it."""
+    del group.pending[member_id]
+    complete_if_all_joined(group, turn)

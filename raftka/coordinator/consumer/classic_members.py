@@ -1,0 +1,148 @@
+"""Classic members of a consumer group (KIP-848, migration): JoinGroup, SyncGroup, Heartbeat and LeaveGroup of who does not speak the new protocol.
+
+Nobody leads here and nobody waits: a join is answered at once with the member's epoch for a generation, a sync with what the member has. A member
+hears REBALANCE_IN_PROGRESS when it is to join again: to give up, or to get. Knows no version but by the command.
+"""
+
+from raftka.coordinator.commands import Heartbeat, Join, Joined, Leave, Left, MemberIdRequired, Sync, Synced
+from raftka.coordinator.consumer.decisions import ConsumerTurn
+from raftka.coordinator.consumer.group import NOBODY, ConsumerGroup, Member
+from raftka.coordinator.consumer.heartbeat import NAME_LENGTH, check_instance, check_room, unknown
+from raftka.coordinator.consumer.reconciliation import Owned, waits_for_others
+from raftka.coordinator.consumer.records import Classic, MemberState
+from raftka.coordinator.consumer.timers import JOIN, SYNC
+from raftka.coordinator.machine import Topics
+from raftka.coordinator.protocol import Named, read_subscription, version_of, write_assignment
+from raftka.wire.errors import Code, KafkaError
+
+CONSUMER = "consumer"
+
+
+def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Joined | MemberIdRequired:
+    """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
+    group, instance_id = turn.group, command.instance_id
+    check_room(group, turn.settings, member_id, instance_id)
+    if command.protocol_type != CONSUMER or not command.protocols or not group.supports([each.name for each in command.protocols]):
+        raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+    if is_new and instance_id is None and command.needs_member_id:
+        return MemberIdRequired(member_id)
+    if instance_id is not None:
+        _place(turn, member_id, instance_id, is_new=is_new)
+    owned, resubscribed = _say(turn, command, member_id)
+    if not alone:
+        turn.move_epoch(needed=resubscribed)
+        turn.aim()
+    after = turn.reconcile(member_id, owned, resubscribed=resubscribed)
+    turn.soft.off(JOIN, member_id, turn.turn.alarms)
+    turn.begin_session(after)
+    turn.set(SYNC, member_id, command.rebalance_timeout_ms)
+    turn.soft.moved_at = turn.turn.now
+    return Joined(member_id, after.current.epoch, CONSUMER, command.protocols[0].name, "")
+
+
+def _place(turn: ConsumerTurn, member_id: str, instance_id: str, *, is_new: bool) -> None:
+    held = turn.group.static_member(instance_id)
+    if not is_new:
+        check_instance(held, member_id, instance_id)
+    elif held is not None:
+        turn.draft.replace(held, member_id)
+
+
+def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool]:
+    """Record what the member says; return the partitions that it owns, and whether its subscription has changed. All protocols bring the same."""
+    try:
+        subscription = read_subscription(command.protocols[0].metadata)
+    except ValueError as error:
+        raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL) from error
+    member = turn.group.members.get(member_id)
+    was = member.said if member is not None else NOBODY
+    said = was._replace(
+        instance_id=command.instance_id if command.instance_id is not None else was.instance_id,
+        rack_id=subscription.rack_id or was.rack_id,
+        client_id=command.client_id[:NAME_LENGTH],
+        client_host=command.client_host,
+        topics=subscription.topics,
+        regex=None,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        classic=Classic(command.session_timeout_ms, command.protocols),
+    )
+    return ids_of(subscription.owned, turn.topics), turn.subscribe(member_id, said)
+
+
+def sync(turn: ConsumerTurn, command: Sync) -> Synced:
+    """Raises KafkaError."""
+    member = _check(turn.group, command.member_id, command.instance_id)
+    classic = _classic(member)
+    if command.generation_id != member.current.epoch:
+        raise KafkaError(Code.ILLEGAL_GENERATION)
+    for said, known in ((command.protocol_type, CONSUMER), (command.protocol_name, classic.protocols[0].name)):
+        if said is not None and said != known:
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+    if turn.group.epoch.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED:
+        _expect_join(turn, member)
+        raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+    turn.soft.off(SYNC, member.member_id, turn.turn.alarms)
+    turn.begin_session(member)
+    named = names_of({topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()}, turn.topics)
+    return Synced(command.protocol_type, command.protocol_name, write_assignment(named, version_of(classic.protocols[0].metadata)))
+
+
+def heartbeat(turn: ConsumerTurn, command: Heartbeat) -> None:
+    """Raises KafkaError, also where the session goes on."""
+    member = _check(turn.group, command.member_id, command.instance_id)
+    _classic(member)
+    if command.generation_id != member.current.epoch:
+        raise KafkaError(Code.ILLEGAL_GENERATION)
+    turn.begin_session(member)
+    state = member.current.state
+    behind = member.current.epoch < turn.group.epoch.epoch
+    if behind or state is MemberState.UNREVOKED or (state is MemberState.UNRELEASED and not waits_for_others(turn.group, member)):
+        _expect_join(turn, member)
+        raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+
+
+def _expect_join(turn: ConsumerTurn, member: Member) -> None:
+    """From when it is told first."""
+    if not turn.soft.runs(JOIN, member.member_id):
+        turn.set(JOIN, member.member_id, member.said.rebalance_timeout_ms)
+
+
+def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:
+    """Return the members to remove, of either protocol, and the answer. An administrator removes an instance without naming its member."""
+    gone: dict[str, Member] = {}
+    errors = []
+    for member_id, instance_id in command.members:
+        try:
+            known = group.static_member(instance_id)
+            member = _check(group, known.member_id if known is not None and not member_id else member_id, instance_id)
+            gone[member.member_id] = member
+            errors.append(Code.NONE)
+        except KafkaError as error:
+            errors.append(error.code)
+    return list(gone.values()), Left(tuple(errors))
+
+
+def _check(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    if instance_id is not None:
+        return check_instance(group.static_member(instance_id), member_id, instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        raise unknown(group, member_id)
+    return member
+
+
+def _classic(member: Member) -> Classic:
+    if member.said.classic is None:
+        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol.")
+    return member.said.classic
+
+
+def ids_of(named: Named, topics: Topics) -> dict[bytes, frozenset[int]]:
+    """Of topics that are there."""
+    found = [(topics.topic_id(name), partitions) for name, partitions in named.items()]
+    return {topic_id: frozenset(partitions) for topic_id, partitions in found if topic_id is not None}
+
+
+def names_of(target: dict[bytes, tuple[int, ...]], topics: Topics) -> Named:
+    found = [(topics.topic_name(topic_id), partitions) for topic_id, partitions in target.items()]
+    return {name: partitions for name, partitions in found if name is not None}

@@ -1,0 +1,155 @@
+"""What all decisions about consumer groups share: the group's epoch moves, targets are worked out, members are removed. Knows no request."""
+
+from collections.abc import Callable, Sequence
+
+from raftka.coordinator.commands import GroupSettings
+from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish
+from raftka.coordinator.consumer.commands import ConsumerSettings
+from raftka.coordinator.consumer.draft import Draft
+from raftka.coordinator.consumer.group import ConsumerGroup, Member, hash_of
+from raftka.coordinator.consumer.reconciliation import Owned, reconcile
+from raftka.coordinator.consumer.records import Epoch, MemberState, Said, Targets
+from raftka.coordinator.consumer.regex import compiled
+from raftka.coordinator.consumer.timers import REVOKE, SESSION, Ring, Soft
+from raftka.coordinator.decision import Turn
+from raftka.coordinator.machine import Topics
+from raftka.limits import REGEXES_OF_GROUP
+from raftka.wire.errors import Code, LimitRefused
+
+Rings = Callable[[str, str, str], Ring]  # of a timer: what it is of, which group's, which member's
+BUSY_MS = 1000  # of who waits for others, at most, when heartbeats of a busy group come sooner than others
+
+
+class ConsumerTurn:
+    """One decision about one group. `topics_version`: how often topics have changed."""
+
+    def __init__(self, turn: Turn, draft: Draft, soft: Soft, topics_version: int, rings: Rings) -> None:
+        self.turn = turn
+        self.draft = draft
+        self.soft = soft
+        self.topics_version = topics_version
+        self.rings = rings
+        self.settings: ConsumerSettings = of_group(turn.settings, draft.group_id)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self.draft.group
+
+    @property
+    def topics(self) -> Topics:
+        return self.turn.context.topics
+
+    # what a member says
+
+    def subscribe(self, member_id: str, said: Said) -> bool:
+        """It says this of itself; whether it subscribes to something else than before. Raises INVALID_REGULAR_EXPRESSION."""
+        before = self.group.members.get(member_id)
+        old, new = before.said.regex if before is not None else None, said.regex
+        if new and new != old and new not in self.group.regex_members:
+            compiled(new)
+            if len(self.group.regex_members) >= REGEXES_OF_GROUP.value:
+                raise LimitRefused(REGEXES_OF_GROUP, len(self.group.regex_members) + 1, code=Code.INVALID_REGULAR_EXPRESSION)
+        self.draft.say(member_id, said)
+        self.forget_regexes([old] if old else [])
+        return before is None or before.said.topics != said.topics or (old or "") != (new or "")
+
+    def forget_regexes(self, regexes: Sequence[str]) -> None:
+        """Those that nobody subscribes to any more."""
+        for regex in dict.fromkeys(regexes):
+            if regex in self.group.regexes and regex not in self.group.regex_members:
+                self.draft.forget_regex(regex)
+
+    # epochs and targets
+
+    def move_epoch(self, *, needed: bool) -> None:
+        """`needed`: somebody came, went or changed. It moves also when topics that the group subscribes to have."""
+        if not needed and self.soft.seen_topics == self.topics_version:
+            return
+        found, epoch = self._hash(), self.group.epoch
+        if needed or found != epoch.metadata_hash:
+            self.draft.set_epoch(Epoch(epoch.epoch + 1, found))
+        else:
+            self.soft.seen_topics = self.topics_version  # not before it is in the log that they were seen
+
+    def _hash(self) -> int:
+        """Of the topics that the group subscribes to; computed once for a thousand members that leave."""
+        known = self.soft.hashed
+        if known is None or known[0] != self.topics_version or known[1] is not self.group.subscription:
+            known = self.soft.hashed = self.topics_version, self.group.subscription, hash_of(self.group.subscribed, self.topics)
+        return known[2]
+
+    def aim(self) -> None:
+        """New targets, unless the last ones are too young: many who come at once are one change."""
+        group, now_ms = self.group, self.turn.context.wall_ms
+        if group.epoch.epoch <= group.targets.epoch or 0 <= now_ms - group.targets.timestamp_ms < self.settings.assignment_interval_ms:
+            return
+        counts: dict[bytes, int] = {}
+        shared: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}  # by subscription: most are alike
+        wishes = {}
+        for member in group.members.values():
+            subscription = member.said.topics, member.said.regex
+            ids = shared.get(subscription)
+            if ids is None:
+                ids = shared[subscription] = self._ids(member.said, counts)
+            wishes[member.member_id] = Wish(member.said.instance_id, ids)
+        found = ASSIGNORS[self.assignor](wishes, counts, group.target)
+        for member_id, target in found.items():
+            self.draft.aim(member_id, target)
+        self.draft.set_targets(Targets(group.epoch.epoch, now_ms))
+
+    def _ids(self, said: Said, counts: dict[bytes, int]) -> frozenset[bytes]:
+        """Of the topics that it subscribes to and that are there; `counts` learns their partitions."""
+        ids = {topic_id: name for name in self.group.topics_of(said) if (topic_id := self.topics.topic_id(name)) is not None}
+        counts.update({topic_id: self.topics.partition_count(name) for topic_id, name in ids.items() if topic_id not in counts})
+        return frozenset(ids)
+
+    @property
+    def assignor(self) -> str:
+        return assignor_of(self.group, self.settings)
+
+    def reconcile(self, member_id: str, owned: Owned, *, resubscribed: bool) -> Member:
+        member = self.group.members[member_id]
+        self.draft.have(member_id, reconcile(self.group, member, owned, self.topics, resubscribed=resubscribed))
+        after = self.group.members[member_id]
+        if after.current is not member.current and after.said.classic is None:
+            self.watch_revoking(after)
+        return after
+
+    # time
+
+    def begin_session(self, member: Member) -> None:
+        timeout_ms = member.said.classic.session_timeout_ms if member.said.classic is not None else self.settings.session_timeout_ms
+        self.set(SESSION, member.member_id, timeout_ms)
+
+    def watch_revoking(self, member: Member) -> None:
+        """Who does not give up in time what it is to give up is removed, although it is heard of."""
+        if member.current.state is MemberState.UNREVOKED:
+            self.set(REVOKE, member.member_id, member.said.rebalance_timeout_ms)
+        else:
+            self.soft.off(REVOKE, member.member_id, self.turn.alarms)
+
+    def set(self, what: str, member_id: str, timeout_ms: int) -> None:
+        self.soft.set(what, member_id, self.turn.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.turn.alarms)
+
+    def interval_ms(self, member: Member) -> int:
+        """Until its next heartbeat. Something that has just happened goes on in the next ones: they come sooner, the later it is the less so."""
+        usual, busy = self.settings.heartbeat_interval_ms, self.settings.busy_interval_ms
+        if not busy:
+            return usual
+        quiet_ms = min((self.turn.now - self.soft.moved_at) * 1000, usual)
+        settled = member.follows(self.group.targets) and self.group.epoch.epoch == self.group.targets.epoch
+        return min(usual, max(busy, int(quiet_ms)) if settled else max(busy, min(int(quiet_ms), BUSY_MS)))
+
+
+def of_group(settings: GroupSettings, group_id: str) -> ConsumerSettings:
+    return settings.consumer_of.get(group_id, settings.consumer)
+
+
+def assignor_of(group: ConsumerGroup, settings: ConsumerSettings) -> str:
+    """What most members name; the first one when none does."""
+    votes: dict[str, int] = {}
+    for member in group.members.values():
+        name = member.said.assignor
+        if name is not None and name in settings.assignors:
+            votes[name] = votes.get(name, 0) + 1
+    return max(votes, key=votes.__getitem__) if votes else settings.assignors[0]

@@ -1,0 +1,264 @@
+"""A consumer group of the new protocol (KIP-848): all of it is hard state, and changes as its records say. Knows no request and no rule.
+
+The *group epoch* moves when somebody comes, goes or subscribes to something else, or a topic changes. Then *targets* are worked out for all members,
+under that epoch. Each member goes from what it has to its target by itself: it gives up first, and gets what others have given up. A member's
+epoch is that of the targets which it follows; a partition has one owner at any time, who has it assigned or is still revoking it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+from raftka.coordinator.consumer.commands import Target
+from raftka.coordinator.consumer.records import (
+    CURRENT,
+    GROUP,
+    MEMBER,
+    REGEX,
+    TARGET,
+    TARGETS,
+    Current,
+    Epoch,
+    Epochs,
+    MemberState,
+    Resolved,
+    Said,
+    Targets,
+    tombstone,
+)
+from raftka.coordinator.machine import Record, Topics
+from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
+from raftka.coordinator.overlay import Overlay
+from raftka.coordinator.records import CommittedOffset, offset_prefix
+
+LEFT = -1  # epochs of who goes for good
+AWAY = -2  # and of a static member that will be back
+FIRST_EPOCH = 1  # of a group nobody has joined yet; Kafka 4.3 begins there
+
+
+class State(StrEnum):
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"  # its targets are of an earlier epoch
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Member:
+    """Replaced, never changed."""
+
+    __slots__ = ("current", "member_id", "said")
+
+    def __init__(self, member_id: str, said: Said, current: Current) -> None:
+        self.member_id = member_id
+        self.said = said
+        self.current = current
+
+    def follows(self, targets: Targets) -> bool:
+        """It has all that they say."""
+        return self.current.state is MemberState.STABLE and self.current.epoch == targets.epoch
+
+
+NOBODY = Said(None, None, "", "")
+NOTHING = Current()
+NO_TARGETS = Targets(-1)
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.offset_prefix = offset_prefix(group_id)
+        self.offsets: dict[str, dict[int, CommittedOffset]] = {}
+        self.members: MutableMapping[str, Member] = {}
+        self.static: MutableMapping[str, str] = {}  # member id by instance id
+        self.epoch = Epoch(FIRST_EPOCH)
+        self.targets = NO_TARGETS
+        self.target: MutableMapping[str, Target] = {}  # by member
+        self.owners: MutableMapping[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
+        self.names: MutableMapping[str, int] = {}  # of topics that members subscribe to by name: how many do
+        self.regexes: MutableMapping[str, Resolved] = {}
+        self.regex_members: MutableMapping[str, int] = {}  # how many subscribe to each
+        self.protocols: MutableMapping[str, int] = {}  # of classic members: how many have each
+        self.classic_count = 0  # classic members
+        self.subscription = object()  # another one whenever the topics that are subscribed to may be others
+        self.in_log = False
+        self.pending = ()  # ids given out here are not waited for
+
+    def copy(self) -> "ConsumerGroup":
+        """To decide on: what is decided is not so before it is replayed."""
+        other = ConsumerGroup.__new__(ConsumerGroup)
+        other.__dict__.update(self.__dict__)
+        for name in ("members", "static", "target", "owners", "names", "regexes", "regex_members", "protocols"):
+            setattr(other, name, Overlay(getattr(self, name)))
+        return other
+
+    # what it is
+
+    @property
+    def weight(self) -> int:
+        """Of its members in memory, about: bytes."""
+        return sum([weight_of(member) for member in self.members.values()])
+
+    @property
+    def state(self) -> State:
+        if not self.members:
+            return State.EMPTY
+        if self.epoch.epoch > self.targets.epoch:
+            return State.ASSIGNING
+        return State.STABLE if all(member.follows(self.targets) for member in self.members.values()) else State.RECONCILING
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        return self.members.get(self.static.get(instance_id, "")) if instance_id is not None else None
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        return self.owners.get((topic_id, partition))
+
+    def topics_of(self, said: Said) -> set[str]:
+        """A regular expression that is not resolved yet stands for nothing."""
+        resolved = self.regexes.get(said.regex) if said.regex else None
+        return {*said.topics, *resolved.topics} if resolved is not None else set(said.topics)
+
+    def reads(self, said: Said, topic: str) -> bool:
+        """Whether a member that says this subscribes to the topic: it may subscribe to thousands."""
+        resolved = self.regexes.get(said.regex) if said.regex else None
+        return _is_among(topic, said.topics) or (resolved is not None and _is_among(topic, resolved.topics))
+
+    @property
+    def subscribed(self) -> set[str]:
+        return {*self.names, *chain.from_iterable(resolved.topics for resolved in self._resolved())}
+
+    def subscribes(self, topic: str) -> bool:
+        return topic in self.names or any(_is_among(topic, resolved.topics) for resolved in self._resolved())
+
+    def _resolved(self) -> list[Resolved]:
+        return [self.regexes[regex] for regex in self.regex_members if regex in self.regexes]
+
+    # classic members
+
+    def supports(self, protocols: Iterable[str]) -> bool:
+        """Whether a classic member with these can understand all classic members."""
+        return any(self.protocols.get(name, 0) == self.classic_count for name in protocols)
+
+    # records
+
+    def apply(self, what: int, name: str, value: Any) -> None:
+        """What a record says; `value` as consumer_records.read_value has it, None for a tombstone. A group's own tombstone is not for it."""
+        if what == GROUP:
+            self.epoch = value
+        elif what == TARGETS:
+            self.targets = value if value is not None else NO_TARGETS
+        elif what == MEMBER and value is not None:
+            self._say(name, value)
+        elif what == MEMBER:
+            self._remove(name)
+        elif what == CURRENT and (value is not None or name in self.members):
+            self._have(name, value if value is not None else Current(LEFT, LEFT))
+        elif what == TARGET:
+            _put(self.target, name, value)
+        elif what == REGEX:
+            _put(self.regexes, name, value)
+            self.subscription = object()
+
+    def _say(self, member_id: str, said: Said) -> None:
+        before = self.members.get(member_id)
+        self.members[member_id] = Member(member_id, said, before.current if before is not None else NOTHING)
+        if before is not None and before.said.instance_id != said.instance_id:
+            self._forget_instance(before)
+        if said.instance_id is not None:
+            self.static[said.instance_id] = member_id
+        self._count(before.said if before is not None else NOBODY, -1)
+        self._count(said, 1)
+
+    def _have(self, member_id: str, current: Current) -> None:
+        before = self.members.get(member_id)
+        if before is not None:
+            self._disown(before)
+        self.members[member_id] = Member(member_id, before.said if before is not None else NOBODY, current)
+        for topic_id, partition in _all(current):
+            self.owners[topic_id, partition] = member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._disown(member)
+            self._forget_instance(member)
+            self._count(member.said, -1)
+
+    def _count(self, said: Said, by: int) -> None:
+        """What is subscribed to: a group of a thousand members is not looked through whenever one says something."""
+        before = len(self.names) + len(self.regex_members)
+        for name in said.topics:
+            _put(self.names, name, self.names.get(name, 0) + by or None)
+        if said.regex:
+            _put(self.regex_members, said.regex, self.regex_members.get(said.regex, 0) + by or None)
+        if len(self.names) + len(self.regex_members) != before:
+            self.subscription = object()
+        if said.classic is not None:
+            self.classic_count += by
+            for name in {protocol.name for protocol in said.classic.protocols}:
+                _put(self.protocols, name, self.protocols.get(name, 0) + by or None)
+
+    def _disown(self, member: Member) -> None:
+        for topic_id, partition in _all(member.current):
+            if self.owners.get((topic_id, partition)) == member.member_id:
+                del self.owners[topic_id, partition]
+
+    def _forget_instance(self, member: Member) -> None:
+        instance_id = member.said.instance_id
+        if instance_id is not None and self.static.get(instance_id) == member.member_id:
+            del self.static[instance_id]
+
+    def tombstones(self) -> list[Record]:
+        """In the order in which Kafka's replay wants them: a member has nothing left before it goes, nor a group."""
+        found = [tombstone(CURRENT, self.group_id, each) for each in self.members]
+        found += [tombstone(TARGET, self.group_id, each) for each in {**self.members, **self.target}]
+        found.append(tombstone(TARGETS, self.group_id))
+        found += [tombstone(MEMBER, self.group_id, each) for each in self.members]
+        found += [tombstone(REGEX, self.group_id, each) for each in self.regexes]
+        return [*found, tombstone(GROUP, self.group_id)]
+
+
+def weight_of(member: Member | None) -> int:
+    return MEMBER_BYTES + weight_of_names(member.said.topics) if member is not None else 0
+
+
+def weight_of_names(names: Collection[str]) -> int:
+    return STRING_BYTES * len(names) + sum(map(len, names))
+
+
+def _all(current: Current) -> Iterator[tuple[bytes, int]]:
+    for held in (current.assigned, current.revoking):
+        for topic_id, partitions in held.items():
+            for partition in partitions:
+                yield topic_id, partition
+
+
+def _put(values: MutableMapping[str, Any], name: str, value: Any) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def _is_among(name: str, names: Sequence[str]) -> bool:
+    """`names` are sorted."""
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
+
+
+def without_epochs(epochs: Epochs) -> Target:
+    return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in epochs.items() if partitions}
+
+
+def hash_of(names: Iterable[str], topics: Topics) -> int:
+    """Another when one of them is made, deleted, or gets partitions; 0: none of them is there."""
+    found = blake2b(digest_size=8)
+    any_there = False
+    for name in sorted(names):
+        topic_id = topics.topic_id(name)
+        if topic_id is not None:
+            any_there = True
+            found.update(topic_id + topics.partition_count(name).to_bytes(4, "big") + name.encode() + b"\0")
+    return int.from_bytes(found.digest(), "big", signed=True) if any_there else 0

@@ -1,0 +1,313 @@
+"""The records of consumer groups of the new protocol (KIP-848) in __consumer_offsets, as Kafka 4.3 writes and reads them; all values are flexible.
+
+    3 group: its epoch    5 member: what it says of itself    7 member: what it is to have    8 member: what it has
+    4 partitions of topics (until 4.0)    6 epoch of the targets    16 regular expression: the topics it stands for
+
+Knows no group and no rule.
+"""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from raftka.coordinator.commands import Protocol
+from raftka.coordinator.consumer.commands import Target
+from raftka.coordinator.machine import Record
+from raftka.coordinator.records import kind
+from raftka.wire.decoder import compile_decoder
+from raftka.wire.encoder import compile_encoder
+from raftka.wire.errors import ProtocolError
+from raftka.wire.notation import parse_struct
+
+GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
+KINDS = frozenset((GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX))
+OF_GROUP = (GROUP, PARTITIONS, TARGETS)  # their keys have the group's id alone, the others' one name more
+
+Epochs = dict[bytes, dict[int, int]]  # topic id, partition: the epoch at which the member was given it
+
+
+class MemberState(IntEnum):
+    """As they are written."""
+
+    STABLE = 1  # has what the targets of its epoch say
+    UNREVOKED = 2  # is to give partitions up, and has not said that it has
+    UNRELEASED = 3  # waits for partitions that others have
+
+
+class Classic(NamedTuple):
+    """Of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+
+
+class Said(NamedTuple):
+    """What a member says of itself."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...] = ()  # sorted
+    regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: Classic | None = None
+
+
+class Current(NamedTuple):
+    """What a member has."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Epochs = {}  # noqa: RUF012  # never changed in place
+    revoking: Epochs = {}  # noqa: RUF012
+
+
+class Epoch(NamedTuple):
+    """Of a group."""
+
+    epoch: int
+    metadata_hash: int = 0  # of the topics that it subscribes to
+
+
+class Targets(NamedTuple):
+    epoch: int
+    timestamp_ms: int = 0
+
+
+class Resolved(NamedTuple):
+    """A regular expression's topics."""
+
+    topics: tuple[str, ...]  # sorted
+    version: int  # of the metadata
+    timestamp_ms: int
+
+
+# keys
+
+
+def key(what: int, group_id: str, name: str = "") -> bytes:
+    parts = [what.to_bytes(2, "big"), _string(group_id)]
+    if what not in OF_GROUP:
+        parts.append(_string(name))
+    return b"".join(parts)
+
+
+def read_key(data: bytes) -> tuple[int, str, str]:
+    """What, group, and the member or the regular expression. Raises ValueError."""
+    what = kind(data)
+    group_id, at = _read_string(data, 2)
+    name = ""
+    if what not in OF_GROUP:
+        name, at = _read_string(data, at)
+    if at != len(data):
+        raise ValueError(f"the key of a consumer group is too long: {data[:40]!r}")
+    return what, group_id, name
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+    if at + 2 > len(data) or end > len(data):
+        raise ValueError(f"the key of a consumer group is cut: {data[:40]!r}")
+    return data[at + 2 : end].decode(), end
+
+
+def tombstone(what: int, group_id: str, name: str = "") -> Record:
+    return Record(key(what, group_id, name), None)
+
+
+# values
+
+
+def group_record(group_id: str, group: Epoch) -> Record:
+    return Record(key(GROUP, group_id), _write(GROUP, _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)))
+
+
+def member_record(group_id: str, member_id: str, said: Said) -> Record:
+    row = _MEMBER(
+        instance_id=said.instance_id,
+        rack_id=said.rack_id,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        topics=list(said.topics),
+        regex=said.regex,
+        rebalance_timeout_ms=said.rebalance_timeout_ms,
+        assignor=said.assignor,
+    )
+    if said.classic is not None:
+        protocols = [_MEMBER.classic.protocols(name=each.name, metadata=each.metadata) for each in said.classic.protocols]
+        row.classic = _MEMBER.classic(session_timeout_ms=said.classic.session_timeout_ms, protocols=protocols)
+    return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
+
+
+def targets_record(group_id: str, targets: Targets) -> Record:
+    return Record(key(TARGETS, group_id), _write(TARGETS, _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)))
+
+
+def target_record(group_id: str, member_id: str, target: Target) -> Record:
+    topics = [_TARGET.topics(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in sorted(target.items())]
+    return Record(key(TARGET, group_id, member_id), _write(TARGET, _TARGET(topics=topics)))
+
+
+def current_record(group_id: str, member_id: str, current: Current) -> Record:
+    row = _CURRENT(
+        epoch=current.epoch,
+        previous_epoch=current.previous_epoch,
+        state=int(current.state),
+        assigned=[_epochs(_CURRENT.assigned, *topic) for topic in sorted(current.assigned.items())],
+        revoking=[_epochs(_CURRENT.revoking, *topic) for topic in sorted(current.revoking.items())],
+    )
+    return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
+
+
+def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
+    row = _REGEX(topics=list(resolved.topics), version=resolved.version, timestamp_ms=resolved.timestamp_ms)
+    return Record(key(REGEX, group_id, regex), _write(REGEX, row))
+
+
+def read_value(what: int, value: bytes) -> Any:
+    """Epoch, Said, Targets, Target, Current or Resolved. Raises ValueError."""
+    version = kind(value)
+    if version != 0:
+        raise ValueError(f"version {version} of the value of a consumer group's record {what}")
+    try:
+        row, _ = _DECODERS[what](memoryview(value), 2)
+    except ProtocolError as error:
+        raise ValueError(f"the value of a consumer group's record {what} cannot be read: {error}") from error
+    return _READ[what](row)
+
+
+def _read_member(row: Any) -> Said:
+    classic = None
+    if row.classic is not None:
+        classic = Classic(row.classic.session_timeout_ms, tuple([Protocol(each.name, bytes(each.metadata)) for each in row.classic.protocols]))
+    said = row.instance_id, row.rack_id, row.client_id, row.client_host, tuple(sorted(set(row.topics))), row.regex
+    return Said(*said, row.rebalance_timeout_ms, row.assignor, classic)
+
+
+def _read_target(row: Any) -> Target:
+    return {topic.topic_id: tuple(sorted(topic.partitions)) for topic in row.topics}
+
+
+def _read_current(row: Any) -> Current:
+    """Before Kafka 4.2 there are no epochs of partitions: then they count as given at the member's."""
+    try:
+        state = MemberState(row.state)
+    except ValueError:
+        state = MemberState.UNRELEASED  # of a later Kafka: reconciled anew
+    return Current(row.epoch, row.previous_epoch, state, _read_epochs(row.assigned, row.epoch), _read_epochs(row.revoking, row.epoch))
+
+
+def _read_epochs(topics: Any, epoch: int) -> Epochs:
+    found = {}
+    for topic in topics:
+        epochs = topic.epochs if topic.epochs is not None and len(topic.epochs) == len(topic.partitions) else [epoch] * len(topic.partitions)
+        found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return found
+
+
+def _epochs(row: Any, topic_id: bytes, partitions: dict[int, int]) -> Any:
+    ordered = sorted(partitions)
+    return row(topic_id=topic_id, partitions=ordered, epochs=[partitions[each] for each in ordered])
+
+
+_GROUP = parse_struct(
+    "ConsumerGroupMetadataValue",
+    """
+    epoch                   int32
+    metadata_hash           int64       @0
+    """,
+)
+_PARTITIONS = parse_struct(
+    "ConsumerGroupPartitionMetadataValue",
+    """
+    topics []
+        topic_id            uuid
+        topic_name          string
+        num_partitions      int32
+        partition_metadata []
+            partition       int32
+            racks           string[]
+    """,
+)
+_MEMBER = parse_struct(
+    "ConsumerGroupMemberMetadataValue",
+    """
+    instance_id             string?
+    rack_id                 string?
+    client_id               string
+    client_host             string
+    topics                  string[]
+    regex                   string?
+    rebalance_timeout_ms    int32=-1
+    assignor                string?
+    classic {}?             @0
+        session_timeout_ms  int32
+        protocols []
+            name            string
+            metadata        bytes
+    """,
+)
+_TARGETS = parse_struct(
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    """
+    epoch                   int32
+    timestamp_ms            int64       @0
+    """,
+)
+_TARGET = parse_struct(
+    "ConsumerGroupTargetAssignmentMemberValue",
+    """
+    topics []
+        topic_id            uuid
+        partitions          int32[]
+    """,
+)
+_CURRENT = parse_struct(
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    """
+    epoch                   int32
+    previous_epoch          int32
+    state                   int8
+    assigned []
+        topic_id            uuid
+        partitions          int32[]
+        epochs              int32[]?    @0
+    revoking []
+        topic_id            uuid
+        partitions          int32[]
+        epochs              int32[]?    @0
+    """,
+)
+_REGEX = parse_struct(
+    "ConsumerGroupRegularExpressionValue",
+    """
+    topics                  string[]
+    version                 int64
+    timestamp_ms            int64
+    """,
+)
+_STRUCTS = {GROUP: _GROUP, PARTITIONS: _PARTITIONS, MEMBER: _MEMBER, TARGETS: _TARGETS, TARGET: _TARGET, CURRENT: _CURRENT, REGEX: _REGEX}
+_DECODERS = {what: compile_decoder(struct, 0, flexible=True, bounded=False) for what, struct in _STRUCTS.items()}
+_ENCODERS = {what: compile_encoder(struct, 0, flexible=True) for what, struct in _STRUCTS.items()}
+_READ: dict[int, Any] = {
+    GROUP: lambda row: Epoch(row.epoch, row.metadata_hash),
+    PARTITIONS: lambda row: None,
+    MEMBER: _read_member,
+    TARGETS: lambda row: Targets(row.epoch, row.timestamp_ms),
+    TARGET: _read_target,
+    CURRENT: _read_current,
+    REGEX: lambda row: Resolved(tuple(sorted(row.topics)), row.version, row.timestamp_ms),
+}
+
+
+def _write(what: int, row: Any) -> bytes:
+    parts: list[Any] = [b"\0\0"]
+    _ENCODERS[what](row, parts)
+    return b"".join(parts)

@@ -1,0 +1,29 @@
+"""What one decision of the group coordinator goes by, and what it comes to. Knows no rule."""
+
+from typing import Any
+
+from raftka.coordinator.commands import GroupSettings
+from raftka.coordinator.machine import Context, Outcome, Record, Ticket
+from raftka.coordinator.timers import Alarms
+from raftka.wire.errors import Code, KafkaError
+
+
+class Turn:
+    __slots__ = ("alarms", "context", "now", "records", "replies", "settings")
+
+    def __init__(self, context: Context, settings: GroupSettings, alarms: Alarms) -> None:
+        self.context = context
+        self.now = context.now
+        self.settings = settings
+        self.alarms = alarms
+        self.records: list[Record] = []
+        self.replies: list[tuple[Ticket, Any]] = []
+
+    def reply(self, ticket: Ticket, answer: Any) -> None:
+        self.replies.append((ticket, answer))
+
+    def refuse(self, ticket: Ticket, code: Code) -> None:
+        self.replies.append((ticket, KafkaError(code)))
+
+    def outcome(self, *, atomic: bool = True) -> Outcome:
+        return Outcome(self.records, self.replies, atomic)

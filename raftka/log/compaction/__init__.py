@@ -1,0 +1,1 @@
+"""Compaction: which records of a log stay, and the new segments that hold them."""

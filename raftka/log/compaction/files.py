@@ -1,0 +1,130 @@
+"""What a compaction reads and writes: the batches of a segment file, and the segment file that takes its place. Knows no keys and no rule."""
+
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from raftka.log.segments.scan import SMALLEST_LENGTH, Header
+from raftka.log.segments.segment import NO_TIMESTAMP, Segment
+from raftka.runtime.interfaces import Buffer, File, Files
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
+
+LARGEST_READ_BYTES = 8 * 1024 * 1024
+WRITE_BYTES = 1024 * 1024
+SYNC_BYTES = 2 * 1024 * 1024  # flushed as it grows: one flush of it all would hold up those of the data path
+
+
+class Damaged(Exception):
+    """The log has bytes that are none of its batches; it is left as it is."""
+
+
+class Batches:
+    """The batches of one segment file, in pieces of some size: (data, position in it, header). What is none raises Damaged.
+
+    All of them are in order between the offsets `begin` and `end`: that is not under the CRC.
+    """
+
+    def __init__(self, files: Files, path: str, size: int, begin: int, end: int, read_bytes: int) -> None:
+        self._file = files.open(path)
+        self.path = path
+        self.size = size
+        self._next, self._end = begin, end
+        self._read_bytes = read_bytes
+
+    def __iter__(self) -> Iterator[tuple[bytes, int, Header]]:
+        position, wanted = 0, max(self._read_bytes, BATCH_HEADER_BYTES)
+        unpack = BATCH_HEADER.unpack_from
+        while position < self.size:
+            asked = min(wanted, self.size - position)
+            data = self._file.read(position, asked)
+            view, room, at = memoryview(data), len(data), 0
+            while room - at >= BATCH_HEADER_BYTES:
+                header: Header = unpack(data, at)
+                stop = at + header[1] + LOG_OVERHEAD_BYTES
+                if header[1] < SMALLEST_LENGTH or not self._next <= header[0] <= header[0] + header[6] < self._end:
+                    raise Damaged(f"no batch at byte {position + at} of {self.path}")
+                if stop > room:
+                    wanted = max(wanted, stop - at, min(4 * (stop - at), LARGEST_READ_BYTES))  # of a large batch no half is read twice
+                    break
+                if crc32c(view[at + ATTRIBUTES_POSITION : stop]) != header[4]:
+                    raise Damaged(f"the CRC of the batch at offset {header[0]} in {self.path} is wrong")
+                yield data, at, header
+                self._next = header[0] + header[6] + 1
+                at = stop
+            if room < asked or (at == 0 and wanted <= asked) or (at == 0 and room == self.size - position):
+                raise Damaged(f"no batch at byte {position} of {self.path}")
+            position += at
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Output:
+    """The new segment. While it would be the same as the only one it replaces nothing is written: then that one stays."""
+
+    def __init__(self, segment: Segment, original: File | None) -> None:
+        self.segment = segment
+        self._original = original  # None: something is different
+        self._data = b""
+        self._run = (0, 0)  # of the data, still to be written: batches that stay as they are lie side by side
+        self._pieces: list[Buffer] = []
+        self._waiting = self._unsynced = 0
+
+    def copy(self, data: bytes, at: int, header: Header) -> None:
+        size = header[1] + LOG_OVERHEAD_BYTES
+        self._note(size, header)
+        if self._original is not None:
+            return
+        if data is not self._data or at != self._run[1]:
+            self._close_run()
+            self._data, self._run = data, (at, at)
+        self._run = (self._run[0], at + size)
+
+    def add(self, batch: bytearray) -> None:
+        self.differ()
+        self._close_run()
+        self._note(len(batch), BATCH_HEADER.unpack_from(batch))
+        self._put(batch)
+
+    def differ(self) -> None:
+        """From here on it is another file: what was the same before is copied."""
+        original, self._original = self._original, None
+        position = 0
+        while original is not None and position < self.segment.size:
+            data = original.read(position, min(WRITE_BYTES, self.segment.size - position))
+            self._put(data)
+            position += len(data)
+
+    def _note(self, size: int, header: Header) -> None:
+        timestamp = header[8] if header[12] else NO_TIMESTAMP
+        self.segment.note(self.segment.size, size, header[0] + header[6], timestamp)
+
+    def _close_run(self) -> None:
+        start, stop = self._run
+        if start < stop:
+            self._put(memoryview(self._data)[start:stop])
+        self._run = (stop, stop)
+
+    def _put(self, piece: Buffer) -> None:
+        self._pieces.append(piece)
+        self._waiting += len(piece)
+        if self._waiting >= WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        self.segment.file.append(self._pieces)
+        self._unsynced += self._waiting
+        self._pieces, self._waiting = [], 0
+        if self._unsynced >= SYNC_BYTES:
+            self.segment.file.sync()
+            self._unsynced = 0
+
+    def finish(self) -> bool:
+        """On disk, with its indexes; False when there was nothing to write."""
+        if self._original is not None:
+            return False
+        self._close_run()
+        self._write()
+        for file in self.segment.seal():
+            file.sync()
+        return True

@@ -1,0 +1,293 @@
+"""One segment: the file of batches from one base offset on, and its two indexes. Knows positions and bounds;
+
+what may be appended is the log's to decide.
+
+`size` counts what the log has staged too; the file may lag behind it until the turn ends.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from raftka.log.config import FOREVER
+from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from raftka.log.segments.scan import Header, checked, headers, locate
+from raftka.runtime.interfaces import File, Files
+from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
+
+NO_TIMESTAMP = -1
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class Segment:
+    __slots__ = (
+        "_files",
+        "_offset_index",
+        "_suffix",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "file",
+        "first_timestamp",
+        "index_files",
+        "index_interval_bytes",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "since_index",
+        "size",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int, suffix: str = "") -> None:
+        self._files = files
+        self._suffix = suffix  # of one that is not in its place yet
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.created_ms = now_ms  # when this process first saw it: stands in where records have no timestamp
+        self.file: File = files.open(self._path(".log"), create=True)
+        self.size = self.file.size()
+        self.since_index = 0  # bytes
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.index_files: tuple[File, File] | None = None  # open while they may grow
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+
+    def _path(self, suffix: str) -> str:
+        return segment_path(self.directory, self.base_offset, suffix + self._suffix)
+
+    # indexes, read when first needed
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._load_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _load_indexes(self) -> None:
+        """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound."""
+        if not self.read_indexes():
+            self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            self.resume(headers(self.file, 0, self.size))
+            try:
+                self.seal()
+            except OSError:
+                pass  # found again next time
+            self.close_index()
+
+    def read_indexes(self, below: int = FOREVER) -> bool:
+        """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
+        index, time_index = self._read(".index"), self._read(".timeindex")
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset, index or b""), TimeIndex(self.base_offset, time_index or b"")
+        self._keep_entries_below(below)
+        if self.size >= BATCH_HEADER_BYTES:
+            self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
+        if index is not None and time_index is not None and self._index_fits(self._offset_index):
+            return True
+        self._keep_entries_below(self.base_offset)
+        return False
+
+    def _index_fits(self, index: OffsetIndex) -> bool:
+        """The last entry's word is held against the batch it points to."""
+        if not index.positions:
+            return True
+        header = self.file.read(index.positions[-1], BATCH_HEADER_BYTES)
+        if len(header) < BATCH_HEADER_BYTES:
+            return False
+        base, _, _, _, _, _, delta = BATCH_HEADER.unpack(header)[:7]
+        return bool(base + delta == self.base_offset + index.offsets[-1])
+
+    def _read(self, suffix: str) -> bytes | None:
+        path = self._path(suffix)
+        return self._files.read(path) if self._files.exists(path) else None
+
+    def _keep_entries_below(self, offset: int) -> None:
+        self.offset_index.truncate(offset)
+        self.time_index.truncate(offset)
+
+    # not in its place yet: a cleaner has made it
+
+    def empty(self) -> None:
+        """Nothing of what an earlier attempt left in the file."""
+        self.file.truncate(0)
+        self.size = 0
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        for file in self._open_index_files():
+            file.close()
+
+    def discard(self) -> None:
+        """It is not wanted."""
+        self.remove()
+        self.file.close()
+
+    def adopt(self, offset_index: bytes, time_index: bytes, first_timestamp: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """What its maker knows of it."""
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset, offset_index), TimeIndex(self.base_offset, time_index)
+        self.first_timestamp = first_timestamp
+        self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
+
+    def settle(self) -> None:
+        """It has got its name."""
+        self._suffix = ""
+
+    # growing
+
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """A batch of `size` bytes is at `position`: the bounds and the sparse indexes follow, exactly as Kafka's do."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.since_index > self.index_interval_bytes:
+            self.index(position, last_offset)
+        self.since_index += size
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        self.size = position + size
+
+    def index(self, position: int, last_offset: int) -> None:
+        (self._offset_index or self.offset_index).append(last_offset, position)
+        (self._time_index or self.time_index).append(self.max_timestamp, self.max_timestamp_offset)
+        self.since_index = 0
+
+    def resume(self, batches: Iterable[tuple[int, Header]]) -> int:
+        """Bounds and indexes from the last index entry on, where `batches` begin;
+
+        returns the end offset, and leaves `size` at the end of the last batch.
+        """
+        position = self.resume_position
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        self.since_index = 0
+        end = self.base_offset
+        for position, header in batches:
+            end = header[0] + header[6] + 1
+            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, header[8] if header[12] else NO_TIMESTAMP)
+            position += header[1] + LOG_OVERHEAD_BYTES
+        self.size = position
+        return end
+
+    def check(self, believed_below: int) -> Iterator[tuple[int, Header]]:
+        """The sound batches from the last index entry below that offset on; nothing else in the file is believed."""
+        self.read_indexes(believed_below)
+        size = self.file.size()
+        if self.resume_position and not any(True for _ in checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)):
+            self._keep_entries_below(self.base_offset)
+        return checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)
+
+    @property
+    def highest_offset(self) -> int:
+        """The indexes have 31 bits for what is above the base offset."""
+        return self.base_offset + (1 << 31) - 1
+
+    @property
+    def resume_position(self) -> int:
+        return self.offset_index.positions[-1] if self.offset_index.positions else 0
+
+    def full_index(self, limit_bytes: int) -> bool:
+        return (len(self.time_index) + 2) * TIME_ENTRY.size > limit_bytes
+
+    @property
+    def entries_behind(self) -> int:
+        """Index entries that are not in the file yet."""
+        return len(self.offset_index) - self.offset_index.written
+
+    # what is asked
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of its records, or when it was first seen: what retention by time goes by."""
+        return self.max_timestamp_known if self.max_timestamp_known >= 0 else self.created_ms
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """-1 when it has none."""
+        if self.first_timestamp < 0 and self.size >= BATCH_HEADER_BYTES:
+            self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
+        return self.first_timestamp
+
+    @property
+    def max_timestamp_known(self) -> int:
+        """-1 when no record has a timestamp. Of a sealed segment the index tells it."""
+        if self.max_timestamp == NO_TIMESTAMP:
+            self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        return self.max_timestamp
+
+    def locate(self, offset: int, end: int, begin: int = 0) -> tuple[int, int, int] | None:
+        """(position, base offset, size) of the first batch that reaches `offset`, among those from the position `begin` to `end`."""
+        return locate(self.file, max(begin, self.offset_index.lookup(offset)), end, offset)
+
+    # shrinking, writing, going
+
+    def truncate(self, position: int, offset: int) -> int:
+        """Nothing at or behind `position` stays, where the first batch that reaches `offset` begins; returns the end offset."""
+        self._keep_entries_below(offset)
+        if self.index_files is not None:
+            self._cut_index_files(self.index_files)
+        self.file.truncate(position)
+        self.size = position
+        return self.resume(headers(self.file, self.resume_position, position))
+
+    def write_index(self) -> None:
+        """Behind the records, in the page cache; `index_files` are to be flushed where it must last."""
+        if self.index_files is None:
+            self.index_files = self._open_index_files()
+        offsets, times = self.offset_index, self.time_index
+        if offsets.written < len(offsets):
+            self.index_files[0].append([offsets.unwritten()])
+            offsets.written = len(offsets)
+        if times.written < len(times):
+            self.index_files[1].append([times.unwritten()])
+            times.written = len(times)
+
+    def _open_index_files(self) -> tuple[File, File]:
+        files = self._files
+        opened = (
+            files.open(self._path(".index"), create=True),
+            files.open(self._path(".timeindex"), create=True),
+        )
+        self._cut_index_files(opened)
+        return opened
+
+    def _cut_index_files(self, opened: tuple[File, File]) -> None:
+        """A file may hold more than is believed: entries of records that are gone, or the zeros a running Kafka reserves."""
+        for file, size in (opened[0], self.offset_index.written * OFFSET_ENTRY.size), (opened[1], self.time_index.written * TIME_ENTRY.size):
+            if file.size() != size:
+                file.truncate(size)
+
+    def forget_stale_entries(self) -> tuple[File, ...]:
+        """The index files may have reached the disk before records that were lost: such entries go. Returns the files to flush."""
+        believed = {".index": self.offset_index.written * OFFSET_ENTRY.size, ".timeindex": self.time_index.written * TIME_ENTRY.size}
+        if all(len(self._read(suffix) or b"") <= size for suffix, size in believed.items()):
+            return ()
+        self.write_index()
+        return self.index_files or ()
+
+    def seal(self) -> tuple[File, ...]:
+        """It will not grow for now: the largest timestamp goes into the index, also where no interval is full. Returns the files to flush."""
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.write_index()
+        assert self.index_files is not None
+        return (self.file, *self.index_files)
+
+    def close_index(self) -> None:
+        for file in self.index_files or ():
+            file.close()
+        self.index_files = None
+
+    def remove(self, *, keep_log: bool = False) -> None:
+        """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers."""
+        self.close_index()
+        for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log else 4]:
+            path = self._path(suffix)
+            if self._files.exists(path):
+                self._files.remove(path)

@@ -1,0 +1,207 @@
+"""The settings of a broker: the names of names.py, and which of them something here looks at.
+
+Defaults that differ from Kafka's, and why, are in DIFFERENCES. Knows no node.
+"""
+
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
+from raftka.metadata.configs.topic import TOPIC_SETTINGS
+from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
+
+
+class Difference(NamedTuple):
+    name: str
+    kafka: str
+    raftka: str
+    reason: str
+
+
+DIFFERENCES = (
+    Difference(
+        "broker.session.timeout.ms", "9000", "2000", "a broker that stops without closing anything is replaced in about two seconds, not nine"
+    ),
+    Difference("broker.heartbeat.interval.ms", "2000", "400", "five to a session, so that four may be late on a machine under full load"),
+)
+
+MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
+SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
+
+def _of_addresses(value: str) -> str | None:
+    for each in value.split(",") if value else ():
+        address, _, count = each.rpartition(":")
+        try:
+            ip_address(address.strip(" []"))
+        except ValueError:
+            return f"{each} is not address:count, and names of hosts are not looked up"
+        if not (count.isascii() and count.isdigit()):
+            return f"{each} is not address:count"
+    return None
+
+
+# Valid values and meaning of every name that something reads; a test compares this with the source.
+USED: dict[str, tuple[Check | None, str]] = {
+    "advertised.listeners": (None, "What clients are told to connect to; listeners when it is not set."),
+    "auto.create.topics.enable": (None, "A Metadata request for a missing topic creates it."),
+    "auto.leader.rebalance.enable": (None, "Give leadership back to the first replica of each partition from time to time."),
+    "broker.heartbeat.interval.ms": (at_least(1), "Time between a broker's heartbeats to the controller."),
+    "broker.id": (None, "Older name of node.id."),
+    "broker.rack": (None, "Where the broker stands; replicas are spread over racks."),
+    "broker.session.timeout.ms": (at_least(1), "Silence after which the controller fences a broker."),
+    "controller.listener.names": (None, "Which of the listeners are the controller's."),
+    "controller.quorum.election.timeout.ms": (
+        at_least(10),
+        "Silence of the metadata leader after which an election begins; up to half as much again.",
+    ),
+    "controller.quorum.voters": (None, "All controllers: id@host:port,id@host:port,..."),
+    "default.replication.factor": (at_least(1), "Replicas of a topic whose creator does not say."),
+    "delete.topic.enable": (None, "Whether topics can be deleted."),
+    "inter.broker.listener.name": (None, "The listener that the brokers use among themselves; the first one when it is not set."),
+    "group.consumer.assignment.interval.ms": (at_least(0), "Time between two assignments of a consumer group; what happens in between waits."),
+    "group.consumer.assignors": (some_of("uniform", "range"), "How consumer groups may share partitions out; the first one when members name none."),
+    "group.consumer.heartbeat.interval.ms": (at_least(1), "Time between the heartbeats that consumers are asked for."),
+    "group.consumer.max.assignment.interval.ms": (at_least(0), "Longest that a group may set."),
+    "group.consumer.max.heartbeat.interval.ms": (at_least(1), "Longest that a group may set."),
+    "group.consumer.max.session.timeout.ms": (at_least(1), "Longest that a group may set."),
+    "group.consumer.max.size": (at_least(1), "Most members of a consumer group."),
+    "group.consumer.migration.policy": (
+        lambda value: one_of(*MIGRATION_POLICIES)(value.lower()),
+        "Whether groups change between the classic and the new protocol while members are in them.",
+    ),
+    "group.consumer.min.assignment.interval.ms": (at_least(0), "Shortest that a group may set."),
+    "group.consumer.min.heartbeat.interval.ms": (at_least(1), "Shortest that a group may set."),
+    "group.consumer.min.session.timeout.ms": (at_least(1), "Shortest that a group may set."),
+    "group.consumer.session.timeout.ms": (at_least(1), "Silence after which a consumer is removed."),
+    "group.coordinator.rebalance.protocols": (some_of("classic", "consumer", "streams", "share"), "Without consumer, none is served."),
+    "group.initial.rebalance.delay.ms": (None, "How long the first rebalance of a group without members waits for more of them."),
+    "group.max.session.timeout.ms": (None, "Longest session that a member may ask for."),
+    "group.max.size": (at_least(1), "Most members of a group."),
+    "group.min.session.timeout.ms": (None, "Shortest session that a member may ask for."),
+    "leader.imbalance.check.interval.seconds": (at_least(1), "Time between two looks for partitions not led by their first replica."),
+    "listener.security.protocol.map": (None, "Security protocol of each listener: PLAINTEXT."),
+    "listeners": (None, "What the node listens on: NAME://host:port,..."),
+    "fetch.max.bytes": (at_least(1024), "Most bytes of one answer to a Fetch."),
+    "log.cleaner.backoff.ms": (at_least(0), "Time between two looks for logs to compact, when there was none."),
+    "log.cleaner.dedupe.buffer.size": (None, "Memory for keys of all compactions at once; each has a process of its own."),
+    "log.cleaner.enable": (None, "Whether topics with cleanup.policy=compact are compacted."),
+    "log.cleaner.io.buffer.load.factor": (None, "Share of the memory for keys that is used."),
+    "log.cleaner.io.buffer.size": (at_least(0), "Bytes that all compactions read at a time."),
+    "log.cleaner.io.max.bytes.per.second": (None, "What all compactions together read and write at most."),
+    "log.cleaner.threads": (at_least(1), "Compactions at once."),
+    "log.dir": (None, "Data directory when log.dirs is not set."),
+    "log.dirs": (None, "Data directories."),
+    "log.flush.scheduler.interval.ms": (None, "log.flush.interval.ms where that is not set."),
+    "log.retention.check.interval.ms": (at_least(1), "Time between two looks for segments to delete."),
+    "log.retention.hours": (None, "log.retention.ms in hours."),
+    "log.retention.minutes": (None, "log.retention.ms in minutes."),
+    "log.roll.hours": (at_least(1), "log.roll.ms in hours."),
+    "log.roll.jitter.hours": (at_least(0), "log.roll.jitter.ms in hours."),
+    "max.incremental.fetch.session.cache.slots": (at_least(0), "Most fetch sessions at a time."),
+    "max.request.partition.size.limit": (at_least(1), "Most partitions of one answer to DescribeTopicPartitions."),
+    "max.connection.creation.rate": (
+        at_least(0),
+        "Connections a second, on all listeners but the brokers' own; with a listener's prefix: on that one.",
+    ),
+    "max.connections": (at_least(0), "Connections at a time, never more than 10,000; with a listener's prefix: on that one."),
+    "max.connections.per.ip": (at_least(0), "Connections at a time from one address."),
+    "max.connections.per.ip.overrides": (_of_addresses, "The same for some addresses: address:count,..."),
+    "metadata.log.dir": (None, "Where the quorum's own directory is made; in the first of log.dirs when it is not set."),
+    "metadata.log.max.record.bytes.between.snapshots": (at_least(1), "So many bytes of metadata records, and a controller writes a snapshot."),
+    "metrics.partitions": (None, "Whether /metrics has numbers for each partition: some 20 lines of text for one that is led here, 5 for another."),
+    "metrics.port": (between(0, 65535), "Port of GET /metrics and GET /health, on the host of the first listener; 0 picks a free one, unset: none."),
+    "node.id": (at_least(0), "The node's number, unique in the cluster."),
+    "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
+    "offset.metadata.max.bytes": (None, "Most bytes that a member may keep with a committed offset."),
+    "offsets.commit.timeout.ms": (at_least(1), "How long a commit, and whatever else a coordinator writes, waits for the in-sync replicas."),
+    "offsets.retention.check.interval.ms": (at_least(1), "Time between two looks for committed offsets to forget."),
+    "offsets.retention.minutes": (at_least(1), "How long offsets are kept that no member needs any more."),
+    "offsets.topic.compression.codec": (between(0, 4), "Codec of __consumer_offsets, by its number: none, gzip, snappy, lz4, zstd."),
+    "offsets.topic.num.partitions": (at_least(1), "Partitions of __consumer_offsets, when it is created."),
+    "offsets.topic.replication.factor": (at_least(1), "Its replicas; it is not created before there are so many brokers."),
+    "offsets.topic.segment.bytes": (at_least(1), "Its segments' size."),
+    "process.roles": (some_of("broker", "controller"), "What the node is: broker, controller or both."),
+    "producer.id.expiration.ms": (at_least(1), "How long an idempotent producer that is silent is remembered."),
+    "raftka.group.consumer.busy.interval.ms": (
+        at_least(0),
+        "Time between heartbeats of a consumer group in which something has just happened; it grows until it is as ever. 0: always as ever.",
+    ),
+    "raftka.group.settle.ms": (at_least(0), "How long a group's assignments are held back after new members have come: they come in swarms."),
+    "raftka.log.flush": (
+        one_of("fsync", "os"),
+        "fsync: acks=all is answered when the in-sync replicas' disks have it; os: when their kernels have it.",
+    ),
+    "raftka.log.level": (one_of("debug", "info", "warning", "error"), "From which level on events go to the log."),
+    "raftka.quorum.heartbeat.interval.ms": (at_least(1), "Time between the metadata leader's heartbeats to the other controllers."),
+    "raftka.validation": (
+        one_of("header", "records"),
+        "header: a batch is believed what its header says of its records; records: each record is looked at, as Kafka does.",
+    ),
+    "leader.replication.throttled.rate": (
+        at_least(0),
+        "Bytes a second that replicas named in leader.replication.throttled.replicas send to those that catch up.",
+    ),
+    "follower.replication.throttled.rate": (
+        at_least(0),
+        "Bytes a second that replicas named in follower.replication.throttled.replicas take as they catch up.",
+    ),
+    "replica.alter.log.dirs.io.max.bytes.per.second": (at_least(0), "Rate at which replicas move between log directories."),
+    "replica.fetch.max.bytes": (at_least(0), "Most bytes a follower fetches of one partition."),
+    "replica.fetch.response.max.bytes": (at_least(0), "Most bytes a follower fetches at once."),
+    "replica.fetch.wait.max.ms": (at_least(0), "How long a follower's fetch waits."),
+    "replica.selector.class": (
+        one_of(*SELECTORS),
+        "Whether consumers that tell their rack read from a follower there.",
+    ),
+    "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "zookeeper.bridge.4lw.commands.whitelist": (
+        None,
+        "Four-letter words that the bridge answers beside srvr, as ZooKeeper's 4lw.commands.whitelist; *: all.",
+    ),
+    "zookeeper.bridge.admin.port": (
+        between(0, 65535),
+        "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
+    ),
+    "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses what passes a hard quota of znodes, as ZooKeeper's enforceQuota."),
+    "zookeeper.bridge.host": (None, "Where the bridge listens."),
+    "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
+    "zookeeper.bridge.readonlymode.enabled": (
+        None,
+        "Whether a node that no controller answers serves reads to clients that allow for it, as ZooKeeper's readonlymode.enabled.",
+    ),
+    "zookeeper.bridge.super.digest": (None, "user:digest, as in an ACL, of whom the bridge lets do everything."),
+    "zookeeper.bridge.tick.ms": (at_least(1), "The bridge's unit of time: sessions last 2 to 20 of it."),
+}
+
+# Valid values of names that can be set at run time and that nothing will read: there are no pools of threads. One loop serves
+# all connections, and a session to each leader carries all partitions that follow it.
+CHECKS: dict[str, Check] = {
+    "num.io.threads": at_least(1),
+    "num.network.threads": at_least(1),
+    "num.recovery.threads.per.data.dir": at_least(1),
+    "num.replica.fetchers": at_least(1),
+}
+
+_DEFAULTS = {difference.name: difference.raftka for difference in DIFFERENCES}
+_BEHIND_TOPICS = {synonym: setting for setting in TOPIC_SETTINGS.values() for synonym in setting.synonyms[:1]}
+
+
+def _setting(line: str) -> Setting:
+    name, kind, default, *rest = line.split()
+    text = None if default == "-" else "" if default == '""' else default
+    check, doc = USED.get(name, (CHECKS.get(name), ""))
+    topic = _BEHIND_TOPICS.get(name)
+    if topic is not None:
+        check, doc = topic.check, topic.doc
+    synonyms = (name,) if topic is None else topic.synonyms
+    used = name in USED or (topic is not None and topic.used)
+    return Setting(name, Type[kind.upper()], _DEFAULTS.get(name, text), check, synonyms, doc, dynamic="dynamic" in rest, used=used)
+
+
+def _table(text: str) -> dict[str, Setting]:
+    return {setting.name: setting for setting in map(_setting, text.strip().splitlines())}
+
+
+LISTED_SETTINGS = {**_table(KAFKA), **_table(OURS)}
+BROKER_SETTINGS = {**LISTED_SETTINGS, **_table(UNLISTED), **_table(DYNAMIC_ONLY)}

@@ -1,0 +1,51 @@
+"""What may be set on a broker, or on all brokers, while they run, and when. Knows names and values, and no one who acts on them."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from raftka.metadata.configs.broker import BROKER_SETTINGS
+from raftka.metadata.configs.values import Setting, SettingError
+
+OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
+OF_ALL_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})  # one listener's or not, for all brokers too
+ONLY_OF_LISTENER = re.compile(r"ssl\.(key\.password|(key|trust)store\.(type|location|password|key|certificate\.chain|certificates))")
+ONLY_OF_ONE_BROKER = re.compile(r"ssl\..*|sasl\..*|principal\.builder\.class|cordoned\.log\.dirs|listeners|listener\.security\.protocol\.map")
+NOT_HERE = frozenset({"listeners", "listener.security.protocol.map"})  # Kafka opens and closes listeners at run time
+
+
+def dynamic_setting(name: str) -> Setting | None:
+    """A broker's setting by a name that may have its listener in front. None: nobody's, a plugin's perhaps, which Kafka takes and never shows."""
+    listeners = OF_LISTENER.fullmatch(name)
+    return BROKER_SETTINGS.get(listeners[1] if listeners else name)
+
+
+def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> None:
+    """Raises SettingError."""
+    _none("Cannot update these configs dynamically", (name for name in configs if name in BROKER_SETTINGS and not BROKER_SETTINGS[name].dynamic))
+    only = "These security configs can be dynamically updated only per-listener using the listener prefix"
+    _none(only, filter(ONLY_OF_LISTENER.fullmatch, configs))
+    if not one_broker:
+        _none("Cannot update these configs at default cluster level, broker id must be specified", filter(_of_one_broker, configs))
+    _none("Listeners are opened and closed with the node, not while it runs", (name for name in configs if name in NOT_HERE))
+    for name, text in configs.items():
+        setting = dynamic_setting(name)
+        if setting is not None:
+            setting.parse(text)
+    check_addresses(configs)
+
+
+def check_addresses(configs: Mapping[str, str]) -> None:
+    """Nobody at all could connect, not even to take it back."""
+    if configs.get("max.connections.per.ip", "").strip() == "0" and not configs.get("max.connections.per.ip.overrides"):
+        raise SettingError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+
+
+def _of_one_broker(name: str) -> bool:
+    listeners = OF_LISTENER.fullmatch(name)
+    return listeners[1] not in OF_ALL_LISTENERS if listeners else ONLY_OF_ONE_BROKER.fullmatch(name) is not None
+
+
+def _none(wrong: str, names: Iterable[str]) -> None:
+    found = list(names)
+    if found:
+        raise SettingError(f"{wrong}: [{', '.join(found)}]")

@@ -1,0 +1,357 @@
+"""Settings as they hold: a node's from its properties file, a topic's from its own, the broker's and Kafka's defaults, with their sources.
+
+Stronger first: the topic, the broker (dynamic), all brokers (dynamic), the properties file, the default. Knows names and values, and no one
+who acts on them; the tables are in topic.py and broker.py.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any, NamedTuple, Self
+
+from raftka.log.config import LogConfig
+from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
+from raftka.metadata.configs.dynamic import OF_ALL_LISTENERS, OF_LISTENER, check_addresses
+from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS, UNIT_MS
+from raftka.metadata.configs.values import Setting, SettingError
+from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
+
+__all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
+
+LISTENERS_OWN = "listener.name."
+METADATA_DIRECTORY = "__raftka_metadata"
+DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
+INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
+OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
+
+
+class Voter(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    given: Mapping[str, str]  # the properties file
+    values: Mapping[str, Any]  # every setting, parsed
+    node_id: int
+    roles: frozenset[str]
+    listeners: tuple[Endpoint, ...]  # of the broker
+    advertised_listeners: tuple[Endpoint, ...]
+    inter_broker_listener: str
+    controller_listener: Endpoint | None  # None: no controller here
+    voters: tuple[Voter, ...]
+    log_dirs: tuple[str, ...]
+    unused: tuple[str, ...]  # names of Kafka that were given and that nothing here looks at: one warning
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def of_listener(self, listener: str, name: str) -> Any:
+        """None when that listener has no such setting of its own."""
+        return self.values.get(f"listener.name.{listener.lower()}.{name}")
+
+    def seconds(self, name: str) -> float:
+        """A setting in ms, as the runtime clock counts."""
+        return float(self.values[name]) / 1000
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    @property
+    def metadata_directory(self) -> str:
+        home = self.values["metadata.log.dir"] or self.log_dirs[0]
+        return f"{home}/{METADATA_DIRECTORY}"
+
+    @property
+    def rack(self) -> str | None:
+        rack: str | None = self.values["broker.rack"]
+        return rack
+
+    def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
+        """As they hold with what was set at run time, on this broker or on all."""
+        layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
+        static = {name: value for name, value in self.values.items() if not name.startswith(LISTENERS_OWN)}
+        dynamic = (*DYNAMIC, *_of_listeners(chain.from_iterable(layers)))
+        return replace(self, values={**static, **{setting.name: _strongest(setting, layers) for setting in dynamic}})
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> Self:
+        """Raises SettingError, a sentence for whoever wrote the file."""
+        known = {name: _known(name) for name in properties}
+        values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
+        theirs = tuple(f"{LISTENERS_OWN}{name.lower()}." for name in values["controller.listener.names"] or ())  # with limits of ours
+        unused = tuple(name for name in properties if not known[name] or name.startswith(theirs))
+        values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
+        check_addresses(properties)
+        node_id = _node_id(values)
+        roles = frozenset(values["process.roles"] or ())
+        if not roles:
+            raise SettingError("process.roles must be broker, controller or broker,controller")
+        voters = tuple(_voter(each) for each in values["controller.quorum.voters"])
+        _check_voters(node_id, roles, voters)
+        protocols = _protocols(values, "listener.security.protocol.map" in properties)
+        clients, controllers = _listeners(values, roles, properties, protocols)
+        advertised = _advertised(values, clients, controllers, protocols)
+        if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
+            raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
+        return cls(
+            given=dict(properties),
+            values=values,
+            node_id=node_id,
+            roles=roles,
+            listeners=clients,
+            advertised_listeners=advertised,
+            inter_broker_listener=_inter_broker(values, advertised, protocols),
+            controller_listener=controllers[0] if controllers else None,
+            voters=voters,
+            log_dirs=values["log.dirs"] or values["log.dir"],
+            unused=unused,
+        )
+
+
+def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
+    """The settings with a listener's prefix that something here looks at."""
+    for name in names:
+        match = OF_LISTENER.fullmatch(name)
+        if match is not None and match[1] in OF_ALL_LISTENERS and BROKER_SETTINGS[match[1]].used:
+            yield replace(BROKER_SETTINGS[match[1]], name=name, default=None)
+
+
+def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
+    for layer in layers:
+        if setting.name in layer:
+            try:
+                return setting.parse(layer[setting.name])
+            except SettingError:  # an older raftka took it: as if it were not set
+                continue
+    return setting.parse(setting.default)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """A properties file: name=value lines, `#` comments, a backslash at the end of a line goes on in the next."""
+    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
+    lines = (line.strip() for line in joined.splitlines())
+    pairs = (re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
+
+
+def _known(name: str) -> bool:
+    """Whether something uses it. Raises SettingError for what is not Kafka's."""
+    setting = BROKER_SETTINGS.get(name)
+    if setting is not None:
+        return setting.used
+    if name.startswith(LISTENERS_OWN):
+        return any(_of_listeners([name]))
+    nearest = get_close_matches(name, BROKER_SETTINGS, n=1, cutoff=0.5)
+    raise SettingError(f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+
+
+def _node_id(values: Mapping[str, Any]) -> int:
+    node_id, broker_id = values["node.id"], values["broker.id"]
+    if node_id is None and broker_id < 0:
+        raise SettingError("node.id is missing: the node's number, unique in the cluster")
+    if node_id is not None and broker_id >= 0 and node_id != broker_id:
+        raise SettingError(f"node.id is {node_id} and broker.id is {broker_id}: give one of them")
+    return int(broker_id if node_id is None else node_id)
+
+
+def _voter(text: str) -> Voter:
+    match = re.fullmatch(r"(\d+)@(\[[0-9a-fA-F:]+\]|[^:@\s]+):(\d+)", text)
+    if match is None or not 0 < int(match[3]) < 65536:
+        raise SettingError(f"controller.quorum.voters must be id@host:port,id@host:port,...: {text!r} is not")
+    return Voter(int(match[1]), match[2].strip("[]"), int(match[3]))
+
+
+def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]) -> None:
+    ids = [voter.node_id for voter in voters]
+    if not ids:
+        raise SettingError("controller.quorum.voters is missing: all controllers, id@host:port,id@host:port,...")
+    if len(set(ids)) < len(ids):
+        raise SettingError("controller.quorum.voters has a node twice")
+    if "controller" in roles and node_id not in ids:
+        raise SettingError(f"process.roles says controller, but controller.quorum.voters does not have node {node_id}")
+    if "controller" not in roles and node_id in ids:
+        raise SettingError(f"controller.quorum.voters has node {node_id}, but its process.roles does not say controller")
+
+
+def _listeners(
+    values: Mapping[str, Any], roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
+) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+    """Those of the broker and those of the controller."""
+    names = values["controller.listener.names"] or ()
+    if "controller" in roles and ("listeners" not in given or not names):
+        raise SettingError("a controller needs listeners and controller.listener.names, e.g. CONTROLLER://host:port and CONTROLLER")
+    endpoints = [_endpoint("listeners", text, protocols) for text in values["listeners"]]
+    if len({each.listener for each in endpoints}) < len(endpoints):
+        raise SettingError("listeners has a name twice")
+    clients = tuple(each for each in endpoints if each.listener not in names)
+    controllers = tuple(each for each in endpoints if each.listener in names)
+    if bool(clients) != ("broker" in roles) or bool(controllers) != ("controller" in roles):
+        raise SettingError("listeners must have those of controller.listener.names for a controller, others for a broker, and no more")
+    return clients, controllers
+
+
+def _protocols(values: Mapping[str, Any], given: bool) -> dict[str, str]:
+    """Security protocol by listener name, both in upper case; the controller's listener is PLAINTEXT when there is no map, as in Kafka."""
+    protocols: dict[str, str] = {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
+    for pair in values["listener.security.protocol.map"].split(","):
+        name, separator, protocol = pair.strip().partition(":")
+        if not separator:
+            raise SettingError(f"listener.security.protocol.map must be NAME:PROTOCOL,...: {pair!r} is not")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint:
+    match = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:]*\]|[^:/\s]*):(\d+)", text)
+    if match is None or int(match[3]) > 65535:
+        raise SettingError(f"{setting} must be NAME://host:port,...: {text!r} is not")
+    name = match[1].upper()
+    if name not in protocols:
+        raise SettingError(f"listener.security.protocol.map does not have the listener {name}")
+    if protocols[name] != "PLAINTEXT":
+        raise SettingError(f"listener {name}: the security protocol {protocols[name]} is not supported yet, PLAINTEXT is")
+    return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
+
+
+def _advertised(
+    values: Mapping[str, Any], clients: tuple[Endpoint, ...], controllers: tuple[Endpoint, ...], protocols: Mapping[str, str]
+) -> tuple[Endpoint, ...]:
+    """Those of the broker. A controller's address is in controller.quorum.voters: what a file advertises of it is checked, and not used."""
+    if values["advertised.listeners"] is None:
+        advertised = clients
+    else:
+        given = [_endpoint("advertised.listeners", text, protocols) for text in values["advertised.listeners"]]
+        theirs = {*(values["controller.listener.names"] or ()), *(each.listener for each in controllers)}
+        advertised = tuple(each for each in given if each.listener not in theirs) if clients else ()
+        ours = [each.listener for each in clients]
+        missing = next((each.listener for each in advertised if each.listener not in ours), None)
+        if missing is not None:
+            raise SettingError(f"advertised.listeners has the listener {missing}, which listeners does not have")
+        if clients and not advertised:
+            raise SettingError("advertised.listeners must have a listener of the broker, not only those of controller.listener.names")
+    for each in advertised:
+        if each.host in ("0.0.0.0", "::"):
+            raise SettingError(f"nobody can connect to {each.host}: set advertised.listeners to an address that clients can reach")
+    return tuple(each._replace(host=each.host or "localhost") for each in advertised)
+
+
+def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> str:
+    """A controller without a broker may name it too: its brokers have that listener."""
+    names = [each.listener for each in advertised]
+    if values["inter.broker.listener.name"] is None:
+        return names[0] if names else ""
+    wanted: str = values["inter.broker.listener.name"].upper()
+    if wanted in (values["controller.listener.names"] or ()):
+        raise SettingError(f"inter.broker.listener.name is {wanted}, which is a listener of controllers (controller.listener.names)")
+    if wanted not in protocols:
+        raise SettingError(f"inter.broker.listener.name is {wanted}, which listener.security.protocol.map does not have")
+    if names and wanted not in names:
+        raise SettingError(f"inter.broker.listener.name is {wanted}, which is not in advertised.listeners")
+    return wanted
+
+
+class TopicConfig(NamedTuple):
+    """A topic's settings as they hold now."""
+
+    values: Mapping[str, Any]  # every setting of a topic, parsed
+    log: LogConfig
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return int(self.values["min.insync.replicas"])
+
+    @property
+    def unclean_leader_election(self) -> bool:
+        return bool(self.values["unclean.leader.election.enable"])
+
+
+class TopicConfigs:
+    """Topic settings on one node; what all topics have in common is worked out once, until a dynamic setting changes."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = (EMPTY, EMPTY)
+        self._common = self._defaults(MetadataImage())
+
+    def of(self, image: MetadataImage, topic: str) -> TopicConfig:
+        dynamic = (image.config(BROKER, str(self.settings.node_id)), image.config(BROKER, ""))
+        if self._dynamic[0] is not dynamic[0] or self._dynamic[1] is not dynamic[1]:
+            self._dynamic = dynamic
+            self._common = self._defaults(image)
+        overrides = image.config(TOPIC, topic)
+        return self._with(self._common.values, overrides) if overrides else self._common
+
+    def _defaults(self, image: MetadataImage) -> TopicConfig:
+        self._settings = self.settings.with_dynamic(image)
+        layers = (*self._dynamic, self.settings.given)
+        values = {name: setting.parse(topic_default(setting, layers)) for name, setting in TOPIC_SETTINGS.items()}
+        return self._with(values, EMPTY)
+
+    def _with(self, common: Mapping[str, Any], overrides: Mapping[str, str]) -> TopicConfig:
+        values = {**common, **{name: OF_TOPIC[name].parse(text) for name, text in overrides.items() if name in OF_TOPIC}}
+        return TopicConfig(values, self._log_config(values))
+
+    def _log_config(self, values: Mapping[str, Any]) -> LogConfig:
+        return LogConfig(
+            segment_bytes=values.get(INTERNAL_SEGMENT_BYTES.name, values["segment.bytes"]),
+            segment_ms=values["segment.ms"],
+            segment_index_bytes=values["segment.index.bytes"],
+            index_interval_bytes=values["index.interval.bytes"],
+            retention_ms=values["retention.ms"],
+            retention_bytes=values["retention.bytes"],
+            max_message_bytes=values["max.message.bytes"],
+            message_timestamp_type=values["message.timestamp.type"],
+            message_timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
+            message_timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
+            cleanup_policy=",".join(values["cleanup.policy"]),
+            compression_type=values["compression.type"],
+            gzip_level=values["compression.gzip.level"],
+            lz4_level=values["compression.lz4.level"],
+            zstd_level=values["compression.zstd.level"],
+            delete_retention_ms=values["delete.retention.ms"],
+            min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
+            min_compaction_lag_ms=values["min.compaction.lag.ms"],
+            max_compaction_lag_ms=values["max.compaction.lag.ms"],
+            segment_jitter_ms=values["segment.jitter.ms"],
+            flush_messages=values["flush.messages"],
+            flush_ms=values["flush.ms"],
+            preallocate=values["preallocate"],
+            file_delete_delay_ms=values["file.delete.delay.ms"],
+            validation=self.settings["raftka.validation"],
+            flush=self.settings["raftka.log.flush"],
+            producer_id_expiration_ms=self._settings["producer.id.expiration.ms"],
+        )
+
+
+def topic_default(setting: Setting, layers: Sequence[Mapping[str, str]]) -> str | None:
+    """What a topic has that does not say: the broker's setting of that name, where `log.retention.hours` stands in for `log.retention.ms`."""
+    for synonym in setting.synonyms:
+        text = next((layer[synonym] for layer in layers if synonym in layer), BROKER_SETTINGS[synonym].default)
+        if text is not None:
+            unit = UNIT_MS.get(synonym.rpartition(".")[2])
+            return text if unit is None else str(max(-1, int(text) * unit))
+    return setting.default
+
+
+def check_topic_configs(configs: Mapping[str, str | None]) -> None:
+    """What CreateTopics and AlterConfigs may set. Raises SettingError."""
+    missing = [name for name, value in configs.items() if value is None]
+    if missing:
+        raise SettingError(f"Null value not supported for topic configs: {','.join(missing)}")
+    for name in configs:
+        if name not in OF_TOPIC:
+            raise SettingError(f"Unknown topic config name: {name}")
+    values = {name: OF_TOPIC[name].parse(text) for name, text in configs.items()}
+    least, most = (int(values.get(name, OF_TOPIC[name].parse(OF_TOPIC[name].default))) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if least > most:
+        raise SettingError(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")

@@ -1,0 +1,1 @@
+"""The controller's decisions: pure functions from an image of the metadata and a command to records."""

@@ -1,0 +1,97 @@
+"""A broker's log directories: what follows for its replicas when one fails, is not there, or is another than before. Knows no time and no session.
+
+The metadata log does not say in which directory a replica lies: its broker does, when one of the directories that it had registered with is missing.
+A missing one is *lost* (another disk is in its place, or it is not wanted any more) or it *may come back* (it cannot be used for now). What was in a
+lost one leaves every ISR; what is in one that may come back is offline: it leaves as if its broker had died, so the last of an ISR keeps its place.
+A replica is offline as long as it lies in one of the broker's missing directories, so what is found under its name in any other is not it.
+"""
+
+from collections import defaultdict
+from collections.abc import Container
+
+from raftka.metadata.commands import RegisterBroker, ReplicasOffline
+from raftka.metadata.controller.partitions import Alive, Unclean, settle
+from raftka.metadata.controller.walks import After
+from raftka.metadata.image import BrokerImage, PartitionImage, TopicImage
+from raftka.metadata.records import BrokerDirectoryFailed, Record, ReplicasMarked
+
+
+class DirectoriesHere:
+    """What a registration says of the broker's directories, beside what the one before it said."""
+
+    def __init__(self, known: BrokerImage | None, command: RegisterBroker) -> None:
+        self.broker_id = command.broker_id
+        before = known.directories.union(known.missing_directories) if known is not None else frozenset()
+        kept = before & command.directories
+        missing = before - command.directories
+        self.must_tell = bool(kept and missing) and command.held is None
+        self.may_come_back = tuple(sorted(missing)) if command.failed_directories else ()
+        self._all_there = known is not None and not missing
+        self._held = _held(command, known.directories if known is not None else ())
+        self._back = _held(command, known.missing_directories if known is not None else ())
+        self._offline: dict[bytes, list[int]] = defaultdict(list)  # by topic: replicas that are not, and are to be
+        self._online: dict[bytes, list[int]] = defaultdict(list)
+
+    def has(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        """The one that it had when it was registered before."""
+        return self._all_there or replica in (self._back if offline else self._held)
+
+    def marks(self) -> list[Record]:
+        """What goes into the entry of the registration: which replicas are offline from now on, and which are not any more."""
+        marked = ((True, self._offline), (False, self._online))
+        return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
+
+    def look(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
+        """Whether the broker's disks have what it had; notes what that means for the mark."""
+        there = self.has(replica, offline=offline)
+        wanted = not there and bool(self.may_come_back)
+        if wanted != offline:
+            (self._offline if wanted else self._online)[replica[0]].append(replica[1])
+        return there
+
+
+def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[tuple[bytes, int]]:
+    held = [topic for directory in command.held or () if directory.directory_id in directories for topic in directory.topics]
+    return frozenset((topic.topic_id, partition) for topic in held for partition in topic.partitions)
+
+
+def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> After:
+    """Each partition as this broker begins anew. It is not among those `alive`.
+
+    It only leaves ISRs here: that may be written before its registration. A mark must not: it says that the replica lies in a directory which
+    the registration calls missing.
+    """
+    broker_id = here.broker_id
+
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if broker_id not in before.replicas:
+            return before
+        there = here.look((topic.topic_id, index), offline=broker_id in before.offline)
+        lost = (broker_id,) if not there and not here.may_come_back else ()
+        return settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
+
+    return after
+
+
+def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
+    """The directory is missing from now on, and what lay in it is offline. Said twice it changes nothing."""
+    if command.directory_id not in broker.directories:
+        return []
+    failed = BrokerDirectoryFailed(broker.broker_id, broker.epoch, command.directory_id)
+    topics = tuple([(each.topic_id, each.partitions) for each in command.topics])
+    return [failed, ReplicasMarked(broker.broker_id, True, topics)] if topics else [failed]
+
+
+def when_lost(broker_id: int, alive: Alive, unclean: Unclean) -> After:
+    """The broker leaves every ISR that has others; the last of one keeps its place: nobody has more than is left there."""
+
+    def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
+        if broker_id not in before.isr or len(before.isr) == 1:
+            return before
+        return settle(topic.name, before, alive, unclean, (broker_id,))
+
+    return after
+
+
+def _indexes(replicas: dict[bytes, list[int]]) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
+    return tuple([(topic_id, tuple(indexes)) for topic_id, indexes in replicas.items()])

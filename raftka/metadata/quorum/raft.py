@@ -1,0 +1,322 @@
+"""RaftCore: the metadata quorum as one voter sees it. Sans-IO: messages, proposals and time go in; messages, entries and files to flush come out.
+
+A turn of its driver: `receive`, `propose` and so on as things come; `step(now)`; if `unsynced`, flush what `take_sync` returns, call `synced`; send
+`take_outbox` and apply `take_committed`, while the flush is under way and again after it. Before its end both hand out nothing that a power loss
+could take back: no vote, no acknowledgement, no commit that rests on it. A leader's entries leave at once, for they claim nothing of its own disk:
+so all disks write at the same time. `step` is not called while a sync is under way; everything else may be.
+
+Knows no socket, no thread, no clock, and not what the entries mean.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft_engine import LEADER, STATES
+from raftka.metadata.quorum.raft_messages import NO_OP, check_message
+from raftka.metadata.quorum.raft_types import (
+    Committed,
+    EntryTooLarge,
+    MalformedMessage,
+    Message,
+    NotLeader,
+    ProposalsFull,
+    RaftConfig,
+    SafetyViolated,
+    Snapshot,
+    WrongCluster,
+)
+from raftka.metadata.quorum.raft_voter import Done, Voter
+from raftka.runtime.interfaces import File
+
+__all__ = [
+    "Committed",
+    "EntryTooLarge",
+    "MalformedMessage",
+    "Message",
+    "NotLeader",
+    "ProposalsFull",
+    "RaftConfig",
+    "RaftCore",
+    "SafetyViolated",
+    "Snapshot",
+    "WrongCluster",
+]
+
+EPSILON = 1e-6  # seconds: pysyncobj compares strictly, so a deadline has passed only after it
+
+
+class RaftCore:
+    def __init__(
+        self,
+        node_id: int,
+        voters: Sequence[int],
+        journal: Journal,
+        random: Random,
+        now: float,
+        config: RaftConfig = RaftConfig(),  # noqa: B008  # it is frozen
+    ) -> None:
+        assert node_id in voters
+        self.journal = journal
+        self._me, self._config, self._voters = node_id, config, sorted(voters)
+        self._voter = Voter(node_id, sorted(voters), journal, random, now, config)
+        self._inbox: deque[tuple[int, Message]] = deque()
+        self._outbox: list[tuple[int, Message]] = []  # may leave
+        self._handed = 0  # index of the last entry that take_committed returned
+        self._commit_index = self._voter.commit_index  # as it may be shown
+        self._wanted_snapshot: tuple[int, bytes] | None = None
+        self._untouched = False  # nothing has come since the last step
+        self._flushed_term = journal.term  # on the disk, with the vote in it
+        self._owes_flush = False  # entries have left that this disk does not have yet
+
+    # what it is
+
+    @property
+    def state(self) -> str:
+        """ "follower", "candidate" or "leader"."""
+        return STATES[self._voter.state]
+
+    @property
+    def term(self) -> int:
+        return self._voter.term
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads this term, as far as this node knows."""
+        node = self._voter.leader_node
+        return None if node is None else int(node.id)
+
+    @property
+    def voters(self) -> Sequence[int]:
+        return self._voters
+
+    def acknowledged(self, voter: int) -> int:
+        """Index up to which that voter is known to have everything; in a leader's eyes."""
+        return self.last_index if voter == self._me else self._voter.match_index.get(self._voter.nodes[voter], 0)
+
+    @property
+    def active(self) -> bool:
+        """It leads, and everything that was ever committed is committed here too: now it may act as the controller."""
+        return self._voter.active and self._commit_index >= self._voter.own_no_op()
+
+    @property
+    def formed(self) -> bool:
+        """This voter may vote: its cluster is formed, and it has lost nothing."""
+        return self._voter.membership.votes
+
+    @property
+    def commit_index(self) -> int:
+        return self._commit_index
+
+    @property
+    def last_index(self) -> int:
+        return self.journal.last.index
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """The journal has grown by `snapshot_every_bytes`: call `snapshot` when the state machine's state is at hand."""
+        grown = self.journal.written_bytes >= self._config.snapshot_every_bytes
+        return grown and self._wanted_snapshot is None and self._commit_index > self.journal.snapshot_index
+
+    # what comes in
+
+    def receive(self, sender: int, message: Any) -> None:
+        """Raises MalformedMessage or WrongCluster: then its connection should be closed."""
+        check_message(message)
+        if sender not in self._voter.nodes or sender == self._me:
+            raise MalformedMessage(f"{sender} is no other voter")
+        if message["type"] == "hello":
+            self._voter.membership.check(sender, message)
+        self._put(sender, message)
+
+    def peer_up(self, node_id: int) -> None:
+        """There is a connection to this voter."""
+        self._put(node_id, {"type": "up"})
+
+    def peer_lost(self, node_id: int) -> None:
+        """There is none any more. A hint: was it the leader, the others are asked soon, not after the whole timeout."""
+        self._put(node_id, {"type": "lost"})
+
+    def _put(self, sender: int, message: Message) -> None:
+        self._inbox.append((sender, message))
+        self._untouched = False
+
+    def propose(self, data: bytes) -> int:
+        """The index it will have if it is committed. It is this proposal that is committed there if the entry's term is the term at this moment.
+
+        Raises NotLeader, ProposalsFull, EntryTooLarge.
+        """
+        if not self.active:
+            raise NotLeader(None if self.leader == self._me else self.leader)
+        if len(data) > self._config.entry_max_bytes:
+            raise EntryTooLarge(len(data))
+        waiting = self.last_index - self._commit_index
+        if waiting >= self._config.proposals_max or self._voter.transferring:
+            raise ProposalsFull(waiting)
+        assert data, "an empty entry is a leader's own"
+        self._untouched = False
+        return self._voter.add_entry(data)
+
+    def read_index(self, done: Done) -> None:
+        """`done(index)`: who has applied all up to `index` has seen what was committed when this was called. None: leadership was lost."""
+        if self._voter.state == LEADER:
+            self._untouched = False
+            self._voter.read(done)
+        else:
+            done(None)
+
+    def transfer(self, to: int) -> None:
+        """Hand the leadership over. No proposals meanwhile; after an election timeout it is given up."""
+        if self._voter.state == LEADER and to != self._me:
+            self._untouched = False
+            self._voter.transfer(to)
+
+    def snapshot(self, index: int, state: bytes) -> None:
+        """The state machine's state after the entry at `index`, which it was handed. The next step writes it and shortens the journal."""
+        assert index <= self._commit_index
+        self._untouched = False
+        self._wanted_snapshot = (index, state)
+
+    def identify(self, cluster_id: str) -> None:
+        """The cluster's id, as its first record says: from now on voters of another one are refused. Raises WrongDirectory."""
+        if self.journal.cluster_id != cluster_id:
+            self.journal.set_cluster_id(cluster_id)
+            self._untouched = False
+            self._voter.membership.announce()
+
+    def stop(self) -> None:
+        """Nothing more comes or goes; who waits for a read learns that it was not answered."""
+        self._voter.lost_leadership()
+        self._give_answers()
+        self.journal.close()
+
+    # time
+
+    def step(self, now: float) -> None:
+        """Everything that can be done at `now` (seconds, this node's clock)."""
+        assert not self.journal.syncing, "a step while a sync is under way"
+        assert not self._owes_flush, "what was sent in the last step is flushed before the next"
+        voter = self._voter
+        voter.now = now
+        voter._use_clock()
+        while self._inbox:
+            sender, message = self._inbox.popleft()
+            if message["type"] == "up":
+                voter.peer_up(sender)
+            elif message["type"] == "lost":
+                voter.peer_lost(sender)
+            else:
+                voter.handle(sender, message)
+        voter.step()
+        self._untouched = True
+        self._write_snapshot()
+        if not self.journal.unsynced:
+            self._flushed_term = voter.term
+            self._release()
+        else:
+            self._release_early()
+
+    def next_deadline(self) -> float:
+        """When to step at the latest, on the clock that `step` is given."""
+        return self._voter.deadline() + EPSILON if self._untouched else self._voter.now
+
+    def _write_snapshot(self) -> None:
+        if self._wanted_snapshot is None:
+            return
+        (index, state), self._wanted_snapshot = self._wanted_snapshot, None
+        if index > self.journal.snapshot_index:
+            self.journal.compact(index, state, keep_from=self._keep_from(index))
+        self.journal.written_bytes = 0
+
+    def _keep_from(self, index: int) -> int:
+        """Some entries stay, so that who is a little late needs no snapshot; in all at most a quarter of what leads to the next one."""
+        journal, size = self.journal, 0
+        while index > journal.base.index and self._commit_index - index < self._config.retain_entries:
+            size += len(journal.entries[index - journal.base.index].command)
+            if size > self._config.snapshot_every_bytes // 4:
+                break
+            index -= 1
+        return index + 1
+
+    # the disk
+
+    @property
+    def unsynced(self) -> bool:
+        """Something must be flushed before anything of the last step may be seen."""
+        return self.journal.unsynced
+
+    def take_sync(self) -> list[File]:
+        """Write what is staged. The caller flushes these files and calls `synced`. Raises OSError: then this node must stop."""
+        return self.journal.take_sync()
+
+    def synced(self) -> None:
+        self.journal.synced()
+        self._flushed_term, self._owes_flush = self.journal.term, False
+        self._release()
+
+    def _release_early(self) -> None:
+        """What is committed and was flushed before this step; and a leader's entries, which are on the disk when anybody's answer is looked at.
+
+        Who acknowledges an entry was sent it in a step before, and what was sent in a step is flushed before the next: so the commit index that goes
+        with them rests on this disk too. A majority of one has nobody to send to, and waits. To each voter messages stay in order.
+        """
+        voter, flushed = self._voter, self.journal.flushed_index
+        self._commit_index = max(self._commit_index, min(voter.commit_index, flushed))
+        if voter.state != LEADER or self._flushed_term != voter.term or voter.commit_index > flushed:
+            return
+        self._owes_flush = True
+        held: list[tuple[int, Message]] = []
+        waiting: set[int] = set()
+        for receiver, message in voter.outbox:
+            if message["type"] == "append_entries" and receiver not in waiting:
+                self._outbox.append((receiver, message))
+            else:
+                waiting.add(receiver)
+                held.append((receiver, message))
+        voter.outbox = held
+
+    def _release(self) -> None:
+        """What the last step brought forth may be seen. What was proposed since then is not part of it."""
+        voter = self._voter
+        self._commit_index = voter.commit_index
+        self._outbox += voter.outbox
+        voter.outbox = []
+        self._give_answers()
+
+    def _give_answers(self) -> None:
+        """Each once, also if one of those who are called raises."""
+        answers = self._voter.answers
+        while answers:
+            done, index = answers.pop(0)
+            done(index)
+
+    # what goes out
+
+    def take_outbox(self) -> list[tuple[int, Message]]:
+        outbox, self._outbox = self._outbox, []
+        return outbox
+
+    def take_committed(self) -> list[Committed] | Snapshot:
+        """What follows the last answer, each entry once and in order; a snapshot in place of entries that are gone."""
+        found = self.observe(self._handed + 1)
+        if isinstance(found, Snapshot):
+            self._handed = found.index
+        elif found:
+            self._handed = found[-1].index
+        return found
+
+    def observe(self, from_index: int) -> list[Committed] | Snapshot:
+        """The committed entries from there on, about `batch_bytes` of them; the snapshot if they are gone; nothing if there are none yet."""
+        journal = self.journal
+        if from_index <= journal.base.index:
+            return journal.read_snapshot()
+        found, size = [], 0
+        for at in range(from_index - journal.base.index, self._commit_index - journal.base.index + 1):
+            command, index, term = journal.entries[at]
+            found.append(Committed(index, term, b"" if command[:1] == NO_OP else command[1:]))
+            size += len(command)
+            if size >= self._config.batch_bytes:
+                break
+        return found

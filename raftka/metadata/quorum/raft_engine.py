@@ -1,0 +1,384 @@
+"""pysyncobj's election, replication and commit core, with a guard before each thing it gets wrong. Knows no snapshot of ours and no reader.
+
+What runs here is SyncObj's own `_onTick`, `__onMessageReceived`, `__onBecomeLeader` and `__sendAppendEntries`. Names that begin with `_SyncObj__` are
+its private ones; those defined here replace what it would call. tests/metadata/raft/test_canary.py watches their source. Never used are its
+transport, journal, serializer, poller, command queue, membership changes and code versions: with them goes every use of pickle.
+"""
+
+from random import Random
+
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.pysyncobj_core import Node, SyncObj, SyncObjConf, Transport, syncobj
+from raftka.metadata.quorum.raft_messages import NO_OP, REGULAR
+from raftka.metadata.quorum.raft_types import Entry, Message, RaftConfig, SafetyViolated
+
+FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
+STATES = ("follower", "candidate", "leader")
+NEVER = float("-inf")
+
+
+class LogOfSyncObj:
+    """The journal, as SyncObj calls it."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        self._journal.append(Entry(bytes(command), idx, term))
+
+    def deleteEntriesFrom(self, at: int) -> None:
+        self._journal.cut(self._journal.entries[at].index)
+
+    def setCurrentTerm(self, term: int, vote: int | None) -> None:
+        self._journal.set_vote(term, vote)
+
+    def setRaftCommitIndex(self, index: int) -> None:
+        """Not kept: a leader tells it again."""
+
+    def onOneSecondTimer(self) -> None: ...
+
+    def __getitem__(self, at: int) -> Entry:
+        return self._journal.entries[at]
+
+    def __len__(self) -> int:
+        return len(self._journal.entries)
+
+
+class _Outlet(Transport):  # type: ignore[misc]
+    """Where SyncObj sends."""
+
+    def __init__(self, engine: "Engine") -> None:
+        super().__init__(None, None, [])
+        self._engine = engine
+
+    def send(self, node: Node, message: Message) -> bool:
+        self._engine.ship(node, message)
+        return True
+
+
+class _NoPoller:
+    def poll(self, timeout: float) -> None: ...
+
+
+class Engine(SyncObj):  # type: ignore[misc]
+    """What every guard needs, and those for what SyncObj does on its own time; Voter adds what comes from the others."""
+
+    _SyncObj__connectedNodes: set[Node]
+
+    def __init__(self, me: int, voters: list[int], journal: Journal, random: Random, now: float, config: RaftConfig) -> None:
+        self.journal, self.random, self.now, self.config = journal, random, now, config
+        self.nodes = {voter: Node(voter) for voter in voters}
+        self.outbox: list[tuple[int, Message]] = []
+        self.majority = len(voters) // 2 + 1
+        self.send_now = False  # a round of append_entries need not wait for the heartbeat
+        self.sequence = 0  # of the last round; echoed in every answer
+        self._sent: dict[int, list[tuple[int, int]]] = {}  # voter -> (last index, bytes) of what it has not acknowledged
+        self._again_since: dict[int, int] = {}  # voter -> the round in which it was sent again what it had missed
+        self._attempts = 0  # elections begun since a leader was heard
+        self._heard = NEVER  # when the present leader was heard last
+        self._prevotes: set[int] = set()
+        self._prevote_won = False
+        self._voted_for_me: set[tuple[int, int]] = set()  # (term, voter)
+        self._standing = False  # an election begins in this moment
+        self._by_transfer = False  # this election was asked for by the leader
+        self._conflict: int | None = None  # the first entry that the leader has otherwise, as found in the message at hand
+        self._use_clock()
+        super().__init__(self.nodes[me], [self.nodes[v] for v in voters if v != me], self._conf_for(config), transport=_Outlet(self))
+        self._restore(NEVER if len(voters) == 1 else now + config.quick * (1 + random.random()))
+
+    def _conf_for(self, config: RaftConfig) -> SyncObjConf:
+        slowest = config.election_timeout * 1.5
+        return SyncObjConf(
+            autoTick=False,
+            appendEntriesPeriod=config.heartbeat,
+            raftMinTimeout=config.election_timeout,
+            raftMaxTimeout=slowest,
+            leaderFallbackTimeout=slowest,  # reads do not rely on it, see RaftCore.read_index
+            connectionTimeout=slowest,
+            appendEntriesBatchSizeBytes=2 * config.entry_max_bytes,  # no entry is so large, so none is cut into pickled pieces
+            commandsWaitLeader=False,
+            useFork=False,
+            onStateChanged=self._state_changed,
+        )
+
+    def _restore(self, election_at: float) -> None:
+        """Put our parts in the place of SyncObj's, and what the journal remembers in the place of its beginnings."""
+        journal = self.journal
+        self._poller = _NoPoller()
+        self._SyncObj__raftLog = LogOfSyncObj(journal)
+        self._SyncObj__needLoadDumpFile = False
+        self._SyncObj__raftCurrentTerm, self._SyncObj__votedForNodeId = journal.term, journal.vote
+        self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = journal.snapshot_index
+        self.election_at = election_at
+
+    def _use_clock(self) -> None:
+        """SyncObj's clock is a global of its module: it shows the time of the core that is being stepped."""
+        syncobj.monotonicTime = lambda: self.now
+
+    # SyncObj's state under readable names
+
+    @property
+    def state(self) -> int:
+        return int(self._SyncObj__raftState)
+
+    @property
+    def term(self) -> int:
+        return int(self._SyncObj__raftCurrentTerm)
+
+    @property
+    def commit_index(self) -> int:
+        return int(self._SyncObj__raftCommitIndex)
+
+    @property
+    def leader_node(self) -> Node | None:
+        return self._SyncObj__raftLeader
+
+    @property
+    def election_at(self) -> float:
+        """When it runs for leader if it has not heard of one."""
+        return float(self._SyncObj__raftElectionDeadline)
+
+    @election_at.setter
+    def election_at(self, when: float) -> None:
+        self._SyncObj__raftElectionDeadline = when
+
+    @property
+    def match_index(self) -> dict[Node, int]:
+        return self._SyncObj__raftMatchIndex  # type: ignore[no-any-return]
+
+    @property
+    def next_index(self) -> dict[Node, int]:
+        return self._SyncObj__raftNextIndex  # type: ignore[no-any-return]
+
+    def heartbeat_at(self) -> float:
+        return float(self._SyncObj__newAppendEntriesTime)
+
+    # decided by Voter
+
+    def may_stand(self) -> bool:
+        raise NotImplementedError
+
+    def promise_to(self, voter: int) -> list[int]:
+        raise NotImplementedError
+
+    def next_piece(self, voter: int) -> Message | None:
+        raise NotImplementedError
+
+    def lost_leadership(self) -> None:
+        raise NotImplementedError
+
+    # elections
+
+    def _SyncObj__generateRaftTimeout(self) -> float:
+        """SyncObj sets its deadline: a voter that heard a leader waits long, one that stands tries again soon."""
+        if self._standing:
+            self._standing = False
+            return 2 * self.config.quick + self.retry_delay()
+        return self.config.election_timeout * (1 + self.random.random() / 2)
+
+    def retry_delay(self) -> float:
+        """Quick at first, because asking changes nothing; slower each time, so that slow voters can answer too."""
+        base = min(self.config.quick * (1 << min(self._attempts, 10)), self.config.election_timeout)
+        return base * (1 + self.random.random())
+
+    def _SyncObj__connectedToAnyone(self) -> bool:
+        """SyncObj asks when the election timeout has passed: may I stand? Only when a majority would vote for it (PreVote)."""
+        self._by_transfer = bool(self._SyncObj__transferInProgress)
+        if self.may_stand() and (self._by_transfer or self._prevote_won or self.majority == 1):
+            self._prevote_won, self._standing = False, True
+            return True
+        self.election_at = self.now + self.retry_delay()
+        if self.may_stand():
+            self._attempts += 1
+            self._prevotes = set()
+            self.broadcast({"type": "prevote", "term": self.term + 1, **self._last_entry()})
+        return False
+
+    def _last_entry(self) -> Message:
+        return {"last_log_index": self.journal.last.index, "last_log_term": self.journal.last.term}
+
+    def follows_live_leader(self) -> bool:
+        """Then it helps nobody to depose it (leader stickiness)."""
+        alive = self.leader_node is not None and self.now < self._heard + self.config.election_timeout
+        return self.state == LEADER or alive
+
+    def up_to_date(self, message: Message) -> bool:
+        mine = self.journal.last
+        return (message["last_log_term"], message["last_log_index"]) >= (mine.term, mine.index)
+
+    def on_prevote(self, node: Node, message: Message) -> None:
+        if message["term"] <= self.term:
+            self.reject(node)
+        elif not self.follows_live_leader() and self.up_to_date(message):
+            self.election_at = max(self.election_at, self.now + self.config.quick)  # let it go first
+            self.send(node, {"type": "prevote_grant", "term": message["term"]})
+
+    def on_prevote_grant(self, node: Node, message: Message) -> None:
+        if message["term"] == self.term + 1 and self.state != LEADER:
+            self._prevotes.add(node.id)
+            if len(self._prevotes) + 1 >= self.majority and not self.follows_live_leader():
+                self._prevote_won, self.election_at = True, NEVER
+
+    def on_request_vote(self, node: Node, message: Message) -> None:
+        if message["term"] < self.term:
+            self.reject(node)
+        elif message["transfer"] or not self.follows_live_leader():
+            self.stock_receive(node, message)
+
+    def on_response_vote(self, node: Node, message: Message) -> None:
+        """SyncObj counts votes, not voters: each voter's first answer reaches it, no second one."""
+        vote = (message["term"], node.id)
+        if message["term"] == self.term and vote not in self._voted_for_me:
+            self._voted_for_me.add(vote)
+            self.stock_receive(node, message)
+
+    def on_timeout_now(self, node: Node, message: Message) -> None:
+        if message["term"] == self.term:
+            self.stock_receive(node, message)
+
+    def on_reject(self, node: Node, message: Message) -> None:
+        if message["term"] > self.term:
+            self.adopt_term(message["term"])
+
+    def reject(self, node: Node) -> None:
+        """Without an answer, one whose term is over would never learn of it."""
+        self.send(node, {"type": "reject", "term": self.term})
+
+    def adopt_term(self, term: int) -> None:
+        """Someone is ahead: whoever led before does not any more."""
+        self._SyncObj__setCurrentTerm(term, None)
+        self._SyncObj__setState(FOLLOWER)
+        self._SyncObj__raftLeader = None
+        self._prevote_won = False
+        self.election_at = self.now + self.retry_delay()
+
+    def leader_heard(self) -> None:
+        self._heard, self._attempts, self._prevote_won = self.now, 0, False
+
+    def leader_lost(self) -> None:
+        """The leader's connection closed. It may be dead: ask the others soon, but not at the same moment as they."""
+        self._heard = NEVER
+        self.election_at = min(self.election_at, self.now + self.config.quick * (0.4 + 1.6 * self.random.random()))
+
+    def _state_changed(self, old: int, new: int) -> None:
+        self._sent, self._again_since = {}, {}
+        if new == LEADER:
+            self._voted_for_me, self._attempts = set(), 0
+        if old == LEADER:
+            self.election_at = max(self.election_at, self.now + self.retry_delay())
+            self.lost_leadership()
+
+    # the log
+
+    def _SyncObj__getEntries(self, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
+        """At most one batch. Where SyncObj wants all that follows an entry, it is to drop it: it sees only what the leader has otherwise."""
+        entries = self.journal.entries
+        if fromIDx is None or fromIDx < entries[0].index:
+            return []
+        at = fromIDx - entries[0].index
+        if maxSizeBytes is None:
+            return entries[at : at + (count or 1 + (self._conflict is not None))]
+        end, size = at, 0
+        while end < len(entries) and size < self.config.batch_bytes:
+            size += len(entries[end].command)
+            end += 1
+        return entries[at:end]
+
+    def _SyncObj__applyLogEntries(self) -> bool:
+        """What is committed is handed out by RaftCore. True: tell the followers at once."""
+        self.send_now |= self._SyncObj__raftLastApplied != self.commit_index
+        self._SyncObj__raftLastApplied = self.commit_index
+        return self.send_now
+
+    def _checkCommandsToApply(self) -> None:
+        """Proposals do not wait in a queue."""
+
+    def _SyncObj__tryLogCompaction(self) -> None:
+        """The state machine's owner decides when."""
+
+    def add_entry(self, data: bytes) -> int:
+        index = self.journal.last.index + 1
+        self.journal.append(Entry(REGULAR + data, index, self.term))
+        self.send_now = True
+        return index
+
+    def own_no_op(self) -> int:
+        """The entry with which this leader began its term."""
+        return int(self._SyncObj__noopIDx)
+
+    # sending
+
+    def _SyncObj__sendAppendEntries(self) -> None:
+        """One round. Who has too much on its way already gets the head of a message only, which shows if something was lost."""
+        self.send_now = False
+        self.sequence += 1
+        connected: set[Node] = self._SyncObj__connectedNodes
+        full = {node for node in connected if self._window_full(node)}
+        self._SyncObj__connectedNodes = connected - full
+        for node in sorted(full, key=lambda n: n.id):
+            previous = self.next_index[node] - 1
+            head: Message = {"prevLogIdx": previous, "prevLogTerm": self.journal.term_at(previous), "entries": []}
+            self.ship(node, {"type": "append_entries", "term": self.term, "commit_index": self.commit_index, **head})
+        SyncObj._SyncObj__sendAppendEntries(self)
+        self._SyncObj__connectedNodes = connected
+
+    def _window_full(self, node: Node) -> bool:
+        sent = self._sent.get(node.id, [])
+        return sum(size for _, size in sent) >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
+
+    def ship(self, node: Node, message: Message) -> None:
+        """What SyncObj sends, with what it leaves out. Taking the node from the connected ones ends this round's loop for it."""
+        if message["type"] == "request_vote":
+            message["transfer"] = self._by_transfer
+        elif "serialized" in message:
+            piece = self.next_piece(node.id)
+            message = {"type": "heartbeat", "promote": self.promise_to(node.id)} if piece is None else {"type": "snapshot", **piece}
+            message |= {"term": self.term, "seq": self.sequence}
+            self._SyncObj__connectedNodes.discard(node)
+        elif message["type"] == "append_entries":
+            message |= {"seq": self.sequence, "promote": self.promise_to(node.id)}
+            if message["entries"]:
+                size = sum(len(entry[0]) for entry in message["entries"])
+                self._sent.setdefault(node.id, []).append((message["entries"][-1][1], size))
+                if self._window_full(node):
+                    self._SyncObj__connectedNodes.discard(node)
+        self.send(node, message)
+
+    def acknowledged(self, node: Node, index: int, sent_up_to: int) -> None:
+        """Everything up to `index` has arrived there; before that, entries below `sent_up_to` had been sent."""
+        had_to_wait = self._window_full(node) or self.next_index[node] > sent_up_to
+        if sent := self._sent.get(node.id):
+            self._sent[node.id] = [item for item in sent if item[0] > index]
+        if had_to_wait and not self._window_full(node):
+            self.more_to_send(node)
+
+    def more_to_send(self, node: Node) -> None:
+        """A round for what waited for this answer, and only then: an answer to a round that causes a round makes a flood."""
+        self.send_now |= self.next_index[node] <= self.journal.last.index
+
+    def send_again_from(self, node: Node, index: int) -> None:
+        """Something was lost on the way. Answers to what was sent before say so once each; only the first one counts."""
+        self._again_since[node.id] = self.sequence + 1
+        self.next_index[node] = index
+        self._sent.pop(node.id, None)
+        self.send_now = True
+
+    def is_stale(self, node: Node, sequence: int) -> bool:
+        return sequence < self._again_since.get(node.id, 0)
+
+    def send(self, node: Node, message: Message) -> None:
+        self.outbox.append((node.id, message))
+
+    def broadcast(self, message: Message) -> None:
+        for node in self._SyncObj__otherNodes:
+            self.send(node, message)
+
+    def stock_receive(self, node: Node, message: Message) -> None:
+        """To SyncObj's own handler, behind the guards."""
+        SyncObj._SyncObj__onMessageReceived(self, node, message)
+
+    def forbid(self, what: str) -> None:
+        raise SafetyViolated(f"voter {self.selfNode.id}, term {self.term}: {what}")
+
+
+assert (syncobj._bchr(syncobj._COMMAND_TYPE.REGULAR), syncobj._bchr(syncobj._COMMAND_TYPE.NO_OP)) == (REGULAR, NO_OP)

@@ -1,0 +1,62 @@
+"""What voters say to each other: the shape of every message, checked before anything believes it. Knows no state.
+
+The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and `timeout_now` are pysyncobj's, the others are ours.
+"""
+
+from typing import Any
+
+from raftka.limits import METADATA_SNAPSHOT_BYTES
+from raftka.metadata.quorum.journal import Standing
+from raftka.metadata.quorum.raft_types import MalformedMessage, Message
+
+NO_NONCE = 0
+
+_TERM: dict[str, type] = {"term": int}
+_LOG: dict[str, type] = {"term": int, "last_log_index": int, "last_log_term": int}
+SHAPES: dict[str, dict[str, type]] = {
+    # who am I: `nonce` is this process's, `echo` the receiver's as far as known; `ask` wants an answer; `recovered`: the number of the recovery, or 0
+    "hello": {"nonce": int, "echo": int, "ask": bool, "standing": int, "term": int, "cluster": object, "voters": list, "recovered": int},
+    "prevote": _LOG,  # would you vote for me in this term? nothing changes by asking
+    "prevote_grant": _TERM,
+    "request_vote": _LOG | {"transfer": bool},  # transfer: the leader asked for it, so it is no disturbance
+    "response_vote": _TERM,
+    "reject": _TERM,  # your term is over
+    "append_entries": _TERM | {"seq": int, "commit_index": int, "prevLogIdx": int, "prevLogTerm": int, "entries": list, "promote": list},
+    "heartbeat": _TERM | {"seq": int, "promote": list},
+    "snapshot": _TERM | {"seq": int, "index": int, "of_term": int, "size": int, "crc": int, "position": int, "data": bytes},
+    "snapshot_ack": _TERM | {"seq": int, "index": int, "position": int, "joining": int},
+    # joining: the nonce of a voter that does not acknowledge yet, else NO_NONCE
+    "next_node_idx": _TERM | {"seq": int, "next_node_idx": int, "reset": bool, "success": bool, "joining": int},
+    "timeout_now": _TERM,
+}
+REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the others change membership and code versions
+
+
+def check_message(message: Any) -> None:
+    """Raises MalformedMessage. A field too much is a newer version's, and no harm."""
+    shape = SHAPES.get(str(message.get("type"))) if isinstance(message, dict) else None
+    if shape is None:
+        raise MalformedMessage(f"no message of a voter: {str(message)[:100]}")
+    for name, kind in shape.items():
+        value = message.get(name)
+        if not isinstance(value, kind) or (isinstance(value, int) and value < 0):
+            raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")
+    if message["type"] == "append_entries":
+        _check_entries(message)
+    if message["type"] == "hello" and message["standing"] > max(Standing):
+        raise MalformedMessage(f"hello.standing: {message['standing']}")
+    if message["type"] == "snapshot" and message["size"] > METADATA_SNAPSHOT_BYTES.value:
+        raise MalformedMessage(f"a snapshot of {message['size']} bytes", METADATA_SNAPSHOT_BYTES)
+
+
+def _check_entries(message: Message) -> None:
+    index, term = message["prevLogIdx"], message["prevLogTerm"]
+    for entry in message["entries"]:
+        index += 1
+        match entry:
+            case [bytes(command), int(found), int(of_term)] if found == index and term <= of_term <= message["term"]:
+                term = of_term
+                if command[:1] not in (REGULAR, NO_OP):
+                    raise MalformedMessage(f"entry {index} is of kind {command[:1]!r}")
+            case _:
+                raise MalformedMessage(f"entry {index}: {str(entry)[:100]}")

@@ -1,0 +1,104 @@
+"""A quorum that is gone for good, begun anew from the one voter that is left: what its directory knows, what becomes of it, what is given up.
+
+Run on a node that does not run. Whatever the lost voters had confirmed and this one lacks can be no more than LOST_AT_MOST entries; so far every
+number moves ahead that must never be given out twice: offsets of the metadata log (and with them broker epochs), leader and partition epochs,
+producer ids. Nobody leads anything then, and every broker must register anew. Knows no terminal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from raftka.metadata.controller.controller import PRODUCER_IDS
+from raftka.metadata.image import NO_LEADER, ExtensionImage, MetadataImage, PartitionImage
+from raftka.metadata.quorum.journal import Journal, Recovery, Standing
+from raftka.metadata.quorum.raft_messages import NO_OP
+from raftka.metadata.quorum.raft_types import Snapshot
+
+LOST_AT_MOST = 1_000_000  # entries: at a hundred a second, what three hours bring
+PACKAGE = "raftka"  # under which the cluster remembers its recoveries
+
+
+class NotRecoverable(ValueError):
+    """The text is for whoever runs the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left."""
+
+    node_id: int
+    image: MetadataImage  # with all entries, also those that may never have been confirmed
+    last_index: int
+    last_term: int
+    term: int  # the latest that this voter has heard of
+    unsure: int  # entries that are not in the snapshot: the last of them may never have been confirmed
+
+    @property
+    def cluster_id(self) -> str:
+        assert self.image.cluster_id is not None
+        return self.image.cluster_id
+
+
+def look(journal: Journal) -> Remains:
+    """Raises NotRecoverable, JournalDamaged, UnknownRecord."""
+    if journal.standing is Standing.EMPTY:
+        raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")
+    if journal.standing is Standing.JOINING:
+        raise NotRecoverable(
+            f"{journal.directory} replaces a disk that was lost and was never brought up to date: what it has may be anything. Take another voter's."
+        )
+    image = MetadataImage.from_snapshot(journal.read_snapshot().state) if journal.snapshot is not None else MetadataImage()
+    for command, index, _ in journal.entries[1:]:
+        if index > image.offset:
+            image, _ = image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
+    if image.cluster_id is None:
+        raise NotRecoverable(f"{journal.directory} has never heard of a cluster that was formed: empty it and start all voters")
+    return Remains(journal.node_id, image, journal.last.index, journal.last.term, journal.term, journal.last.index - journal.snapshot_index)
+
+
+def begin_anew(journal: Journal, remains: Remains, voters: Sequence[int], report: str, random: Random) -> None:
+    """Make the directory the seed of a quorum of these voters. `report`: what was given up; the cluster's metadata keep it. Raises OSError."""
+    if journal.node_id not in voters:
+        raise NotRecoverable(f"node {journal.node_id} is not among the voters {', '.join(map(str, voters))}")
+    index = remains.last_index + LOST_AT_MOST
+    image = moved_ahead(remains.image, index, report)
+    journal.begin_anew(Snapshot(index, remains.term + 1, image.to_snapshot()), Recovery(random.getrandbits(62) + 1, tuple(sorted(voters))))
+
+
+def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
+    notes = image.extensions.get(PACKAGE, ExtensionImage(0, {}))
+    noted = ExtensionImage(index, {**notes.entries, f"recovery/{index}".encode(): report.encode()})
+    topics = {
+        topic_id: topic._replace(partitions=tuple([_nobodys(partition) for partition in topic.partitions]))
+        for topic_id, topic in image.topics.items()
+    }
+    return replace(
+        image,
+        offset=index,
+        brokers={broker_id: broker._replace(epoch=index, fenced=True, shutting_down=False) for broker_id, broker in image.brokers.items()},
+        topics=topics,
+        next_producer_id=image.next_producer_id + LOST_AT_MOST * PRODUCER_IDS,
+        extensions={**image.extensions, PACKAGE: noted},
+    )
+
+
+def _nobodys(partition: PartitionImage) -> PartitionImage:
+    """Who comes back first of the ISR, as far as it is known, leads; under an epoch that none of the lost entries can have used."""
+    epochs = partition.leader_epoch + LOST_AT_MOST, partition.partition_epoch + LOST_AT_MOST
+    return partition._replace(leader=NO_LEADER, leader_epoch=epochs[0], partition_epoch=epochs[1])
+
+
+def recoveries(image: MetadataImage) -> list[str]:
+    """The reports of all recoveries that this cluster remembers."""
+    known = image.extensions.get(PACKAGE)
+    return [text.decode() for key, text in sorted(known.entries.items()) if key.startswith(b"recovery/")] if known is not None else []
+
+
+def check_start(journal: Journal, voters: Sequence[int]) -> None:
+    """Raises NotRecoverable when the node must not run as it is."""
+    if journal.standing is Standing.BROKEN_OFF:
+        raise NotRecoverable(f"the recovery of {journal.directory} was broken off: run `raftka cluster recover` again")
+    if journal.standing is Standing.SEED and tuple(sorted(voters)) != journal.recovery.voters:
+        known = ", ".join(map(str, journal.recovery.voters))
+        raise NotRecoverable(f"{journal.directory} was recovered for the voters {known}; controller.quorum.voters has other ones")

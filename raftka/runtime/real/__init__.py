@@ -1,0 +1,1 @@
+"""Linux: epoll, threads, processes, io_submit. The one package that touches the outside."""

@@ -1,0 +1,247 @@
+"""Files of the real world. Writes and reads happen on the loop (the page cache answers in microseconds); fdatasync and unlink have threads."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TypeVar
+
+from raftka.runtime.interfaces import Buffer, File
+from raftka.runtime.real.flushes import Flush, Flusher, sync_path
+
+IOV_MAX = 1024
+NAME_BYTES = 255  # the longest name of a file
+
+FALLOCATE = ctypes.CDLL(None).fallocate  # os.posix_fallocate makes the file longer, and a log's end is its file's
+FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+KEEP_SIZE = 1
+
+F = TypeVar("F", bound="RealFile")
+
+
+class RealFile:
+    __slots__ = ("_close", "_closing", "_open", "_size", "fd", "path", "pins")
+
+    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None]) -> None:
+        self.path = path
+        self.fd = fd
+        self._open = open_files
+        open_files[self] = None
+        self.pins = 0  # flushes and sends under way: the descriptor must not be reused under them
+        self._closing = False
+        self._close: Callable[[int], None] = os.close
+        self._size = os.fstat(fd).st_size
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        for start in range(0, len(buffers), IOV_MAX):
+            part = buffers[start : start + IOV_MAX]
+            wanted = sum(map(len, part))
+            written = os.pwritev(self.fd, part, self._size)
+            self._size += written
+            if written < wanted:
+                self._append_rest(b"".join(part), written)
+
+    def _append_rest(self, data: bytes, written: int) -> None:
+        view = memoryview(data)
+        while written < len(data):
+            count = os.pwrite(self.fd, view[written:], self._size)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            self._size += count
+            written += count
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self.fd, size, position)
+        while len(data) < size:
+            more = os.pread(self.fd, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def write(self, position: int, data: Buffer) -> None:
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self.fd, view, position)
+            position += count
+            view = view[count:]
+        self._size = max(self._size, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+        self._size = size
+
+    def reserve(self, size: int) -> None:
+        FALLOCATE(self.fd, KEEP_SIZE, 0, size)  # an error is no one's: who writes there will be told
+
+    def size(self) -> int:
+        return self._size
+
+    def sync(self) -> None:
+        os.fdatasync(self.fd)
+
+    def close(self, way: Callable[[int], None] = os.close) -> None:
+        self._closing = True
+        self._close = way
+        self.release()
+
+    def pin(self) -> None:
+        self.pins += 1
+
+    def unpin(self) -> None:
+        self.pins -= 1
+        self.release()
+
+    def release(self) -> None:
+        if self._closing and self.pins == 0 and self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            del self._open[self]
+            self._close(fd)
+
+
+class RealFiles:
+    """`post(callable)` brings a thread's result back to the loop, from any thread. `at_last` puts flushes off until what there is to send has left:
+    others flush the same records meanwhile, and all that a turn has made dirty is flushed at once."""
+
+    def __init__(self, post: Callable[[Callable[[], None]], None], at_last: Callable[[Callable[[], None]], None] = lambda action: action()) -> None:
+        self.flusher = Flusher(post)
+        self._at_last = at_last
+        self._asked: list[Flush] = []
+        self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
+        self._remover: threading.Thread | None = None
+        self._open: dict[RealFile, None] = {}
+        self._locks: dict[int, None] = {}
+        self._stopped = False
+        self._removed = 0  # names that were made for what goes
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        return self._open_as(RealFile, path, create=create)
+
+    def _open_as(self, kind: type[F], path: str, *, create: bool) -> F:
+        return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, path: str) -> Sequence[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str, *, durable: bool = True) -> None:
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for directory in reversed(missing):
+            os.mkdir(directory, 0o750)
+            if durable:
+                self.sync_directory(os.path.dirname(directory) or ".")
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def space(self, path: str) -> tuple[int, int]:
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+    def replace(self, path: str, data: Buffer) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def sync_directory(self, path: str) -> None:
+        sync_path(path)
+
+    def remove(self, path: str) -> None:
+        self._removed += 1
+        directory, name = os.path.split(path)
+        rest = f".{os.getpid()}.{self._removed}.gone"
+        doomed = os.path.join(directory, name[: NAME_BYTES - len(rest)] + rest)
+        os.rename(path, doomed)
+        self._remove_later(doomed)
+
+    def discard(self, file: File) -> None:
+        assert isinstance(file, RealFile)
+        file.close(self._remove_later)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise BlockingIOError(errno.EWOULDBLOCK, "in use by another process", path) from None
+        self._locks[fd] = None
+
+        def release() -> None:
+            if fd in self._locks:
+                del self._locks[fd]
+                os.close(fd)
+
+        return release
+
+    def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
+        real = [file for file in files if isinstance(file, RealFile)]
+        for file in real:
+            if file.fd < 0:
+                raise ValueError(f"{file.path} is closed")
+            file.pin()
+
+        def flushed(error: OSError | None) -> None:
+            for file in real:
+                file.unpin()
+            if not self._stopped:
+                done(error)
+
+        self._asked.append(Flush(real, [path for path in files if isinstance(path, str)], flushed))
+        if len(self._asked) == 1:
+            self._at_last(self._flush)
+
+    def _flush(self) -> None:
+        asked, self._asked = self._asked, []
+        self.flusher.flush(asked)
+
+    def stop(self) -> None:
+        """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
+        self._stopped = True
+        self._flush()
+        self.flusher.stop()
+        if self._remover is not None:
+            self._removals.put(None)
+            self._remover.join()
+            self._remover = None
+        for file in tuple(self._open):
+            file.pins = 0
+            file.close()
+        for fd in self._locks:
+            os.close(fd)
+        self._locks.clear()
+
+    def _remove_later(self, doomed: str | int) -> None:
+        if self._remover is None:
+            self._remover = threading.Thread(target=self._remove_loop, name="raftka-remove", daemon=True)
+            self._remover.start()
+        self._removals.put(doomed)
+
+    def _remove_loop(self) -> None:
+        while (path := self._removals.get()) is not None:
+            if isinstance(path, int):
+                os.close(path)
+            elif os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                try:
+                    os.unlink(path)
+                except OSError:
+                    pass  # the name is gone already; a leftover is swept at the next start

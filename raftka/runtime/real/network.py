@@ -1,0 +1,474 @@
+"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: real.py calls `turn` when the epoll has something.
+
+All bytes of one turn lie in one arena until the turn ends, so a batch can be written to its log straight from where it was received.
+"""
+
+import errno
+import ipaddress
+import os
+import resource
+import select
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, File, FileSpan, TurnWatch
+from raftka.runtime.real.descriptors import CLOSED_FIRST, Spare, moved
+from raftka.runtime.real.files import RealFile
+
+ARENA_BYTES = 1024 * 1024
+READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
+FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
+SENDFILE_BYTES = 8 * 1024  # below, a read and one send for all is cheaper
+BACKLOG = 512
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
+
+TCP_ESTABLISHED = 1  # the first byte of TCP_INFO: the connection's state
+
+EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
+# Of connections we make: a machine that went without a word, or came back and knows of nothing, is noticed in seconds, not in minutes.
+LIVENESS = (
+    ((socket.IPPROTO_TCP, socket.TCP_SYNCNT), 1),  # asked again once, given up after 3 s
+    ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 2),  # seconds of silence, then the kernels ask each other
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL), 1),
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPCNT), 3),
+    ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), 5000),  # ms that what was sent may stay unacknowledged
+)
+
+
+class Turn:
+    """What this turn still has to do. Outside a turn the first thing that is asked for wakes the loop."""
+
+    __slots__ = ("actions", "active", "began", "kick", "last", "watch", "woken")
+
+    def __init__(self, kick: Callable[[], None]) -> None:
+        self.kick = kick
+        self.active = False
+        self.actions: list[Callable[[], None]] = []
+        self.woken: list[RealTransport] = []
+        self.last: list[Callable[[], None]] = []  # when what there is to send has left
+        self.watch: TurnWatch | None = None
+        self.began = 0.0  # of the piece under way
+
+    def done(self, piece: object) -> None:
+        """A piece of the turn is over, and the next one begins."""
+        now = monotonic()
+        if now - self.began > LONG_PIECE_S and self.watch is not None:
+            self.watch.long(now - self.began, piece)
+        self.began = now
+
+    def at_last(self, action: Callable[[], None]) -> None:
+        self.last.append(action)
+        if not self.active:
+            self.kick()
+
+
+class RealTransport:
+    __slots__ = (
+        "_closing",
+        "_connecting",
+        "_dropped",
+        "_events",
+        "_held",
+        "_large",
+        "_network",
+        "_sock",
+        "_unsent",
+        "_woken",
+        "connection",
+        "fd",
+        "peer",
+    )
+
+    def __init__(self, network: "RealNetwork", sock: socket.socket, connection: Connection, peer: str, *, connecting: bool) -> None:
+        self._network = network
+        self._sock = sock
+        self.fd = sock.fileno()
+        self.connection = connection
+        self.peer = peer
+        self._connecting = connecting
+        self._unsent: deque[Buffer | FileSpan] = deque()
+        self._woken = False
+        self._held = False
+        self._large = False
+        self._closing: str | None = None
+        self._dropped = False
+        self._events = EPOLLOUT if connecting else EPOLLIN
+        network.epoll.register(self.fd, self._events)
+        network.transports[self.fd] = self
+
+    # what the connection asks for
+
+    def wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            turn = self._network.current
+            turn.woken.append(self)
+            if not turn.active:
+                turn.kick()
+
+    def close(self, reason: str) -> None:
+        if self._closing is None:
+            self._closing = reason
+            self.wake()
+
+    def drop(self, reason: str) -> None:
+        self._dropped = True
+        self._closing = self._closing or reason
+        self.wake()
+
+    def hold_reading(self, held: bool) -> None:
+        self._held = held
+        self._watch()
+
+    def left(self) -> bool:
+        return self.fd < 0 or self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
+
+    # what the network does
+
+    def ready(self, events: int) -> None:
+        if self._connecting:
+            self._connected()
+            return
+        if events & EPOLLOUT:
+            self._send()
+        if events & (EPOLLIN | EPOLLHUP | EPOLLERR) and self.fd >= 0 and not (self._held and not events & (EPOLLHUP | EPOLLERR)):
+            self._receive()
+
+    def _connected(self) -> None:
+        failure = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failure:
+            self.finish(os.strerror(failure))
+            return
+        self._connecting = False
+        self._watch()
+        self.connection.opened(self)
+        self.wake()
+
+    def _receive(self) -> None:
+        network = self._network
+        room = self.connection.room()
+        if room is None:
+            start = network.arena_used
+            end = start + (FIRST_READ_BYTES if self._large else READ_BYTES)
+            view = network.arena[start:end]
+        else:
+            self._large = True
+            view = room
+        try:
+            count = self._sock.recv_into(view)
+        except BlockingIOError:
+            return
+        except OSError as failure:
+            self.finish(failure.strerror or str(failure))
+            return
+        if count == 0:
+            self._held = True
+            self._watch()
+            self.connection.receive(view[:0])
+            return
+        if room is None:
+            network.arena_used = start + count
+            if count < FIRST_READ_BYTES:
+                self._large = False
+        if self._closing is None:
+            self.connection.receive(view[:count])
+
+    def flush(self) -> None:
+        """At the end of a turn: send what there is."""
+        self._woken = False
+        if self._dropped:
+            self.finish(self._closing or "")
+        elif self.fd >= 0 and not self._connecting and not self._unsent:
+            self._send()
+
+    def _send(self) -> None:
+        """What was taken before, then what there is to take: output that came while there was something unsent has not been asked for."""
+        unsent = self._unsent
+        asked = False
+        try:
+            while unsent or not asked:
+                if not unsent:
+                    asked = True
+                    self._send_joined(self.connection.take_output())
+                elif not self._send_some(unsent):
+                    self._watch()
+                    return
+        except OSError as failure:
+            self.finish(failure.strerror or str(failure))
+            return
+        if self._closing is not None:
+            self.finish(self._closing)
+        elif self._events & EPOLLOUT:
+            self._watch()
+
+    def _send_joined(self, out: Sequence[Buffer | FileSpan]) -> None:
+        """The answers of a turn in one send, which nearly always takes them all; the rest, and files, are left in `_unsent`."""
+        if not out:
+            return
+        try:
+            data = b"".join(out)  # type: ignore[arg-type]
+        except TypeError:  # there is a file among them
+            self._unsent.extend(out)
+            _pin(self._unsent)
+            return
+        try:
+            sent = self._sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            self._unsent.append(memoryview(data)[sent:])
+
+    def _send_some(self, unsent: "deque[Buffer | FileSpan]") -> bool:
+        """Send from the front; False when the kernel takes no more for now."""
+        try:
+            if isinstance(unsent[0], FileSpan):
+                return self._send_file(unsent, unsent[0])
+            if len(unsent) == 1:
+                buffer = unsent[0]
+                sent = self._sock.send(buffer)
+                if sent == len(buffer):
+                    unsent.clear()
+                    return True
+            else:
+                sent = self._sock.sendmsg(*self._gather(unsent))
+            _drop(unsent, sent)
+        except BlockingIOError:
+            return False
+        return True
+
+    @staticmethod
+    def _gather(unsent: "deque[Buffer | FileSpan]") -> tuple[list[Buffer], tuple[()], int]:
+        buffers: list[Buffer] = []
+        for position, item in enumerate(unsent):
+            if isinstance(item, FileSpan):
+                if item.size > SENDFILE_BYTES:
+                    return buffers, (), socket.MSG_MORE
+                item = unsent[position] = _read(item)
+            buffers.append(item)
+            if len(buffers) == 1000:
+                break
+        return buffers, (), 0
+
+    def _send_file(self, unsent: "deque[Buffer | FileSpan]", span: FileSpan) -> bool:
+        file = span.file
+        if span.size <= SENDFILE_BYTES or not isinstance(file, RealFile):
+            unsent[0] = _read(span)
+            return True
+        sent = os.sendfile(self.fd, file.fd, span.position, span.size)
+        if sent == 0:
+            raise OSError(errno.EIO, "file shorter than promised")
+        if sent == span.size:
+            unsent.popleft()
+            file.unpin()
+        else:
+            unsent[0] = FileSpan(file, span.position + sent, span.size - sent)
+        return True
+
+    def _watch(self) -> None:
+        if self.fd < 0:
+            return
+        events = (0 if self._held else EPOLLIN) | (EPOLLOUT if self._unsent or self._connecting else 0)
+        if events != self._events:
+            self._events = events
+            self._network.epoll.modify(self.fd, events)
+
+    def finish(self, reason: str, *, reset: bool = False) -> None:
+        if self.fd < 0:
+            return
+        self._network.epoll.unregister(self.fd)
+        del self._network.transports[self.fd]
+        if reset:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._sock.close()
+        self.fd = -1
+        for item in self._unsent:
+            if isinstance(item, FileSpan):
+                _unpin(item.file)
+        self._unsent.clear()
+        if not reset:
+            self.connection.closed(reason)
+
+
+def _pin(items: "deque[Buffer | FileSpan]") -> None:
+    """A file that is being sent keeps its descriptor, also when its segment is deleted meanwhile."""
+    for item in items:
+        if item.__class__ is FileSpan and isinstance(item.file, RealFile):
+            item.file.pin()
+
+
+def _unpin(file: File) -> None:
+    if isinstance(file, RealFile):
+        file.unpin()
+
+
+def _read(span: FileSpan) -> bytes:
+    data = span.file.read(span.position, span.size)
+    _unpin(span.file)
+    return data
+
+
+def _drop(unsent: "deque[Buffer | FileSpan]", sent: int) -> None:
+    while sent:
+        buffer = unsent[0]
+        assert not isinstance(buffer, FileSpan)
+        if sent < len(buffer):
+            unsent[0] = memoryview(buffer)[sent:]
+            return
+        sent -= len(buffer)
+        unsent.popleft()
+
+
+class RealListener:
+    __slots__ = ("_accept", "_first", "_network", "_sock", "fd", "port")
+
+    def __init__(self, network: "RealNetwork", sock: socket.socket, accept: Callable[[], Connection | None], *, first: bool) -> None:
+        self._network = network
+        self._sock = sock
+        self._accept = accept
+        self._first = first
+        self.fd = sock.fileno()
+        self.port: int = sock.getsockname()[1]
+        network.epoll.register(self.fd, EPOLLIN)
+        network.transports[self.fd] = self
+
+    def ready(self, events: int) -> None:
+        for _ in range(64):
+            try:
+                sock, address = self._sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as failure:
+                if failure.errno not in OUT_OF_DESCRIPTORS or not self._network.spare.give_to(self._sock):
+                    return
+                self._turned_away(self._accept())
+                continue
+            if self._first:
+                sock = moved(sock, self._network.closed_first)
+            connection = self._accept()
+            if connection is None or sock.fileno() >= self._network.last_for_connections:
+                sock.close()
+                self._turned_away(connection)
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = RealTransport(self._network, sock, connection, f"{address[0]}:{address[1]}", connecting=False)
+            connection.opened(transport)
+            transport.wake()
+
+    @staticmethod
+    def _turned_away(connection: Connection | None) -> None:
+        if connection is not None:
+            connection.closed("no descriptors are left for connections: raise the limit of open files")
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            self._network.epoll.unregister(self.fd)
+            del self._network.transports[self.fd]
+            self._sock.close()
+            self.fd = -1
+
+
+class RealNetwork:
+    def __init__(self, turn: Turn, offload: Callable[..., None]) -> None:
+        self.current = turn
+        self.epoll = select.epoll()
+        self.transports: dict[int, RealTransport | RealListener] = {}
+        self.arena = memoryview(bytearray(ARENA_BYTES))
+        self.arena_used = 0
+        self.spare = Spare()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs
+        self.closed_first = min(CLOSED_FIRST, descriptors // 2) if descriptors > 0 else CLOSED_FIRST
+        self._offload = offload
+        self._stopped = False
+
+    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> RealListener:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            sock.listen(BACKLOG)
+        except OSError as failure:
+            sock.close()
+            raise OSError(failure.errno, f"cannot listen on {host or '*'}:{port}: {failure.strerror}") from None
+        return RealListener(self, sock, accept, first=first)
+
+    def connect(self, host: str, port: int, connection: Connection) -> None:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            self._offload(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0], lambda ip: self._resolved(ip, port, connection))
+        else:
+            self._open(host, port, connection)
+
+    def _resolved(self, address: object, port: int, connection: Connection) -> None:
+        if isinstance(address, str):
+            self._open(address, port, connection)
+        else:
+            connection.closed(f"cannot resolve: {address}")
+
+    def _open(self, address: str, port: int, connection: Connection) -> None:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option, value in LIVENESS:
+            sock.setsockopt(*option, value)
+        sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
+        RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
+
+    def turn(self, wait_s: float = 0.0) -> bool:
+        """Hand out what has come, once; False when there was nothing, also not within `wait_s`."""
+        events = self.epoll.poll(wait_s, 256)
+        turn = self.current
+        turn.active = True
+        began = turn.began = monotonic()
+        transports = self.transports
+        for fd, event in events:
+            if self.arena_used > ARENA_BYTES - READ_BYTES:
+                self.end_turn()
+                turn.active = True
+            if (transport := transports.get(fd)) is not None:
+                transport.ready(event)
+                turn.done(transport)
+        self.end_turn()
+        if events and turn.watch is not None:
+            turn.watch.turn(turn.began - began)
+        return bool(events) and not self._stopped
+
+    def end_turn(self) -> None:
+        turn = self.current
+        turn.active = True
+        while turn.actions or turn.woken or turn.last:
+            if turn.actions:
+                actions, turn.actions = turn.actions, []
+                for action in actions:
+                    action()
+                    turn.done(action)
+            elif turn.woken:
+                woken, turn.woken = turn.woken, []
+                for transport in woken:
+                    transport.flush()
+                turn.done(self)
+            else:
+                last, turn.last = turn.last, []
+                for action in last:
+                    action()
+                    turn.done(action)
+        turn.active = False
+        self.arena_used = 0
+
+    def stop(self, *, reset: bool) -> None:
+        self._stopped = True
+        for transport in list(self.transports.values()):
+            if isinstance(transport, RealListener):
+                transport.close()
+            else:
+                transport.finish("this node stopped", reset=reset)
+        self.epoll.close()
+        self.spare.close()

@@ -1,0 +1,162 @@
+"""Work in a process of its own: a thread would take the interpreter from the loop again and again, a process takes at most the other core.
+
+Both sides of it. The process is this module started with the parent's module path; what goes between are marshalled plain values over pipes. It dies
+with its parent, gives way to it (nice), and keeps to the bytes a second that it was told. Knows no work by name: it is told module and function.
+"""
+
+import gc
+import marshal
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from io import BufferedWriter
+from typing import Any
+
+from raftka.runtime.interfaces import Buffer
+from raftka.runtime.real.files import RealFile, RealFiles
+
+NICENESS = 10
+PR_SET_PDEATHSIG = 1
+VALUE, DONE, OS_ERROR, ERROR = range(4)
+
+Each = Callable[[Any], None]
+Done = Callable[[BaseException | None], None]
+
+
+class ApartError(Exception):
+    """What went wrong over there, with its traceback as text; `kind` is the name of the exception's class."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Apart:
+    """One piece of work. A thread starts the process and waits for what it says; `post` brings that to the loop."""
+
+    def __init__(self, order: tuple[Any, ...], each: Each, done: Done, post: Callable[[Callable[[], None]], None]) -> None:
+        self._order = order
+        self._each = each
+        self._done = done
+        self._post = post
+        self._cancelled = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self.thread = threading.Thread(target=self._run, name="raftka-apart", daemon=True)
+        self.thread.start()
+
+    def cancel(self) -> None:
+        """Nothing more is told of it."""
+        with self._lock:
+            self._cancelled = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _run(self) -> None:
+        try:
+            error = self._follow()
+        except (OSError, EOFError, ValueError, TypeError) as failure:
+            error = failure
+        self._post(lambda: None if self._cancelled else self._done(error))
+
+    def _follow(self) -> BaseException | None:
+        with self._lock:
+            if self._cancelled:
+                return None
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            command = [sys.executable, "-m", __spec__.name, str(os.getpid())]
+            process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process.stdin, process.stdout:
+            marshal.dump(self._order, process.stdin)
+            process.stdin.close()
+            while True:
+                try:
+                    kind, *fields = marshal.load(process.stdout)
+                except EOFError:
+                    return ApartError("Killed", f"the process ended with {process.wait()}")
+                if kind != VALUE:
+                    process.wait()
+                    return None if kind == DONE else OSError(*fields) if kind == OS_ERROR else ApartError(*fields)
+                self._post(lambda value=fields[0]: None if self._cancelled else self._each(value))  # type: ignore[misc]
+
+
+class PacedFile(RealFile):
+    """Waits before it reads or appends more than the pace allows."""
+
+    __slots__ = ("pace",)
+    pace: "Pace"
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        self.pace.take(sum(map(len, buffers)))
+        super().append(buffers)
+
+    def read(self, position: int, size: int) -> bytes:
+        data = super().read(position, size)
+        self.pace.take(len(data))
+        return data
+
+
+class Pace:
+    def __init__(self, bytes_per_s: float) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._free_at = time.monotonic()
+
+    def take(self, size: int) -> None:
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now) + size / self._bytes_per_s
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
+
+
+class PacedFiles(RealFiles):
+    def __init__(self, bytes_per_s: float) -> None:
+        super().__init__(lambda action: None)
+        self._pace = Pace(bytes_per_s)
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        file = self._open_as(PacedFile, path, create=create)
+        file.pace = self._pace
+        return file
+
+
+def main() -> None:
+    from ctypes import CDLL
+
+    parent = int(sys.argv[1])
+    CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return  # it was quicker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends this
+    os.nice(NICENESS)
+    gc.disable()
+    module, name, arguments, bytes_per_s = marshal.load(sys.stdin.buffer)
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # who prints does not disturb
+        files = PacedFiles(bytes_per_s)
+        try:
+            for value in getattr(import_module(module), name)(files, *arguments):
+                _say(out, VALUE, value)
+            _say(out, DONE)
+        except OSError as error:
+            _say(out, OS_ERROR, error.errno, error.strerror, error.filename)
+        except Exception as error:
+            _say(out, ERROR, type(error).__name__, "".join(traceback.format_exception(error)))
+        finally:
+            files.stop()
+
+
+def _say(out: BufferedWriter, *fields: Any) -> None:
+    marshal.dump(fields, out)
+    out.flush()
+
+
+if __name__ == "__main__":
+    main()
