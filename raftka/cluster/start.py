@@ -4,7 +4,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def start_processes(nodes: int, data: Path, base_port: int, settings: Mapping[st
     """Returns the exit code."""
     with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
         try:
-            plans = _plan(nodes, data, base_port, held, settings, bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ()))
+            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges)
             cluster = Processes(plans)
         except (ValueError, OSError) as error:
             return _complain(str(error))
@@ -82,14 +82,17 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     return 0
 
 
-def _plan(nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str], bridge_ports: Sequence[int]) -> list[NodePlan]:
-    """Settings are looked at before anything is started: a wrong name is said once, not by every node."""
+def _plan(
+    nodes: int, data: Path, base_port: int, held: HeldPorts, settings: Mapping[str, str], bridge_port: int | None, bridges: HeldPorts
+) -> list[NodePlan]:
+    """Check settings, and the ports that the user has asked for, before anything is started: each mistake is told once, not by every node."""
     from raftka.metadata.configs.settings import NodeSettings
 
     ports, metrics = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+    bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
     plans = plan_cluster(data, ports, settings, metrics, bridge_ports)
     NodeSettings.from_properties(dict(plans[0].properties))
-    check_free(nodes, base_port, None if not bridge_ports else bridge_ports[0], metrics="metrics.port" not in settings)
+    check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings)
     return plans
 
 

@@ -1,10 +1,13 @@
 """Held ports: ours to listen on, nobody else's to be given, refusing while no node listens."""
 
 import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from raftka.cluster.ports import HeldPorts
+from raftka.cluster.start import _plan
 
 
 def listening(port: int) -> socket.socket:
@@ -40,3 +43,15 @@ def test_wanted_ones_are_taken_together_or_not_at_all() -> None:
         assert held.numbers == wanted
         with listening(wanted[1]), HeldPorts(2, wanted) as others:
             assert not set(others.numbers) & set(wanted)
+
+
+def test_the_ports_behind_a_picked_one_need_not_be_free(tmp_path: Path) -> None:
+    """Three bridges with ports that were picked: what stands behind the first of them is somebody else's."""
+    with HeldPorts(9) as held, HeldPorts(1) as first, HeldPorts(2) as others:
+        bridges = HeldPorts(0)
+        bridges.numbers = [first.numbers[0], *others.numbers]
+        with ExitStack() as stack:
+            with suppress(OSError):  # then somebody has it already
+                stack.enter_context(listening(first.numbers[0] + 1))
+            plans = _plan(3, tmp_path, 0, held, {}, 0, bridges)
+        assert [plan.bridge_port for plan in plans] == bridges.numbers
