@@ -75,7 +75,8 @@ def coordinator_answers_before_earlier_turns_are_committed() -> None:
         world.run(world.now + 0.05)
         reader.client.runtime.spawn(fetch, "fetch")
         assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
-        found = cluster.do(group.client, lambda: _fetched(group))
+        later = GroupClient(cluster.client("later"), group.story, "group")  # the others may still wait for their answers
+        found = cluster.do(later.client, lambda: _fetched(later))
         assert asked in ([], [found]), f"commit-lost: {asked} was read of a coordinator alone, and then {found} of the next"
 
 
@@ -136,7 +137,8 @@ def _taken_over(cluster: Cluster) -> tuple[GroupClient, int]:
     group, first = _committed_once(cluster)
     _cut_off(cluster, first)
     assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) not in (first, None), 20.0)
-    cluster.do(group.client, lambda: _commit(group, 2))
+    second = cluster.leader_of(OFFSETS, 0)
+    cluster.do(group.client, lambda: _commit(group, 2, f"n{second}"))  # the first would remember a commit of its own
     return group, first
 
 
@@ -144,10 +146,11 @@ def _assert_nothing_lost(found: int) -> None:
     assert found == 2, f"commit-lost: {found} was read after 2 had been acknowledged"
 
 
-async def _commit(group: GroupClient, offset: int) -> None:
+async def _commit(group: GroupClient, offset: int, host: str | None = None) -> None:
+    """To the coordinator, or to that host."""
     while True:
         try:
-            await group.commit(await group.coordinator(), {0: offset})
+            await group.commit((host, CLIENT_PORT) if host is not None else await group.coordinator(), {0: offset})
             return
         except NoAnswer:
             await group.rest()

@@ -1,7 +1,7 @@
 """What the disks would give back: at moments of a life each node's disk is copied, loses its power, and its logs are opened by another log manager.
 
 The life goes on as if nobody had looked: the copy has a chance of its own, and nothing of it is in the trace. Each log that comes back must have what
-the living one claims to be on its disk, must be sound in itself (log_checks.py), and must come back the same once more after a clean end.
+the living one claims to be on its disk, must be sound in itself (logs.py), and must come back the same once more after a clean end.
 """
 
 from collections.abc import Callable
@@ -174,7 +174,7 @@ class _Opened:
 
 
 def _state(log: Log) -> tuple[object, ...]:
-    """Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (log_checks.py)."""
+    """Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
     producers = {producer_id: (each.epoch, each.next_sequence, each.batches[-1]) for producer_id, each in log.producers.producers.items()}
     return log.start_offset, log.end_offset, log.epochs.entries(), producers
 

@@ -1,4 +1,4 @@
-"""One fault while it happens: its number, a chance of its own, and what it may reach. What kinds there are stands in the faults_of_*.py beside it.
+"""One fault while it happens: its number, a chance of its own, and what it may reach. What kinds there are stands in the modules beside it.
 
 A kind is a function of an Incident under its own name; whoever writes another one puts it into KINDS with `@kind` and its name into a plan.
 """

@@ -28,6 +28,8 @@ from raftka.wire.schema import Api
 
 PAUSE_S = (0.05, 0.4)
 LONG_POLL_MS = 200
+FETCH_BYTES = 1000
+BEYOND = 1_000_000  # records
 GROUPS = 3  # asked for at once
 OFFSETS = "__consumer_offsets"
 TELLS_EPOCHS, TELLS_OFFLINE = 7, 5  # versions of Metadata
@@ -159,16 +161,20 @@ class Asker:
         """Behind one that waits. Whether the answers come in their order the connection says."""
         node = self._node(node_id)
         host, shape = self._leads(node), self.client.shape
-        topic_id = bytes(host.topic_id)
-        asked = FETCH.request.topics.partitions(partition=host.index, fetch_offset=host.high_watermark, partition_max_bytes=1000)
-        fetch = FETCH.request(
-            max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[FETCH.request.topics(topic=host.topic, topic_id=topic_id, partitions=[asked])]
-        )
         questions: list[tuple[Api, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
         questions.append((FIND_COORDINATOR, shape.find_coordinator(["one"])))
         self._random.shuffle(questions)
-        questions.insert(self._random.randrange(2), (FETCH, fetch))
+        fetches = [(FETCH, _fetch_row(host, host.high_watermark)), (FETCH, _fetch_row(host, host.log.end_offset + BEYOND))]  # it waits; it is refused
+        at = self._random.randrange(2)
+        questions[at:at] = fetches  # a request of another kind would end the waiting
         await self.client.ask_many((f"n{node_id}", CLIENT_PORT), questions)
+
+
+def _fetch_row(host: Partition, offset: int) -> Row:
+    request = FETCH.request
+    asked = request.topics.partitions(partition=host.index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    topic = request.topics(topic=host.topic, topic_id=bytes(host.topic_id), partitions=[asked])
+    return request(max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[topic])
 
 
 def _list_row(host: Partition, timestamp: int, epoch: int) -> Row:
