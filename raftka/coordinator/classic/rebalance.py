@@ -2,7 +2,7 @@
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...; without members it is Empty again
 
-Empty and Stable come with their records, as they are replayed. Knows no request; classic_join.py and classic_sync.py do.
+Empty and Stable come with their records, as they are replayed. Knows no request; join.py and sync.py do.
 """
 
 from functools import partial

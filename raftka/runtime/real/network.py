@@ -1,4 +1,4 @@
-"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: real.py calls `turn` when the epoll has something.
+"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: runtime.py calls `turn` when the epoll has something.
 
 All bytes of one turn lie in one arena until the turn ends, so a batch can be written to its log straight from where it was received.
 """
