@@ -36,8 +36,9 @@ def told(run: Run) -> list[str]:
 # one seed, one life
 
 
-def test_a_seed_is_the_same_life_in_every_process() -> None:
-    processes = [_replayed("3", hash_seed) for hash_seed in ("1", "2")]
+@pytest.mark.parametrize("life", [("3", "--plan", "three"), ("0", "--plan", "three"), ("2", "--work", "consumer-groups")], ids=" ".join)
+def test_a_seed_is_the_same_life_in_every_process(life: tuple[str, ...]) -> None:
+    processes = [_replayed(life, hash_seed) for hash_seed in ("1", "2")]
     texts = [process.communicate()[0] for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0]
@@ -45,9 +46,9 @@ def test_a_seed_is_the_same_life_in_every_process() -> None:
     assert texts[0].splitlines()[-1].startswith("trace hash ")
 
 
-def _replayed(seed: str, hash_seed: str) -> "subprocess.Popen[str]":
+def _replayed(life: tuple[str, ...], hash_seed: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-m", "raftka.cli", "chaos", "replay", seed, "--plan", "three"]
+    command = [sys.executable, "-m", "raftka.cli", "chaos", "replay", *life]
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
 

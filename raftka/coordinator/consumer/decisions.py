@@ -99,7 +99,7 @@ class ConsumerTurn:
 
     def _ids(self, said: Said, counts: dict[bytes, int]) -> frozenset[bytes]:
         """Of the topics that it subscribes to and that are there; `counts` learns their partitions."""
-        ids = {topic_id: name for name in self.group.topics_of(said) if (topic_id := self.topics.topic_id(name)) is not None}
+        ids = {topic_id: name for name in sorted(self.group.topics_of(said)) if (topic_id := self.topics.topic_id(name)) is not None}
         counts.update({topic_id: self.topics.partition_count(name) for topic_id, name in ids.items() if topic_id not in counts})
         return frozenset(ids)
 

@@ -154,7 +154,7 @@ class Tasks(trio.abc.Instrument):
             self._step_at(self._world.now)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._world.note(b"t", 0, crc32c(task.name.encode()), 0)
+        self._world.note(b"t", 0, crc32c(task.name.rpartition(".")[2].encode()), 0)
 
     # -- one task -------------------------------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ class ConsumerMember(GroupClient):
             names = self.names()
             told = [(names[bytes(each.topic_id)], p) for each in answer.assignment.topic_partitions for p in each.partitions]
             self.assigned = frozenset(told)
-            for place in self.assigned - self.at.keys():
+            for place in sorted(self.assigned - self.at.keys()):
                 self.given_at[place] = self.now
                 self.story.claims.given(place, self.member_id, asked_at)
         if self.at.keys() <= self.assigned:  # it has nothing to give up
@@ -170,7 +170,7 @@ class ConsumerMember(GroupClient):
 
     async def _reconcile(self, where: Address) -> bool:
         """Gives up what it must, then takes what it may. True: something has changed, the coordinator is to be told."""
-        lost = self.at.keys() - self.assigned
+        lost = sorted(self.at.keys() - self.assigned)
         if lost and self.random.random() < KEEPS_IT:
             await self._keep_all(where)
         if lost:
