@@ -186,7 +186,8 @@ def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     if entries and entries[-1][1] > log.end_offset:
         found.append(f"leader epochs {entries} begin behind the end {log.end_offset}")
     path = f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}"
-    if not log.epochs.dirty and (stored := decode_epochs(files.read(path)) if files.exists(path) else []) != entries:
+    under_way = files.exists(f"{path}.tmp")  # a checkpoint has written them, and has not renamed the file
+    if not log.epochs.dirty and not under_way and (stored := decode_epochs(files.read(path)) if files.exists(path) else []) != entries:
         found.append(f"the file has the leader epochs {stored}, the log {entries}")
     return found
 

@@ -176,7 +176,10 @@ class _Opened:
 def _state(log: Log) -> tuple[object, ...]:
     """Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
     producers = {producer_id: (each.epoch, each.next_sequence, each.batches[-1]) for producer_id, each in log.producers.producers.items()}
-    return log.start_offset, log.end_offset, log.epochs.entries(), producers
+    epochs = [
+        (epoch, start) for epoch, start in log.epochs.entries() if start < log.end_offset
+    ]  # one that has written nothing is forgotten by a crash
+    return log.start_offset, log.end_offset, epochs, producers
 
 
 def _differ(where: str, log: Log, living: Log, below: int) -> list[str]:

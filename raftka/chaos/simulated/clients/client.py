@@ -28,6 +28,7 @@ REQUEST_S = 3.0
 PRODUCE_TIMEOUT_MS = 2000
 FETCH_BYTES = 65536
 
+TELLS_EPOCHS = 7  # the first version of Metadata that does
 ANSWER_IS_WRONG = "the broker's answer"  # how a connection says that it could not read an answer, or that it came out of turn
 
 Address = tuple[str, int]
@@ -151,6 +152,12 @@ class Client:
                 if partition.leader_id in brokers and partition.leader_epoch >= self._epochs.get(key, -1):
                     self._epochs[key] = partition.leader_epoch
                     self._leaders[key] = Leader(brokers[partition.leader_id], partition.leader_epoch)
+
+    @property
+    def knows_epochs(self) -> bool:
+        """Of leaders, from its versions of Metadata; else it may go back to an earlier leader that does not know yet that it is none."""
+        version = self.shape.version(METADATA)
+        return version is None or version >= TELLS_EPOCHS
 
     async def topic_id(self, topic: str) -> bytes:
         """Zeros: its versions of Metadata do not tell, and no request of its wants it."""

@@ -181,14 +181,15 @@ class Producer:
             await self.client.lost_leader(topic, partition)
 
     def _took(self, batch: Batch, answer: Row, refused: bool) -> bool:
-        """`refused`: one before it was not taken, so this one may be told that it is out of order."""
+        """`refused`: one before it was not taken, so this one may be told that it is out of order; and by an earlier leader, that is cut off."""
         code = Code(answer.error_code)
         if code is Code.NONE:
             for i in range(batch.count):
                 self.history.acknowledged[self.stream][batch.first + i] = answer.base_offset + i
             self._acknowledged(batch, answer.base_offset)
             return True
-        if code not in PASSES and not (refused and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        astray = refused or not self.client.knows_epochs
+        if code not in PASSES and not (astray and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
             self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
         return False
 

@@ -13,7 +13,7 @@ import trio
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
-from raftka.chaos.simulated.clients.client import Client, NoAnswer, only_partition
+from raftka.chaos.simulated.clients.client import TELLS_EPOCHS, Client, NoAnswer, only_partition
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.wire.errors import Code
@@ -32,7 +32,7 @@ FETCH_BYTES = 1000
 BEYOND = 1_000_000  # records
 GROUPS = 3  # asked for at once
 OFFSETS = "__consumer_offsets"
-TELLS_EPOCHS, TELLS_OFFLINE = 7, 5  # versions of Metadata
+TELLS_OFFLINE = 5  # the first version of Metadata that does
 NOT_HERE = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.KAFKA_STORAGE_ERROR, Code.LEADER_NOT_AVAILABLE})
 SHOWN = 300  # characters
 

@@ -55,6 +55,7 @@ class Recreator:
         self.topic_id = ZERO_UUID
         self._random = client.runtime.random("recreator")
         self._generation = 0
+        self._epochs: dict[tuple[bytes, int], int] = {}  # the latest of each partition's leaders that was heard of
         self.configs: dict[str, str] = {}  # of this generation
         self._of_each = client.runtime.random("settings of each generation")
 
@@ -119,8 +120,11 @@ class Recreator:
             METADATA, METADATA.request(topics=[METADATA.request.topics(name=None, topic_id=topic_id)], allow_auto_topic_creation=False)
         )
         brokers = {broker.node_id: (broker.host, broker.port) for broker in row.brokers}
-        leaders = {each.partition_index: each.leader_id for topic in row.topics for each in topic.partitions}
-        return brokers.get(leaders.get(partition, -1))
+        for each in [each for topic in row.topics for each in topic.partitions if each.partition_index == partition]:
+            if each.leader_epoch >= self._epochs.get((topic_id, partition), -1):  # it does not go back to an earlier leader
+                self._epochs[topic_id, partition] = each.leader_epoch
+                return brokers.get(each.leader_id)
+        return None
 
     async def _ask(self, topic_id: bytes, partition: int, api: Any, row: Any) -> Any:
         """Raises NoAnswer, also when there is no leader."""
