@@ -53,7 +53,7 @@ def checked_out(commit: str) -> Iterator[Path]:
 
 
 def compare(commit: str, kinds: list[str], seeds: str, jobs: int) -> bool:
-    """Whether all are equal."""
+    """Print each kind's result. Returns whether all hashes are equal."""
     equal = True
     with checked_out(commit) as before:
         for kind in kinds:

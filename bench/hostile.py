@@ -243,7 +243,7 @@ def measure(system: System, name: str, frame: bytes, address: tuple[str, int], l
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         time.sleep(0.1)
-        outcome.rss_mb = max(outcome.rss_mb, *(resident_mb(pid) for pid in system.pids))
+        outcome.rss_mb = max(outcome.rss_mb, *(memory_mb(pid, "VmRSS") for pid in system.pids))
     stop.set()
     for client in clients:
         client.join(timeout=30)
@@ -257,30 +257,37 @@ def noticed(system: System) -> int:
     return sum(log.count(f'"event": "{event}"') for log in logs for event in ("controller_active", "broker_fenced"))
 
 
-def resident_mb(pid: int) -> float:
+def memory_mb(pid: int, name: str) -> float:
+    """`name`: VmRSS, what is resident now, or VmHWM, the most that was. 0 when the process is gone."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
     return 0.0
+
+
+def started(system: System) -> tuple[str, int]:
+    """Start the system, create the topics of neighbour and attackers. Returns the address of the neighbour's leader."""
+    system.start()
+    system.wait_ready()
+    (leader,) = system.create_topic(VICTIM)
+    system.create_topic("recoded", configs={"compression.type": "lz4"})
+    host, port = leader.split("/")[0].split(":")
+    return host, int(port)
 
 
 def lines(make: Callable[[], System], only: str = "") -> Iterator[str]:
     yield "| the largest request on ten connections | produce p50 ms | p99 ms | most ms | answers | peak RSS MB | elections, fenced |"
     yield "|---|---|---|---|---|---|---|"
     with make() as system:
-        system.start()
-        system.wait_ready()
-        (leader,) = system.create_topic(VICTIM)
-        system.create_topic("recoded", configs={"compression.type": "lz4"})
-        host, port = leader.split("/")[0].split(":")
+        leader = started(system)
         call(system.addresses[0], FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"]))
         time.sleep(2.0)
-        yield line("nothing", measure(system, "", b"", system.addresses[0], (host, int(port))))
+        yield line("nothing", measure(system, "", b"", system.addresses[0], leader))
         for name, api, version, row in requests():
             if only in name:
                 frame = encode_request(api, version, 1, "attacker", row)
-                yield line(f"{name}, {len(frame) / 1e6:.1f} MB", measure(system, name, frame, (host, int(port)), (host, int(port))))
+                yield line(f"{name}, {len(frame) / 1e6:.1f} MB", measure(system, name, frame, leader, leader))
 
 
 def line(name: str, outcome: Outcome) -> str:

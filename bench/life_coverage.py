@@ -3,8 +3,8 @@
     python -m bench.life_coverage swarm --seeds 0-199 [--guards]
     python -m bench.life_coverage swarm --seeds 0-49 --keep FILE    # and so on to 150-199: in pieces, each prints the row of all so far
 
-A guard is a `raise`, and an `if` with nothing in it but the end of its function or of its turn of the loop: what is refused or left alone because
-something does not hold. Each is counted in how many lives it was reached; `--guards` lists the counts, and says why no life reaches those that none
+A guard is a `raise`, or an `if` whose body only leaves the function or the turn of the loop: the code refuses a case, or leaves it alone, because
+a condition does not hold. Each is counted in how many lives it was reached; `--guards` lists the counts, and says why no life reaches those that none
 has (unreached.py). `small`: the lives of `raftka chaos sim --small`.
 """
 
@@ -53,7 +53,7 @@ def name_of(module: Reached) -> str:
 
 
 def lives_of(name: str) -> Callable[[int], object]:
-    """Imports what is measured."""
+    """Import the modules under measurement: call this under `watching`."""
     from raftka.chaos.simulated.workloads.at_work import WORKS
     from raftka.chaos.simulated.workloads.lives import live
     from raftka.chaos.simulation import PLANS, Options, simulate

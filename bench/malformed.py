@@ -1,10 +1,9 @@
 """Malformed input on ten connections at once: frames that do not decode, counts and lengths beyond the frame, bombs, half frames, noise, mutations.
 
-What is measured is the node's memory (VmHWM: the most that was resident), the answers and the closed connections; and that the node serves.
+The benchmark measures the node's memory (VmHWM: the most that was resident), the answers and the closed connections, and checks that the node serves.
 """
 
 import random
-import re
 import socket
 import threading
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from struct import pack
 
 from bench import hostile
-from bench.hostile import CONNECTIONS, VICTIM, answer
+from bench.hostile import CONNECTIONS, answer, memory_mb, started
 from bench.systems import System
 from raftka.limits import REQUEST_BYTES
 from raftka.wire.frame import encode_request
@@ -78,7 +77,7 @@ def kinds() -> Iterator[tuple[str, Frames]]:
 
 
 def of_counts() -> Iterator[tuple[str, Frames]]:
-    """Arrays and strings that are longer than what comes, and of as many values as there may be."""
+    """Arrays and strings that announce more than the frame has, and arrays with as many values as a frame may have."""
     yield "an array of 2^31-1, nothing in it", [sized(header(3, 4) + b"\x7f\xff\xff\xff" + bytes(100))]
     yield "an array of 2^31-1, 1 MiB of it", [sized(header(3, 4) + b"\x7f\xff\xff\xff" + b"\0\x06noname" * (NOISE_BYTES // 8))]
     yield "100,000 names, the last one cut", [sized(header(3, 4) + pack(">i", 100_000) + b"\0\x0e" + b"\0\x0eno-such-topic-".join([b""] * 100_000))]
@@ -193,28 +192,18 @@ def measure(system: System, frames: Frames, address: tuple[str, int]) -> Outcome
 
 
 def forget_peak(system: System) -> None:
-    """From now on VmHWM is of what comes."""
+    """Reset VmHWM: from now on it tells of the next attack alone."""
     for pid in system.pids:
         Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
 
 
-def memory_mb(pid: int, name: str) -> float:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0
-
-
 def lines(make: Callable[[], System], only: str = "") -> Iterator[str]:
-    """One after the other on the same node, so what a kind leaves behind counts for the next."""
+    """Run all kinds one after the other on the same node: memory that one kind leaves behind counts for the next."""
     yield "| malformed input on ten connections | bytes | frames sent | answered | closed | peak RSS MB | RSS MB a second later |"
     yield "|---|---|---|---|---|---|---|"
     with make() as system:
-        system.start()
-        system.wait_ready()
-        (leader,) = system.create_topic(VICTIM)
-        system.create_topic("recoded", configs={"compression.type": "lz4"})
+        run = partial(measure, system, address=started(system))
         time.sleep(2.0)
-        host, port = leader.split("/")[0].split(":")
-        run = partial(measure, system, address=(host, int(port)))
         idle = max(memory_mb(pid, "VmRSS") for pid in system.pids)
         yield f"| nothing | | | | | {idle:.0f} | {idle:.0f} |"
         most = idle

@@ -1,4 +1,4 @@
-"""What is reached of modules that are imported under `watching`: each statement, and both ways of each `if` and each loop.
+"""Record which code of modules imported under `watching` is reached: each statement, and both ways of each `if` and each loop.
 
 A mark is set before every statement, by a change of the module's syntax tree as it is imported. That costs a life about its own time once more, where
 a tracer takes ten times as long.
@@ -80,7 +80,7 @@ class _Marking(ast.NodeTransformer):
 
 
 def ends_early(node: ast.If) -> bool:
-    """With nothing, or a constant: what is computed is an answer, and no refusal. Marks that stand there already are passed over."""
+    """Whether the body only returns nothing or a constant: a computed value is an answer, not a refusal. Marks in the body are ignored."""
     body = [each for each in node.body if not _is_mark(each)]
     if [each for each in node.orelse if not _is_mark(each)] or len(body) != 1:
         return False

@@ -1,4 +1,4 @@
-"""Why no random life reaches a guard: by file and text, the first that fits. What is not listed here somebody should look at."""
+"""The reason why no random life reaches a guard, by file and text; the first entry that matches counts. Look at guards without a reason."""
 
 import re
 

@@ -28,9 +28,8 @@ LZ4_HEAD_BYTES, FLAGS = 7, 4  # magic, flags, block size, checksum; the flags' p
 LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
 ZSTD_FLAGS = 4  # behind the magic
 BELIEVED = 64  # times what was received
-MAPPED_BYTES = (
-    1024 * 1024
-)  # from here on a buffer is mapped: zeroing 64 MiB takes 40 ms in which no other thread runs, and pages nobody wrote cost nothing
+# A buffer from this size on is mapped: to zero 64 MiB takes 40 ms in which no other thread runs, and a page that nobody writes costs nothing.
+MAPPED_BYTES = 1024 * 1024
 _TOO_SMALL = "failed to write whole buffer"
 
 

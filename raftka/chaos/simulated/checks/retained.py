@@ -1,6 +1,7 @@
-"""What retention takes and what it leaves, looked at each time that it comes to a log: whole segments from the oldest on, below the high watermark,
+"""Judge each retention of each log: it removes whole segments, from the oldest on, below the high watermark, each for a reason; and none stays for
+which there is a reason.
 
-with a reason; and none stays for which there is one. Kafka's rules once more, from the batches themselves. The log is not disturbed.
+The judge derives Kafka's rules from the batches themselves. It does not disturb the log.
 """
 
 from collections.abc import Iterator
