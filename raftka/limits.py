@@ -64,7 +64,7 @@ GREETING_BYTES = Limit("greeting_bytes", 4096, "what a stranger may send to the 
 PEER_OUTPUT_BYTES = Limit("peer_output_bytes", 8 * MIB, "committed entries not yet taken by a slow observer; then it waits")
 CONTROLLER_CONNECTIONS = Limit("controller_connections", 2_000, "every node of the cluster makes one to each controller")
 RAFT_ENTRY_BYTES = Limit("raft_entry_bytes", 8 * MIB, "one atomic batch of metadata records")
-PROPOSALS_IN_FLIGHT = Limit("proposals_in_flight", 4096, "controller commands that wait for their commit")
+PROPOSALS_IN_FLIGHT = Limit("proposals_in_flight", 4096, "controller commands that wait for their commit, or for their turn")
 METADATA_SNAPSHOT_BYTES = Limit("metadata_snapshot_bytes", 1024 * MIB, "a snapshot of the metadata that a voter takes from its leader, in memory")
 
 # metrics port

@@ -6,14 +6,17 @@ from functools import partial
 
 import pytest
 
+from raftka.broker.controller import controller_host
 from raftka.broker.controller.controller_host import ControllerHost
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.limits import PROPOSALS_IN_FLIGHT, Limit
 from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, NewTopic
 from raftka.metadata.controller import walks
 from raftka.metadata.controller.controller import Controller, Outcome
 from raftka.metadata.quorum.raft_types import ProposalsFull
 from raftka.metadata.records import Record
 from raftka.runtime.simulated.world import World
+from raftka.wire.errors import Code
 
 
 def test_what_is_refused_waits_for_what_it_was_refused_for() -> None:
@@ -118,3 +121,25 @@ def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(monkeyp
         assert [name for name, _ in decided] == names
         of_turn = Counter(turn for _, turn in decided)
         assert max(of_turn.values()) <= 51
+
+
+def test_commands_beyond_the_limit_are_refused_and_those_before_it_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_host, "PROPOSALS_IN_FLIGHT", Limit(PROPOSALS_IN_FLIGHT.name, 10, PROPOSALS_IN_FLIGHT.reason))
+    with World(5) as world:
+        cluster = Cluster(world)
+        cluster.wait_ready()
+        assert cluster.controller is not None
+        host = cluster.nodes[cluster.controller].quorum.host
+        assert host is not None
+        told: list[Code] = []
+
+        def ask() -> None:
+            for number in range(COMMANDS):
+                command = CreateTopics((NewTopic(f"t{number}", 1, 1),), validate_only=True)
+                host.submit(command, lambda error, reply: told.append(error.code if error is not None else Code.NONE))
+
+        world.at(world.now, ask)
+        assert world.run(lambda: len(told) == COMMANDS, at_most_s=10.0)
+        counts = Counter(told)
+        assert counts.keys() == {Code.NONE, Code.NOT_CONTROLLER}
+        assert 10 < counts[Code.NONE] <= 61

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.controller.quorum_state import QuorumView
-from raftka.limits import LimitExceeded
+from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Context, Controller, Outcome, Rest
 from raftka.metadata.extension import ExtensionMachine
@@ -56,7 +56,10 @@ class ControllerHost:
 
     def submit(self, command: Command, done: Done) -> None:
         """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
-        if self._behind or self._decided_s >= DECIDING_S:
+        if len(self._behind) >= PROPOSALS_IN_FLIGHT.value:  # it passes, and the link asks again
+            self.node.metrics.hit(PROPOSALS_IN_FLIGHT)
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+        elif self._behind or self._decided_s >= DECIDING_S:
             if not self._behind:
                 self.clock.call_at(self.clock.now(), self._next_turn)
             self._behind.append((command, done))
