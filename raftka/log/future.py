@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from raftka.log.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, START_OFFSETS, encode_partition_metadata
+from raftka.log.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, RECOVERY_POINTS, START_OFFSETS, encode_partition_metadata
 from raftka.log.config import LogConfig
 from raftka.log.directory import NAME_BYTES, DirectoryFailure, Key, LogDirectory, failing
 from raftka.log.log import Log
@@ -121,6 +121,7 @@ def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogD
 def note_offsets(present: Log, key: Key, old: LogDirectory, new: LogDirectory) -> None:
     """What the checkpoints of the new directory must say before the log has its name there. Raises OSError."""
     new.forget(key)
+    new.write(RECOVERY_POINTS, {**new.offsets[RECOVERY_POINTS], key: present.end_offset})
     new.write(HIGH_WATERMARKS, {**new.offsets[HIGH_WATERMARKS], key: old.offsets[HIGH_WATERMARKS].get(key, 0)})
     if present.start_offset > 0:
         new.write(START_OFFSETS, {**new.offsets[START_OFFSETS], key: present.start_offset})

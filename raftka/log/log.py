@@ -46,6 +46,7 @@ class Log(Storage):
         "cut",
         "epochs",
         "producers",
+        "retention_waits",
     )
 
     def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
@@ -56,6 +57,7 @@ class Log(Storage):
         self._snapshots = found.snapshots
         self._epoch = found.epochs.latest
         self._prepared: Prepared | None = None
+        self.retention_waits = False  # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere else on disk yet
 
     @classmethod
     def open(
@@ -303,13 +305,15 @@ class Log(Storage):
         """Retention below `up_to`, the high watermark: how many segments have had their time, of which the oldest goes. Raises OSError.
 
         The directory must be on disk before the next goes: no crash may leave a hole between those that stay. Forgets silent producers too.
+        0 too while `retention_waits`.
         """
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         count = 0 if self.cleaning else outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
-        if count == 0:
-            return 0
         if count == len(self.segments):
             self.roll(now_ms)
+        self.retention_waits = count > 0 and not self._remembers_without_oldest()
+        if count == 0 or self.retention_waits:
+            return 0
         with self._failing():
             self._drop(self.segments[0])
             self._snapshots.tidy(self.segments)
@@ -317,6 +321,11 @@ class Log(Storage):
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         self.epochs.truncate_from_start(self.start_offset)
         return count
+
+    def _remembers_without_oldest(self) -> bool:
+        """Whether a recovery after a loss of power would still know every producer, if the oldest segment were gone."""
+        following = self.segments[1].base_offset
+        return not self.producers.producers or self._snapshots.on_disk(following, max(following, self.settled_point))
 
     def delete_old_segments(self, now_ms: int, up_to: int) -> int:
         """All of them, waiting for the disk in between; returns how many."""
@@ -353,10 +362,11 @@ class Log(Storage):
         with self._failing():
             if self.active.entries_behind:
                 self.active.write_index()
-            if self.producers.changed or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
+            if self.producers.changed or self.retention_waits or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
                 self._take_snapshot()
             epochs = self._write_epochs()
         behind, self._behind = self._behind, []
+        snapshots = self._snapshots.unflushed.copy()
         files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
         files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
         if not self._sync:
@@ -367,6 +377,8 @@ class Log(Storage):
         def settle(flushed: bool) -> list[str]:
             for file in (*behind, *epochs):
                 file.close()
+            if flushed:
+                self._snapshots.flushed(snapshots)
             if self._truncations != truncations or not flushed:
                 self.epochs.dirty |= bool(epochs)
                 return []
@@ -426,7 +438,7 @@ class Log(Storage):
         """More is on disk than is known to be. (What an empty log is not told again it does not miss.)"""
         if self.failed is not None or self.end_offset == 0:
             return False
-        return self.recovery_point < self.flushed_offset or self.epochs.dirty or self.producers.changed
+        return self.recovery_point < self.flushed_offset or self.epochs.dirty or self.producers.changed or self.retention_waits
 
     @property
     def _changed(self) -> bool:

@@ -1,11 +1,11 @@
 """The snapshot files of producer state in a partition's directory, and rebuilding that state from them and the log. Knows no rule of idempotence.
 
 A snapshot tells of everything before the offset in its name. It is written without waiting for the disk: its CRC tells a torn one, and then an older
-one and more of the log serve. So losing any of them costs time, never knowledge.
+one and more of the log serve. So losing one costs time, never knowledge, while the log has the batches: retention must ask `on_disk` first.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from raftka.log.producer_state import ProducerState
 from raftka.log.segments.scan import headers
@@ -19,12 +19,13 @@ ENTRIES_BACK = 32  # index entries before a snapshot that are read again for the
 
 
 class Snapshots:
-    __slots__ = ("_directory", "_files", "offsets")
+    __slots__ = ("_directory", "_files", "offsets", "unflushed")
 
     def __init__(self, files: Files, directory: str, offsets: Sequence[int]) -> None:
         self._files = files
         self._directory = directory
         self.offsets = sorted(offsets)
+        self.unflushed: dict[int, File] = {}  # by offset, those that were written and are not known to be on disk
 
     @property
     def newest(self) -> int:
@@ -37,8 +38,19 @@ class Snapshots:
         file.append([state.snapshot()])
         if offset not in self.offsets:
             self.offsets = sorted([*self.offsets, offset])
+        self.unflushed[offset] = file
         state.changed = False
         return file
+
+    def flushed(self, taken: Mapping[int, File]) -> None:
+        """What `unflushed` was when the flush began is on disk now; one that was written again meanwhile may not be."""
+        for offset, file in taken.items():
+            if self.unflushed.get(offset) is file:
+                del self.unflushed[offset]
+
+    def on_disk(self, since: int, up_to: int) -> bool:
+        """Whether one in [since, up_to] is known to be on disk."""
+        return any(since <= offset <= up_to and offset not in self.unflushed for offset in self.offsets)
 
     def load(self, since: int, up_to: int, now_ms: int) -> tuple[int, ProducerState] | None:
         """The newest whole snapshot in [since, up_to]; damaged ones on the way are removed."""
@@ -64,6 +76,7 @@ class Snapshots:
     def _remove(self, offset: int) -> None:
         self._files.remove(self._path(offset))
         self.offsets.remove(offset)
+        self.unflushed.pop(offset, None)
 
     def _path(self, offset: int) -> str:
         return segment_path(self._directory, offset, SUFFIX)

@@ -243,25 +243,27 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
     assert content(stage) == before
 
 
-def test_what_batches_do_not_tell_moves_too(stage: Stage) -> None:
+@pytest.mark.parametrize("start", [5, 6])
+def test_what_batches_do_not_tell_moves_too(stage: Stage, start: int) -> None:
     """An epoch in which nothing was written, a log start inside a batch, producers whose batches are deleted."""
     filled(stage, 4)
     host = stage.host("t")
     target = SECOND if host.home.path == FIRST else FIRST
     idempotent = batch(b"1", b"2", producer_id=9, producer_epoch=0, base_sequence=0)
     assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4
-    host.delete_before(5)
+    host.delete_before(start)
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"3")))).base_offset == 6
     host.log.assign_epoch(7)
     epochs, producers = host.log.epochs.entries(), dict(host.log.producers.producers)
     alter(stage, target)
     stage.wait(lambda: moved(stage, target))
-    assert (host.log.epochs.entries(), host.log.latest_epoch, host.log.start_offset) == (epochs, 7, 5)
+    assert (host.log.epochs.entries(), host.log.latest_epoch, host.log.start_offset) == (epochs, 7, start)
     assert host.log.producers.producers == producers
 
     stage.kill(1, power_loss=True)
     stage.start(1)
     stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
-    assert stage.host("t").log.start_offset == 5
+    assert stage.host("t").log.start_offset == start
     assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, "a duplicate"
 
 

@@ -14,7 +14,7 @@ from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
 from tests.broker import requests
-from tests.broker.requests import fetched, produced
+from tests.broker.requests import batch, fetched, produced
 from tests.broker.stage import Stage, Wire
 from tests.log.compacting import records
 
@@ -323,6 +323,26 @@ def test_retention_by_time_and_size_below_the_high_watermark() -> None:
         assert 3000 <= hosts["large"].log.size_bytes < 4000
         assert segments(hosts["kept"]) == before
         assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(hosts["large"]))
+
+
+def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a retry after a loss of power would be taken for new. The next checkpoint is enough, no second round of retention."""
+    with Stage(log_retention_check_interval_ms="60000") as stage:
+        stage.create("t", configs={"retention_ms": "5000"})
+        stage.world.run(stage.world.now + 25)
+        idempotent = batch(b"1", producer_id=9, producer_epoch=0, base_sequence=0)
+        assert produced(stage.wire().ask(PRODUCE, requests.produce("t", idempotent))).error_code == 0
+        log = stage.host("t").log
+        due = stage.nodes[1].replicas.checkpoint
+        monkeypatch.setattr(stage.nodes[1].replicas, "checkpoint", lambda: None)
+        stage.wait(lambda: log.retention_waits)
+        stage.world.run(stage.world.now + 20)
+        assert segments(stage.host("t")) == [0, 1]
+
+        monkeypatch.undo()
+        due()
+        stage.wait(lambda: segments(stage.host("t")) == [1])
+        assert stage.world.now < 60
 
 
 def test_retention_keeps_what_is_not_committed() -> None:

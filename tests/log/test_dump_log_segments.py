@@ -13,7 +13,7 @@ from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.runtime.real.files import RealFiles
 from tests.log.compacting import batches, clean, pairs_batch, records
-from tests.log.given import NOW, append, batch, flush
+from tests.log.given import NOW, append, batch, checkpoint, flush
 
 KAFKA = "4.3.1"
 JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
@@ -78,6 +78,7 @@ def lived(files: RealFiles, directory: Path) -> int:
     log.truncate_to(log.segments[-2].base_offset)
     append(log, *(batch(2, seed=at, timestamp=NOW + 3000) for at in range(60)), epoch=7)
     log.set_start_offset(log.segments[2].base_offset)
+    checkpoint(log)
     assert log.delete_old_segments(NOW, log.end_offset) == 2
     flush(log)
     killed.stop()  # what it removes in the background is gone, or stays

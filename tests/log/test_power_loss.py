@@ -62,13 +62,16 @@ class Life:
         if self.random.random() < 0.05:
             return self.power_loss()
         self.files.flush(names, lambda error: None)
-        self.point = self.log.recovery_point
+        self.point = self.log.settled_point = self.log.recovery_point
         return None
 
     def truncate(self) -> None:
         ends = [row[1] for row in self.rows[-6:]] or [self.log.end_offset]
         to = self.random.choice(ends)
+        begins_anew = to <= self.log.segments[0].base_offset
         self.log.truncate_to(to)
+        if begins_anew and not self.log.producers.producers:
+            self.history = []  # as in Kafka: no snapshot is that old
         self.rows = [row for row in self.rows if row[1] <= to]
         self.history = [row for row in self.history if row[1] <= to]
         self.epoch += 1
@@ -76,8 +79,11 @@ class Life:
         self.sequence = producer.next_sequence if producer else 0
 
     def delete(self) -> None:
-        to = self.random.choice([row[0] for row in self.rows[: len(self.rows) // 2]] or [self.log.start_offset])
+        first_half = [row[0] for row in self.rows[: len(self.rows) // 2]] or [self.log.start_offset]
+        to = self.random.choice([*first_half, *[self.log.flushed_offset] * (len(first_half) // 2 + 1)])
         self.log.set_start_offset(to)
+        if self.random.random() < 0.5 and self.log.end_offset == to > self.log.active.base_offset:
+            self.log.roll(NOW)
         self.log.delete_old_segments(NOW, self.log.flushed_offset)
 
     def power_loss(self) -> None:
@@ -109,7 +115,7 @@ class Life:
         remembered = [(base, base + last - first + 1) for first, last, base, _ in producer.batches] if producer else []
         self.history = [row for row in self.history if row[1] <= log.end_offset]
         assert remembered == self.history[len(self.history) - len(remembered) :]
-        assert remembered or not self.rows
+        assert remembered or not any(following <= owed for _, following in self.history), "a producer whose batches are deleted is forgotten"
         self.sequence = producer.next_sequence if producer else 0
 
     def live(self) -> None:

@@ -25,6 +25,7 @@ class LogRetention:
         self.clock = replicas.clock
         self.cleaner = LogCleaner(replicas)
         self._round: list[Partition] = []
+        self._waiting: dict[Partition, None] = {}  # for a checkpoint, before more of their segments may go
         self._deleted = 0
         replicas.logs.on_retired = self._close_later
 
@@ -52,10 +53,18 @@ class LogRetention:
             self._round = list(self.replicas.hosts.values())
             self._go_on()
 
+    def checkpointed(self) -> None:
+        """A checkpoint is through: what waited for it is tried again."""
+        if self._waiting and not self._round:
+            self._round, self._waiting = list(self._waiting), {}
+            self._go_on()
+
     def _go_on(self) -> None:
         for _ in range(LOGS_OF_SLICE):
             if not self._round:
                 self._tell()
+                if self._waiting:
+                    self.replicas.checkpoint_later()
                 return
             if self._delete_oldest(self._round[-1]):
                 return
@@ -73,6 +82,8 @@ class LogRetention:
             self.node.events.error("retention_failed", partition=host.name, error=str(error))
             self.replicas.log_failed(host, error)
             return False
+        if log.retention_waits:
+            self._waiting[host] = None
         if not outlived:
             return False
         self._deleted += 1

@@ -241,6 +241,8 @@ class ReplicaManager:
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
             self.fail(error)
+        else:
+            self.keeper.checkpointed()
 
     # ISR
 

@@ -85,6 +85,16 @@ def closes_and_writes(close: Any) -> Any:
     return bug
 
 
+@plant(Log, "_remembers_without_oldest")
+def forgets_producers_with_their_batches(_: Any) -> Any:
+    """A segment is deleted before the snapshot of its producers is on disk: after a loss of power a retry is taken for new (once real)."""
+
+    def bug(self: Log) -> bool:
+        return True
+
+    return bug
+
+
 @plant(Node, "_publish")
 def leads_after_its_end(publish: Any) -> Any:
     """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once real)."""
