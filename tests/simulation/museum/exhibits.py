@@ -108,4 +108,10 @@ EXHIBITS = (
         "A broker that was paused while it shut down heard of a leadership in the turn in which it had closed its logs, and took records into them.",
         "scenario",
     ),
+    Exhibit(
+        "forgets_producers_with_their_batches",
+        "a8deb7d",
+        "Retention deleted a segment before the snapshot of its producers was on disk: after a loss of power a retry was written again.",
+        "scenario",
+    ),
 )
