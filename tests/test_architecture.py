@@ -185,7 +185,7 @@ def test_no_folder_is_crowded() -> None:
 
 
 def test_every_package_has_a_floor() -> None:
-    packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.name != "__init__.py" and not p.name.startswith((".", "__"))}
+    packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.suffix in ("", ".py") and not p.name.startswith((".", "__"))}
     on_a_floor = {package for package in packages if home(package) != "raftka"}
 
     assert packages - on_a_floor <= {"raftka." + edge for edge in ("cli", "cluster", "console", "chaos", "pipeline", "testing")}

@@ -28,8 +28,8 @@ from raftka.runtime.real.runtime import NodeFailed, open_runtime
 FAILED = 1  # exit code
 
 
-def start(file: str) -> int:
-    """Returns the exit code."""
+def start(file: str, ready: str = "") -> int:
+    """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code."""
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
@@ -38,7 +38,7 @@ def start(file: str) -> int:
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
-        trio.run(_serve, settings, pid_file)
+        trio.run(_serve, settings, pid_file, ready)
     except* REFUSALS as group:
         failure = _first(group)
     except* NodeFailed as group:
@@ -72,7 +72,7 @@ def _log(event: str, **fields: Any) -> None:
     Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
-async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
+async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
@@ -80,7 +80,7 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
             node.start()
             edges = open_edges(node)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_announce, node)
+                nursery.start_soon(_announce, node, ready)
                 await anext(signals)
                 tell("STOPPING=1")
                 nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
@@ -89,13 +89,15 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile") -> None:
                 nursery.cancel_scope.cancel()
 
 
-async def _announce(node: Node) -> None:
+async def _announce(node: Node, ready: str) -> None:
     if node.settings.is_broker:
         await node.ready.wait()
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection walks it
     gc.set_threshold(2_000, 10, 100)  # a full collection walks all objects of long requests: half a second of the loop, again and again
     tell("READY=1")
+    if ready:
+        print(ready, flush=True)
 
 
 async def _end_at_once(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

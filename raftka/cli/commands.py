@@ -86,12 +86,34 @@ def broker() -> None:
 
 
 @broker.command("start")
-@click.argument("file", metavar="FILE.properties", type=click.Path())
-def broker_start(file: str) -> None:
+@click.argument("file", metavar="FILE.properties", type=click.Path(), required=False)
+@click.option("--dev", is_flag=True, help="A node without a file, for this machine alone.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="With --dev: where clients connect; 0 picks a free one.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else it goes when the node ends.")
+def broker_start(file: str | None, dev: bool, port: int, data: Path | None) -> None:
     """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
+    if dev == (file is not None):
+        raise click.UsageError("give the node's properties file, or --dev for a node without one")
+    if file is None:
+        from raftka.cli.dev import start_dev
+
+        raise SystemExit(start_dev(port, data))
     from raftka.cli.broker import start
 
     raise SystemExit(start(file))
+
+
+@root.command("demo")
+@click.argument("file", metavar="[FILE]", type=click.Path(exists=True, dir_okay=False, readable=True), required=False)
+@click.option("--stay", is_flag=True, help="Go on until Ctrl-C.")
+def demo(file: str | None, stay: bool) -> None:
+    """Start three nodes and twenty trucks, kill a leader, and read every acknowledged record back, once and in order.
+
+    With FILE its lines travel instead, and hashes are compared.
+    """
+    from raftka.cluster import demo as show
+
+    raise SystemExit(show.main([*([file] if file else []), *(["--stay"] if stay else [])]))
 
 
 @root.group()

@@ -11,21 +11,21 @@ from types import TracebackType
 from raftka.cluster.plan import HOST, PlanError, bridge_ports_from, metrics_ports_from, ports_from
 
 
-def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: bool) -> None:
-    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names the option of `cluster start`."""
+def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: bool, option: str = "--base-port") -> None:
+    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names the option of the command line."""
     asked: list[tuple[str, int, str]] = []
     if base_port:
         scraped = metrics_ports_from(base_port, nodes) if metrics else []
         for i, (broker, controller) in enumerate(ports_from(base_port, nodes), 1):
-            asked += [("--base-port", broker, f"node {i}"), ("--base-port", controller, f"the controller of node {i}")]
-        asked += [("--base-port", port, f"scrapes of node {i}") for i, port in enumerate(scraped, 1)]
+            asked += [(option, broker, f"node {i}"), (option, controller, f"the controller of node {i}")]
+        asked += [(option, port, f"scrapes of node {i}") for i, port in enumerate(scraped, 1)]
     if bridge_port:
         asked += [("--bridge-port", port, f"the bridge of node {i}") for i, port in enumerate(bridge_ports_from(bridge_port, nodes), 1)]
-    for option, port, whose in asked:
+    for given_by, port, whose in asked:
         try:
             _bound(port).close()
         except OSError as error:
-            text = f"{HOST}:{port}, for {whose}: {error.strerror}; stop the process that listens there, or give another {option}"
+            text = f"{HOST}:{port}, for {whose}: {error.strerror}; stop the process that listens there, or give another {given_by}"
             raise PlanError(text) from None
 
 

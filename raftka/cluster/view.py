@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from raftka.cluster.ask import ClusterView, PartitionView, ask_any
@@ -34,6 +35,7 @@ class View(threading.Thread):
         self._began = time.monotonic()
         self._before = (0, 0)
         self._cluster: ClusterView | None = None
+        self._draws_table = sys.stdout.isatty() and find_spec("rich") is not None  # rich: the extra `table`
 
     def say(self, text: str) -> None:
         """Something that happened; from any thread."""
@@ -52,7 +54,7 @@ class View(threading.Thread):
         self._flush()
 
     def run(self) -> None:
-        if sys.stdout.isatty():
+        if self._draws_table:
             self._run_rich()
         else:
             self._each_second(self._print_line)
@@ -100,7 +102,7 @@ class View(threading.Thread):
         )
 
     def _flush(self) -> None:
-        if not sys.stdout.isatty():
+        if not self._draws_table:
             while self._unsaid:
                 print(self._unsaid.popleft(), flush=True)
 

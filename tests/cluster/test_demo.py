@@ -80,6 +80,18 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [path for path in tmp_path.iterdir() if path != file] == []
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_terminal_shows_a_table_where_rich_is_installed(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(view, "find_spec", lambda name: object() if there else None)
+    drawn: list[str] = []
+    shown = view.View([("host", 1)], "t", Tally([]), lambda node_id: True)
+    monkeypatch.setattr(shown, "_run_rich", lambda: drawn.append("a table"))
+    monkeypatch.setattr(shown, "_each_second", lambda show: drawn.append("a line"))
+    shown.run()
+    assert drawn == ["a table" if there else "a line"]
+
+
 def test_a_dead_node_is_not_shown_as_a_leader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Also as long as the brokers have not noticed."""
     partitions = tuple([PartitionView("t", index, leader, 1, (1, 2, 3), (1, 2, 3)) for index, leader in enumerate((1, 2, 2, 3))])

@@ -1,12 +1,13 @@
 """`raftka cluster start` and `raftka broker start`, from outside: what is printed, which files there are, how it ends."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from errno import EADDRINUSE
 from os import strerror
 from pathlib import Path
@@ -120,6 +121,29 @@ def test_what_dies_stays_dead_until_its_own_command_brings_it_back(raftka: Start
 
     assert again.wait(PATIENCE_SECONDS) == 0
     assert cluster.poll() is None
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_node_for_trying_out_needs_no_file(raftka: Start, data: Path, kept: bool) -> None:
+    node = raftka("broker", "start", "--dev", "--port", 0, *(["--data", data] if kept else []))
+    told = re.match(r"raftka: the data is in (.*), it", line(node.stderr))
+    assert told is not None
+    folder = Path(told[1])
+    (address,) = addresses(line(node.stdout))
+    assert set(ask(address).brokers) == {1}
+    assert (folder / "node-1" / "data").is_dir()
+    node.send_signal(signal.SIGTERM)
+
+    assert node.wait(PATIENCE_SECONDS) == 0
+    assert folder.exists() == kept
+
+
+@pytest.mark.parametrize("arguments", [(), ("file", "--dev")])
+def test_a_node_has_a_file_or_is_for_trying_out(raftka: Start, arguments: Sequence[str]) -> None:
+    node = raftka("broker", "start", *arguments)
+    assert node.wait(PATIENCE_SECONDS) == 2
+    assert node.stderr is not None
+    assert "give the node's properties file, or --dev" in node.stderr.read()
 
 
 def test_all_in_one_process(raftka: Start, data: Path) -> None:

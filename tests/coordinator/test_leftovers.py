@@ -1,5 +1,6 @@
 """What strangers leave behind in a coordinator who were refused, whose records were refused, or whose group is gone: nothing."""
 
+import sys
 from collections.abc import Iterable
 from random import Random
 
@@ -48,6 +49,12 @@ class Coordinated:
 @pytest.fixture
 def coordinated() -> Coordinated:
     return Coordinated()
+
+
+def test_without_its_engine_a_regular_expression_is_refused_with_the_remedy(coordinated: Coordinated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(KafkaError, match=r"INVALID_REGULAR_EXPRESSION.*install raftka\[regex\]"):
+        coordinated.beat("g", regex="not-seen-before.*")
 
 
 def test_who_is_refused_leaves_nothing(coordinated: Coordinated) -> None:

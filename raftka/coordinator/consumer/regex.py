@@ -10,6 +10,7 @@ from raftka.limits import REGEX_LENGTH
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
 MEMORY_BYTES = 1024 * 1024  # of one compiled expression
+NO_ENGINE = "This broker has no engine for regular expressions: install raftka[regex] beside it, or subscribe to topics by name."
 WORDS = {"missing )": "missing closing )", "missing ]": "missing closing ]"}  # RE2's for RE2/J's
 
 
@@ -18,7 +19,10 @@ def compiled(regex: str) -> Callable[[str], bool]:
     """Whether it stands for a whole name. Raises INVALID_REGULAR_EXPRESSION."""
     if len(regex) > REGEX_LENGTH.value:
         raise LimitRefused(REGEX_LENGTH, len(regex), code=Code.INVALID_REGULAR_EXPRESSION)
-    import re2
+    try:
+        import re2
+    except ImportError:
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, NO_ENGINE) from None
 
     options = re2.Options()
     options.log_errors = False

@@ -17,6 +17,7 @@ from trio.lowlevel import start_guest_run
 if TYPE_CHECKING:
     from raftka.runtime.simulated.world import Node, World
 
+TRIO_KNOWN = "0.35"  # the newest whose scheduler has the two names
 STEP_S = 10e-6  # what one round of Trio's loop takes
 ENDING_STEPS = 10_000
 
@@ -33,7 +34,7 @@ def scheduler() -> Any:
     """Trio's module with the two names, after a look whether they are still there and mean what they did."""
     module = trio._core._run
     if not isinstance(getattr(module, "_ALLOW_DETERMINISTIC_SCHEDULING", None), bool) or not isinstance(getattr(module, "_r", None), Random):
-        raise NotRepeatable("this trio has no _ALLOW_DETERMINISTIC_SCHEDULING and _r: the simulation needs another way to seed it")
+        raise NotRepeatable(f"the simulation cannot seed the order of tasks of Trio {trio.__version__}; Trio {TRIO_KNOWN} works")
     return module
 
 
