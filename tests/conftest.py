@@ -1,6 +1,15 @@
 """Options of the whole test run."""
 
+import json
+from collections import defaultdict
+from pathlib import Path
+
 import pytest
+
+from tests.nearest import COSTS, FAR, ROOT, nearest
+
+NEAREST = pytest.StashKey[dict[str, int]]()
+_spent: defaultdict[str, float] = defaultdict(float)  # seconds by test file, where xdist's workers report to
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -8,6 +17,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-clients", action="store_true", help="fetch the real clients that are not here yet: kcat, Kafka's own tools, franz-go, ..."
     )
+    parser.addoption("--fast", action="store_true", help="the tests nearest to what changed, by imports: under 90 s on two cores")
+    parser.addoption("--write-costs", action="store_true", help="write down what each test file costs, for --fast")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        config.stash[NEAREST] = nearest()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if NEAREST in config.stash and collection_path.suffix == ".py":
+        return str(collection_path.relative_to(ROOT)) not in config.stash[NEAREST]
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if NEAREST in config.stash:
+        near = config.stash[NEAREST]
+        items.sort(key=lambda item: near.get(str(item.path.relative_to(ROOT)), FAR))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _spent[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--write-costs") and not hasattr(session.config, "workerinput"):
+        COSTS.write_text(json.dumps({path: round(seconds, 1) for path, seconds in sorted(_spent.items())}, indent=0) + "\n")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if NEAREST in config.stash:
+        count, near = len(config.stash[NEAREST]), sum(distance < FAR for distance in config.stash[NEAREST].values())
+        terminalreporter.write_line(f"--fast: {count} test files, {near} of them import what changed; ./run test runs all")
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ def test_setup_makes_a_venv_without_ensurepip_and_installs_from_outside(checkout
 
     assert done.returncode == 0, done.stderr
     assert f"python3 -m venv --clear --without-pip {checkout.folder}/.venv" in checkout.asked()
-    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}" in checkout.asked()
-    assert checkout.pip_calls() == 2
+    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[dev]" in checkout.asked()
+    assert checkout.pip_calls() == 1
 
 
 def test_the_second_time_nothing_is_installed(checkout: Checkout) -> None:
@@ -70,6 +70,22 @@ def test_the_second_time_nothing_is_installed(checkout: Checkout) -> None:
 
     assert done.stderr == ""
     assert checkout.asked() == ["python -m pytest -q -k x y"]
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (("--fast", "-x"), "python -m pytest -q -n auto --fast -x"),
+        (("--all", "-x"), "python -m pytest -q --all-clients -x"),
+        (("-x", "--all-clients"), "python -m pytest -q -x --all-clients"),
+    ],
+)
+def test_tests_come_in_three_tiers(checkout: Checkout, given: tuple[str, ...], asked: str) -> None:
+    checkout.run("setup", "pipeline")
+
+    checkout.run("test", *given)
+
+    assert checkout.asked() == [asked]
 
 
 def test_the_demo_needs_no_tools_of_the_tests(checkout: Checkout) -> None:
