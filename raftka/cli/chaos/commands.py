@@ -11,8 +11,24 @@ from click.core import ParameterSource
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
-WORK_NAMES = ("groups", "consumer-groups", "compaction", "sessions")
-WORK = click.option("--work", type=click.Choice(WORK_NAMES), help="Clients that do that instead, and a nemesis that waits for its moments.")
+
+
+def _known_work(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    """Packages beside raftka may bring more: which there are is asked when one is named."""
+    if name is not None:
+        from raftka.chaos.simulated.workloads.at_work import WORKS
+
+        if name not in WORKS:
+            raise click.BadParameter(f"there are {', '.join(WORKS)}")
+    return name
+
+
+WORK = click.option(
+    "--work",
+    callback=_known_work,
+    metavar="groups|consumer-groups|compaction|...",
+    help="Clients that do that instead, and a nemesis that waits for its moments.",
+)
 SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from time import process_time
 
 from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
@@ -14,18 +14,22 @@ from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.lives import Workload, live
 
+ENTRY_POINTS = "raftka.workloads"  # packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum is struck
 
-def _of_sessions() -> Workload:
-    """Of a package beside raftka: found by its name."""
-    work: Workload = import_module("zookeeper_bridge.session_workload").SessionWork()
-    return work
+
+def _made_by(entry_point: EntryPoint) -> Callable[[], Workload]:
+    def make() -> Workload:
+        work: Workload = entry_point.load()()
+        return work
+
+    return make
 
 
 WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
     "groups": (GroupWork, OF_COORDINATORS),
     "consumer-groups": (ConsumerGroupWork, OF_COORDINATORS),
     "compaction": (CompactionWork, OF_COMPACTION),
-    "sessions": (_of_sessions, OF_THE_QUORUM),
+    **{each.name: (_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
 }
 
 
