@@ -291,6 +291,7 @@ class LogManager:
             log.flush_too(path)
         if not is_new and log.end_offset:
             file = self._files.open(metadata)
+            file.write(0, file.read(0, file.size()))  # as recovery does with records
             file.sync()
             file.close()
 

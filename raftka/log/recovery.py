@@ -235,11 +235,18 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
 
 
 def _make_durable(files: Files, directory: str, segments: list[Segment], believed_below: int) -> None:
-    """What was found is claimed from now on, so it must be on disk: after a crash of the process alone it may be in the page cache only."""
+    """What was found is claimed from now on, so it must be on disk: after a crash of the process alone it may be in the page cache only.
+
+    A kernel takes pages whose flush failed for clean: it shows them to this process, and a flush alone would not write them. They are written anew.
+    """
     for at, segment in enumerate(segments):
-        if at + 1 == len(segments):
+        is_last = at + 1 == len(segments)
+        if not is_last and _is_sealed(segments[at + 1].base_offset, believed_below):
+            continue
+        segment.write_again(believed_below)
+        if is_last:
             segment.file.sync()
-        elif not _is_sealed(segments[at + 1].base_offset, believed_below):
+        else:
             for file in segment.seal():
                 file.sync()
             segment.close_index()

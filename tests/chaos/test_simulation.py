@@ -54,6 +54,7 @@ def _replayed(life: tuple[str, ...], hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    ("swarm", 410603): "with flush=os a flush failed, the next process claimed what the page cache had, and a power loss left a hole in the log",
     ("swarm", 250244): "a node that no partition needed was to be started later than the rest: the life was judged before it had its disk back",
     ("swarm", 230849): "a node was told of a leadership when it had closed its logs, took it, and wrote into what was closed",
     ("swarm", 153794149): "a piece of a Fetch met a cut, and the next one came before it, as no connection of TCP allows: half a frame stayed",

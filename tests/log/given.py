@@ -7,7 +7,7 @@ from typing import Any
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.validation import TakesLong
-from raftka.runtime.interfaces import File, FileSpan
+from raftka.runtime.interfaces import File, Files, FileSpan
 from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
 from tests.log.files import MemoryFiles
 
@@ -21,7 +21,7 @@ def disk() -> MemoryFiles:
     return files
 
 
-def open_log(files: MemoryFiles | None = None, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0, **config: Any) -> Log:
+def open_log(files: Files | None = None, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0, **config: Any) -> Log:
     return Log.open(
         files or disk(), DIRECTORY, LogConfig(**config), NOW, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
     )

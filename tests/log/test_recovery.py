@@ -9,6 +9,7 @@ import pytest
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.recovery import Damaged
+from raftka.runtime.simulated.world import World
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, disk, offsets, open_log
 
@@ -299,6 +300,42 @@ def test_holes_below_the_recovery_point_are_the_cleaners(in_the_hole: bool) -> N
     found = offsets(log)
     assert found[-1] == (end - 2, end - 1)
     assert len(found) == 39
+
+
+@pytest.mark.parametrize("flush", ["os", "fsync"])
+def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
+    """The kernel shows it to the next process, takes it for clean, and would not write it with the next flush."""
+    world = World(1)
+    disk = world.disk("a")
+    disk.keeps_nothing = True
+    files = world.node("a").files
+    files.make_directory(DIRECTORY)
+    log = open_log(files, segment_bytes=300, flush=flush)
+    append(log, batch(2), batch(2))
+    point = checkpoint(log)
+    for at in range(6):
+        log.append_as_leader(batch(2, seed=at), 0, NOW)
+    log.write_staged()
+    unflushed = {segment.file for segment in log.segments[1:]} | {log.active.file}
+    disk.failing_syncs = len(unflushed)
+    for file in unflushed:
+        with pytest.raises(OSError, match="EIO"):
+            file.sync()
+    if flush == "os":
+        log.abandon()  # with fsync it comes to that in another turn; this process is killed before
+    world.kill("a", power_loss=False)
+
+    log = open_log(world.node("a").files, recovery_point=point, segment_bytes=300, flush=flush)
+    assert len(log.segments) > 2
+    written = offsets(log)
+    assert len(written) == 8
+    point = checkpoint(log)
+    assert point == log.end_offset
+    world.kill("a", power_loss=True)
+
+    log = open_log(world.node("a").files, recovery_point=point, segment_bytes=300, flush=flush)
+    assert log.cut is None
+    assert offsets(log) == written
 
 
 def test_leftovers_are_swept() -> None:

@@ -256,6 +256,35 @@ def test_a_failed_flush_is_told_once_and_its_pages_are_lost_though_a_later_one_s
     assert content(world, "log") == b"good\0\0\0\0late"
 
 
+@pytest.mark.parametrize("flush", [True, False])
+def test_pages_of_a_failed_flush_that_are_written_anew_are_kept_by_the_next_flush_alone(flush: bool) -> None:
+    world = World(1)
+    node = world.node("a")
+    world.disk("a").keeps_nothing = True
+    node.files.replace("log", b"good")
+    file = node.files.open("log")
+    file.append([b"bad!"])
+    world.disk("a").failing_syncs = 1
+    assert flushed(world, node, file) is not None
+    file.write(2, b"odba")
+    if flush:
+        assert flushed(world, node, file) is None
+    world.kill("a", power_loss=True)
+
+    assert content(world, "log") == (b"goodba" if flush else b"good")
+
+
+def test_a_torn_write_leaves_no_zeros_in_what_was_there() -> None:
+    def write(world: World, node: Node) -> None:
+        node.files.replace("data/log", b"a" * 40)
+        node.files.open("data/log").write(0, b"b" * 80)
+
+    found = [content(after_power_loss(seed, write)) for seed in range(60)]
+
+    assert all(set(each[:40]) <= set(b"ab") for each in found)
+    assert any(0 in each[40:] for each in found)
+
+
 def test_syncs_in_place_fail_too_and_take_time() -> None:
     world = World(1)
     node = world.node("a")

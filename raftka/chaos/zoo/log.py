@@ -6,7 +6,7 @@ from typing import Any
 from raftka.broker.logs.stray_logs import StrayLogs
 from raftka.broker.node import Node
 from raftka.broker.replica.manager import ReplicaManager
-from raftka.chaos.zoo.planting import plant
+from raftka.chaos.zoo.planting import part_of, plant
 from raftka.log import recovery
 from raftka.log.checkpointing import Gathered
 from raftka.log.checkpoints import START_OFFSETS
@@ -148,6 +148,15 @@ def deleted_records_come_back(offsets: Any) -> Any:
     return bug
 
 
+@plant(segment.Segment, "write_again")
+def flushed_without_being_written(_: Any) -> Any:
+    """Recovery flushes what a failed flush has left in the page cache, and does not write it anew: the kernel takes it for clean (once real)."""
+
+    def bug(self: segment.Segment, offset: int) -> None: ...
+
+    return bug
+
+
 @plant(Storage, "abandon")
 def failed_flush_is_believed(_: Any) -> Any:
     """What a failed flush has left in the page cache is read by the next process, and claimed (once real)."""
@@ -156,6 +165,9 @@ def failed_flush_is_believed(_: Any) -> Any:
         self._staged = []
 
     return bug
+
+
+part_of(failed_flush_is_believed, segment.Segment, "write_again")(flushed_without_being_written)
 
 
 @plant(LogManager, "_make_durable")

@@ -227,6 +227,27 @@ def failed_flush_is_believed() -> None:
 
 
 @finds
+def flushed_without_being_written() -> None:
+    """Answers do not wait for the disk, and a flush fails: what the next process finds and says is on its disk must stay when the power goes."""
+    with World(23) as world, often():
+        settings = {"raftka.log.flush": "os"}
+        scene = Scene(world, settings=settings, replication_factor=1, configs={"min.insync.replicas": "1", "flush.ms": "500"})
+        scene.produce(3)
+        leader = scene.leader
+        disk = scene.cluster.disk(leader)
+        disk.keeps_nothing, disk.failing_under, disk.failing_syncs = True, scene.host(leader).log.active.file.path, 1
+        assert world.run(lambda: not scene.cluster.alive(leader), at_most_s=10.0)
+        scene.cluster.start(leader)
+        scene.wait_whole()
+        log = scene.host(leader).log
+        assert scene.cluster.settled(lambda: log.settled_point == log.end_offset, 10.0)
+        scene.cluster.kill(leader, power_loss=True)
+        scene.cluster.start(leader)
+        scene.wait_whole()
+        scene.assert_nothing_lost()
+
+
+@finds
 def recovered_is_not_flushed() -> None:
     """A broker is killed while its disk is slow: what the next process finds in the page cache it must flush before it says that it is there."""
     with World(24) as world:

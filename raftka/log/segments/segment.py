@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
-from raftka.log.segments.scan import Header, checked, headers, locate
+from raftka.log.segments.scan import WALK_BYTES, Header, checked, headers, locate
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
@@ -236,6 +236,12 @@ class Segment:
         self.file.truncate(position)
         self.size = position
         return self.resume(headers(self.file, self.resume_position, position))
+
+    def write_again(self, offset: int) -> None:
+        """Write the batches that reach `offset`, and all behind them, over themselves: the kernel takes their pages for dirty then, whatever it did
+        before. Everything staged is written."""
+        for position in range(self.offset_index.lookup(offset), self.size, WALK_BYTES):
+            self.file.write(position, self.file.read(position, min(WALK_BYTES, self.size - position)))
 
     def write_index(self) -> None:
         """Behind the records, in the page cache; `index_files` are to be flushed where it must last."""

@@ -8,7 +8,7 @@ how long a flush takes.
 import errno
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
@@ -29,6 +29,16 @@ def failure(code: int, path: str) -> OSError:
 SPACE_BYTES = 1 << 40
 
 
+class Change(NamedTuple):
+    """Of a file's content, and how to undo it."""
+
+    position: int
+    size: int  # bytes written
+    was: bytes  # there
+    size_before: int  # of the file
+    lost: tuple[tuple[int, int], ...]  # what was there, and not on the platter, although the kernel took it for clean
+
+
 class Inode:
     """A file's content, and the changes that are not on the platter."""
 
@@ -36,27 +46,33 @@ class Inode:
 
     def __init__(self, content: Buffer = b"") -> None:
         self.content = bytearray(content)
-        self.changes: list[tuple[int, int, bytes, int]] = []  # (position, bytes written, what was there, size before)
+        self.changes: list[Change] = []
         self.synced = 0  # changes that have left the list: the mark of a flush is synced + len(changes)
         self.lost: list[tuple[int, int]] = []  # [from, to): their flush failed, the kernel took them for clean, no later flush writes them
 
     def write(self, position: int, data: Buffer) -> None:
         end = position + len(data)
-        if self.lost:
-            self.lost = [(a, b) for a, b in self.lost if a < position or b > end]
-        self.changes.append((position, len(data), bytes(self.content[position:end]), len(self.content)))
+        lost = self._forget_lost(position, end)
+        self.changes.append(Change(position, len(data), bytes(self.content[position:end]), len(self.content), lost))
         if position > len(self.content):
             self.content.extend(bytes(position - len(self.content)))
         self.content[position:end] = data
 
     def truncate(self, size: int) -> None:
         before = len(self.content)
-        self.lost = [(a, min(b, size)) for a, b in self.lost if a < size]
-        self.changes.append((min(size, before), 0, bytes(self.content[size:]), before))
+        self.changes.append(Change(min(size, before), 0, bytes(self.content[size:]), before, self._forget_lost(size, before)))
         if size < before:
             del self.content[size:]
         else:
             self.content.extend(bytes(size - before))
+
+    def _forget_lost(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Those bytes are dirty again, or gone; returns which of them were lost."""
+        if not self.lost:
+            return ()
+        found = tuple([(max(a, start), min(b, end)) for a, b in self.lost if a < end and b > start])
+        self.lost = [part for a, b in self.lost for part in ((a, min(b, start)), (max(a, end), b)) if part[0] < part[1]]
+        return found
 
     def mark(self) -> int:
         return self.synced + len(self.changes)
@@ -70,19 +86,22 @@ class Inode:
     def flush_failed(self, mark: int) -> None:
         """Linux: reported once, then the pages are clean. They can be read until the power goes, and are not on the platter."""
         done = self.changes[: max(0, mark - self.synced)]
-        self.lost += [(position, position + size) for position, size, _, _ in done if size]
+        self.lost += [(change.position, change.position + change.size) for change in done if change.size]
         self.flushed(mark)
 
     def lose_power(self, keep: int, torn: float, zeros: bool) -> None:
         """All changes but the first `keep` are undone; of the next, the share `torn` (0..1) of its bytes stays, or zeros in their place."""
         while len(self.changes) > keep:
-            position, size, was, size_before = self.changes.pop()
+            position, size, was, size_before, lost = self.changes.pop()
             half = bytes(self.content[position : position + int(size * torn)]) if len(self.changes) == keep else b""
             self.content[position : position + len(was)] = was
             del self.content[size_before:]
+            self.lost += lost
             if half:
                 self.content.extend(bytes(max(0, position - len(self.content))))  # the write had left a hole
-                self.content[position : position + len(half)] = bytes(len(half)) if zeros else half
+                new = max(0, size_before - position)  # from there on the file had no content before
+                self.content[position : position + len(half)] = half[:new] + bytes(len(half[new:])) if zeros else half
+                self._forget_lost(position, position + len(half))
         self.changes.clear()
         for start, end in sorted(self.lost, reverse=True):
             if end >= len(self.content):

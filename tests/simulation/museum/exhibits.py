@@ -25,6 +25,12 @@ EXHIBITS = (
         "scenario",
     ),
     Exhibit(
+        "flushed_without_being_written",
+        "410603",
+        "With flush=os a flush failed; the next process flushed what it found in the page cache, claimed it, and a power loss left a hole there.",
+        "scenario",
+    ),
+    Exhibit(
         "names_are_not_flushed",
         "7918e70",
         "A log made by a process that was killed before its first flush was claimed by the next one: with the power all of it went.",

@@ -201,7 +201,7 @@ def unflushed(log: Log, disk: SimulatedDisk) -> str | None:
             continue
         file = segment.file
         assert isinstance(file, SimulatedFile)
-        written = [position for position, size, _, _ in file.inode.changes if size] + [position for position, _ in file.inode.lost]
+        written = [change.position for change in file.inode.changes if change.size] + [position for position, _ in file.inode.lost]
         if written and min(written) < segment.size:
             base = int.from_bytes(file.inode.content[min(written) : min(written) + 8], "big")
             if base < log.flushed_offset:
