@@ -145,6 +145,19 @@ def test_an_exception_in_a_task_ends_the_world_loudly() -> None:
     assert any("a task of a" in note and "seed 9" in note for note in caught.value.__notes__)
 
 
+def test_a_task_that_ends_because_another_node_is_dead_ends_the_world_loudly() -> None:
+    with World(1) as world:
+        file = world.node("a").files.open("log", create=True)
+        world.kill("a")
+
+        async def read() -> None:
+            file.read(0, 1)
+
+        world.node("b").spawn(read, "read")
+        with pytest.raises(RuntimeError, match="of a, which is dead"):
+            world.run(1.0)
+
+
 def test_a_world_leaves_trio_as_it_was() -> None:
     module = scheduler()
     before = module._ALLOW_DETERMINISTIC_SCHEDULING, module._r.getstate()

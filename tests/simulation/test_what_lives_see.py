@@ -8,8 +8,10 @@ import pytest
 
 from raftka.broker.handlers import metadata
 from raftka.broker.network.connection import ServerConnection
+from raftka.chaos.simulated.clients.client import NoAnswer
 from raftka.chaos.simulated.faults.nemeses import OF_COORDINATORS
-from raftka.chaos.simulated.workloads.asking import AskingWork
+from raftka.chaos.simulated.scene import Scene
+from raftka.chaos.simulated.workloads.asking import Asker, AskingWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.lives import Workload, play
@@ -19,6 +21,7 @@ from raftka.coordinator.classic import join as classic_join
 from raftka.coordinator.consumer.decisions import ConsumerTurn
 from raftka.coordinator.records import read_offset_key
 from raftka.log.producer_state import ProducerState
+from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 
 SEEDS = 4
@@ -103,6 +106,26 @@ def test_a_mistake_is_seen(bug: Callable[[pytest.MonkeyPatch], None], work: type
 @pytest.mark.parametrize("work", [AskingWork, WideWork])
 def test_without_one_nothing_is_seen(work: type[Workload]) -> None:
     assert _wrong(work, 1) == []
+
+
+def test_an_answer_is_not_compared_with_the_log_of_a_broker_that_died_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World(1) as world:
+        scene = Scene(world)
+        scene.produce(2)
+        leader, client, ask = scene.leader, scene.client, scene.client.ask
+        asker = Asker(client, scene.cluster)
+
+        async def ask_and_kill(*given: Any, **more: Any) -> Any:
+            answer = await ask(*given, **more)
+            scene.cluster.kill(leader, power_loss=False)
+            return answer
+
+        async def compare() -> None:
+            with pytest.raises(NoAnswer):
+                await asker._offsets(leader)
+
+        monkeypatch.setattr(client, "ask", ask_and_kill)
+        scene.cluster.do(client, compare)
 
 
 def _wrong(work: type[Workload], seed: int) -> list[str]:

@@ -170,8 +170,9 @@ class Tasks(trio.abc.Instrument):
         except Exception as error:
             if node.alive:  # a bug: the world ends with it
                 self._world.task_failed(node, error)
-        except NodeStopped:
-            pass
+        except NodeStopped as stopped:
+            if node.alive:  # else nobody would hear that the task is gone
+                self._world.task_failed(node, RuntimeError(f"the task uses what is of {stopped}, which is dead"))
         except BaseExceptionGroup as group:
             if (rest := group.split(NodeStopped)[1]) is not None:
                 raise rest from None

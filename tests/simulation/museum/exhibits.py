@@ -26,7 +26,7 @@ EXHIBITS = (
     ),
     Exhibit(
         "flushed_without_being_written",
-        "410603",
+        "85f24b1",
         "With flush=os a flush failed; the next process flushed what it found in the page cache, claimed it, and a power loss left a hole there.",
         "scenario",
     ),

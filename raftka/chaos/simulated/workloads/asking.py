@@ -66,10 +66,10 @@ class Asker:
         return node
 
     async def _ask(self, node: Node, api: Any, row: Row, version: int | None = None) -> Any:
-        """The answer, if the broker has seen no change of the metadata meanwhile. Raises NoAnswer."""
+        """The answer, if the broker still lives and has seen no change of the metadata meanwhile. Raises NoAnswer."""
         image = node.image
         answer = await self.client.ask((f"n{node.node_id}", CLIENT_PORT), api, row, version=version)
-        if node.image is not image or self.cluster.nodes[node.node_id] is not node:
+        if node.image is not image or self.cluster.living.get(node.node_id) is not node:
             raise NoAnswer
         return answer
 
