@@ -8,7 +8,9 @@ from raftka.chaos.simulated.checks.logs import wrong_with
 from raftka.chaos.simulated.checks.shadows import Shadows, unflushed
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.log import Log
+from raftka.log.producer_state import BATCHES_REMEMBERED
 from raftka.log.segments.segment import segment_path
+from raftka.log.snapshots import ENTRIES_BACK, rebuild
 from raftka.runtime.simulated.world import World
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
@@ -93,6 +95,30 @@ def test_what_is_derived_wrongly_is_found(log: Log, files: MemoryFiles, damage: 
     damage(log)
 
     assert any(said in each for each in wrong_with(log, files))
+
+
+@pytest.mark.parametrize("segments", [1, 10, 100])
+def test_recovery_may_forget_batches_of_a_producer_that_lie_far_before_the_snapshot_and_no_others(files: MemoryFiles, segments: int) -> None:
+    log = open_log(files, index_interval_bytes=100)
+    append(log, *(batch(2, producer=7, sequence=2 * number, size=60) for number in range(BATCHES_REMEMBERED)))
+    whole, counts = log.producers, []
+    for number in range(ENTRIES_BACK + 5):
+        append(log, batch(1, size=40))
+        append(log, batch(1, size=40))
+        if number * segments // 100 < (number + 1) * segments // 100:
+            log.roll(NOW)
+        log._take_snapshot()
+        log.producers = rebuild(log.segments, log._snapshots, log.end_offset, NOW)
+        known = log.producers.producers[7].batches
+        assert not wrong_with(log, files)
+        if len(known) > 1:
+            log.producers.producers[7].batches = known[1:]
+            assert any("remembers" in each for each in wrong_with(log, files))
+        counts.append(len(known))
+        log.producers = whole
+
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (BATCHES_REMEMBERED, 1)
 
 
 def test_a_snapshot_of_another_history_is_found(log: Log, files: MemoryFiles) -> None:

@@ -211,18 +211,32 @@ def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
     if log.config.compacted:
         return []  # of a compacted batch the sequences may have gone
     found = []
-    few = sum(len(segment.offset_index) for segment in log.segments) < ENTRIES_BACK
     for producer_id, memory in memories(batches, log.end_offset).items():
         known = log.producers.producers.get(producer_id)
         if known is None:
             found.append(f"producer {producer_id} is forgotten, its last batch is {memory.batches[-1]}")
             continue
-        least = len(memory.batches) if few else 1
+        least = max(1, sum(not far_back(log.segments, batch[2], log.end_offset) for batch in memory.batches))
         if known.epoch != memory.epoch or not _ends_alike(known.batches, memory.batches, least):
             found.append(f"of producer {producer_id} the log remembers {known.epoch} {known.batches}, its batches say {memory}")
         elif known.next_sequence != known.batches[-1][1] + 1:
             found.append(f"of producer {producer_id} the log expects {known.next_sequence} after {known.batches[-1]}")
     return found
+
+
+def far_back(segments: Sequence[Segment], offset: int, end: int) -> bool:
+    """Whether a broker that is given a producer's last batch by a snapshot at `end` may not know the producer's batch at `offset` any more.
+
+    It reads the log again over so many index entries before the snapshot; the beginning of each segment counts as one.
+    """
+    left = ENTRIES_BACK
+    for segment in reversed(segments):
+        if segment.base_offset < end:
+            entries = [indexed for relative in segment.offset_index.offsets if (indexed := segment.base_offset + relative) < end]
+            if segment.base_offset <= offset:
+                return left <= 0 or (len(entries) > left and sum(indexed > offset for indexed in entries) >= left)
+            left -= len(entries) + 1
+    return False
 
 
 def _ends_alike(known: Sequence[Remembered], there: Sequence[Remembered], least: int) -> bool:
