@@ -15,7 +15,7 @@ from typing import Any
 from raftka.broker.controller.boot_counter import OlderDisk
 from raftka.chaos import history as story
 from raftka.chaos.checker import check
-from raftka.chaos.simulated.checks import retained, verify
+from raftka.chaos.simulated.checks import forgotten, retained, verify
 from raftka.chaos.simulated.checks.observer import Observer
 from raftka.chaos.simulated.checks.probes import probe
 from raftka.chaos.simulated.checks.shadows import Shadows
@@ -110,7 +110,7 @@ def simulate(seed: int, options: Options | None = None) -> Run:
     with World(seed, keep_trace=options.keep_trace) as world, sim_guard():  # once, and not for each of a thousand steps
         life = _Life(world, options)
         try:
-            with retained.watched(life.retention):
+            with retained.watched(life.retention), forgotten.noted(life.history.forgotten):
                 life.play()
         except Stopped:
             run.stopped = True

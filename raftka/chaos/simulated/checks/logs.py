@@ -65,7 +65,11 @@ class Memory:
 
 
 def scan(log: Log) -> list[Scanned]:
-    return [Scanned(segment, at, header) for segment in log.segments for at, header in headers(segment.file, 0, segment.size)]
+    return scan_of(log.segments)
+
+
+def scan_of(segments: Sequence[Segment]) -> list[Scanned]:
+    return [Scanned(segment, at, header) for segment in segments for at, header in headers(segment.file, 0, segment.size)]
 
 
 def wrong_with(log: Log, files: Files) -> list[str]:

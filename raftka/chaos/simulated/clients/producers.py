@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import trio
 
 from raftka.chaos import history as story
+from raftka.chaos.simulated.checks.forgotten import Forgotten
 from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.chaos.simulated.clients.exact import Examiner
 from raftka.wire.errors import Code
@@ -47,6 +48,8 @@ class History:
     acknowledged: dict[Stream, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # number of the record -> offset, -1: not told
     begun: dict[Stream, int] = field(default_factory=dict)  # records that were sent, acknowledged or not
     seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))  # what readers were given, by offset
+    given_up: dict[Stream, set[int]] = field(default_factory=lambda: defaultdict(set))  # numbers of records: they may be there, nobody was told
+    forgotten: set[Forgotten] = field(default_factory=set)  # what no leader need know for a duplicate
     violations: list[str] = field(default_factory=list)
     told: story.History = field(default_factory=story.History)
     now: Callable[[], float] = lambda: 0.0
@@ -105,7 +108,10 @@ def number_of(value: bytes) -> tuple[str, int]:
 
 
 class Producer:
-    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight."""
+    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight.
+
+    It gives up what waits only when the leader refuses as out of order a batch that it has, and need not remember.
+    """
 
     def __init__(
         self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float], chance: Random | None = None
@@ -142,9 +148,7 @@ class Producer:
     @property
     def _allowed(self) -> int:
         """The first batch goes alone: a broker takes any number from a producer it does not know."""
-        if self._chance is not None:
-            return self._depth if self._last is not None else 1
-        return self._depth if self.history.acknowledged[self.stream] else 1
+        return self._depth if self._last is not None else 1
 
     def _begin_batch(self) -> None:
         random, now = self._random, self.client.runtime.clock.wall_ms()
@@ -169,16 +173,36 @@ class Producer:
         """All that wait, in order, one behind the other; what failed waits on."""
         _, topic, partition = self.stream
         leader = await self.client.leader(topic, partition)
-        batches, refused = self._waiting, False
+        batches, refused, unknown = self._waiting, False, False
         answers = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, batch.data) for batch in batches])
         self._waiting = []
         for batch, answer in zip(batches, answers, strict=True):
-            if answer is not None and self._took(batch, only_partition(PRODUCE, answer), refused):
+            found = only_partition(PRODUCE, answer) if answer is not None else None
+            if found is not None and found.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_forgotten(batch, leader):
+                unknown = True
+            elif found is not None and self._took(batch, found, refused):
                 continue
             refused = True
             self._waiting.append(batch)
+        if unknown:
+            self._give_up()
         if refused:
             await self.client.lost_leader(topic, partition)
+
+    def _is_forgotten(self, batch: Batch, leader: Leader) -> bool:
+        sequence, (_, topic, partition) = batch.first - self._epoch_begins_at, self.stream
+        return Forgotten(leader.address[0], key_of(topic, partition), self._producer_id, self._epoch, sequence) in self.history.forgotten
+
+    def _give_up(self) -> None:
+        """Go on in the next epoch, as a library that tells its application of an error; what waits may be in the log, and is not sent again."""
+        for batch in self._waiting:
+            self.history.end(batch.process, story.INFO)
+            self.history.given_up[self.stream].update(range(batch.first, batch.first + batch.count))
+        self._waiting = []
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
 
     def _took(self, batch: Batch, answer: Row, refused: bool) -> bool:
         """`refused`: one before it was not taken, so this one may be told that it is out of order; and by an earlier leader, that is cut off."""
@@ -197,7 +221,7 @@ class Producer:
         """What a broker must refuse: an earlier epoch, a gap, an epoch that does not begin at its beginning. What it must know: the last batch."""
         _, topic, partition = self.stream
         if (drawn := chance.random()) < BUMPED and last.first > self._epoch_begins_at:
-            self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
+            self._begin_epoch()
             return
         if drawn > BUMPED + TRIED:
             return
