@@ -268,7 +268,7 @@ class _Life:
         topics = [(TOPIC, partitions), *((name, range(count)) for work in self.works for name, count in work.topics)]
 
         def whole() -> bool:
-            return len(cluster.living) == len(cluster.nodes) and all(verify.whole(cluster, name, of) for name, of in topics)
+            return len(cluster.living) == len(cluster.nodes) and cluster.is_ready() and all(verify.whole(cluster, name, of) for name, of in topics)
 
         if not self._settled(cluster, whole, WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")

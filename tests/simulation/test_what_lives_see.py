@@ -8,14 +8,14 @@ import pytest
 
 from raftka.broker.handlers import metadata
 from raftka.broker.network.connection import ServerConnection
-from raftka.chaos.simulated.clients.client import NoAnswer
+from raftka.chaos.simulated.clients.client import Client, Leader, NoAnswer
 from raftka.chaos.simulated.faults.nemeses import OF_COORDINATORS
 from raftka.chaos.simulated.scene import Scene
 from raftka.chaos.simulated.workloads.asking import Asker, AskingWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.lives import Workload, play
-from raftka.chaos.simulated.workloads.wide import WideWork
+from raftka.chaos.simulated.workloads.wide import WideWork, Writer
 from raftka.coordinator import groups
 from raftka.coordinator.classic import join as classic_join
 from raftka.coordinator.consumer.decisions import ConsumerTurn
@@ -23,6 +23,7 @@ from raftka.coordinator.records import read_offset_key
 from raftka.log.producer_state import ProducerState
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.produce import PRODUCE
 
 SEEDS = 4
 
@@ -126,6 +127,31 @@ def test_an_answer_is_not_compared_with_the_log_of_a_broker_that_died_behind_it(
 
         monkeypatch.setattr(client, "ask", ask_and_kill)
         scene.cluster.do(client, compare)
+
+
+@pytest.mark.parametrize("told_epochs", [True, False])
+def test_a_writer_may_be_out_of_order_to_an_earlier_leader_that_it_cannot_tell_from_the_present_one(
+    told_epochs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = [Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.NONE]
+    with World(1) as world:
+        scene = Scene(world)
+        client = scene.client
+        writer = Writer(client)
+
+        async def leader(topic: str, partition: int) -> Leader:
+            return Leader(("n1", 1), 0)
+
+        async def ask(*given: Any) -> Any:
+            partition = PRODUCE.response.responses.partition_responses(index=0, error_code=int(codes.pop(0)), base_offset=0)
+            return PRODUCE.response(responses=[PRODUCE.response.responses(name="wide", partition_responses=[partition])])
+
+        monkeypatch.setattr(client, "leader", leader)
+        monkeypatch.setattr(client, "ask", ask)
+        monkeypatch.setattr(Client, "knows_epochs", told_epochs)
+        scene.cluster.do(client, lambda: writer._send(0, writer._batch([b"x"], 7, 0, 0)))
+
+    assert bool(writer.wrong) == told_epochs
 
 
 def _wrong(work: type[Workload], seed: int) -> list[str]:

@@ -92,7 +92,8 @@ class Writer:
                 answer = None
             if answer is not None and answer.error_code == Code.NONE:
                 return int(answer.base_offset)
-            if answer is not None and Code(answer.error_code) not in PASSES:
+            behind = answer is not None and answer.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.client.knows_epochs  # as a reader
+            if answer is not None and Code(answer.error_code) not in PASSES and not behind:
                 self.wrong.append(f"{WIDE}-{partition}: a batch is refused with {Code(answer.error_code).name}")
                 await trio.sleep(1.0)
             await self.client.lost_leader(WIDE, partition)
