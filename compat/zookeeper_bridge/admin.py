@@ -73,19 +73,19 @@ def _connections(bridge: "Bridge") -> dict[str, Any]:
 
 def _leader(bridge: "Bridge") -> dict[str, Any]:
     """As ZooKeeper: a server that is alone has none."""
-    quorum, voters = bridge.node.quorum, {each.node_id: each for each in bridge.node.settings.voters}
+    quorum, voters = bridge.services.quorum, {each.node_id: each for each in bridge.services.metadata.settings.voters}
     if len(voters) == 1 and quorum.core is not None:
         return {"error": "server is not initialized"}
     leader = voters.get(quorum.leader) if quorum.leader is not None else None
     if leader is None:
         return {"is_leader": False, "leader_id": 0, "leader_ip": ""}
-    return {"is_leader": leader.node_id == bridge.node.node_id, "leader_id": leader.node_id, "leader_ip": leader.host}
+    return {"is_leader": leader.node_id == bridge.services.context.node_id, "leader_id": leader.node_id, "leader_ip": leader.host}
 
 
 def _voters(bridge: "Bridge") -> dict[str, Any]:
     """The quorum's addresses: those of raftka's controllers."""
     found = {}
-    for each in bridge.node.settings.voters:
+    for each in bridge.services.metadata.settings.voters:
         address = f"{each.host}:{each.port}"
         found[str(each.node_id)] = {"server_addresses": [address], "election_addresses": [address], "learner_type": "participant"}
     return {"current_config": found}
@@ -122,7 +122,7 @@ COMMANDS: dict[str, Command] = {
     "connections": _connections,
     "dirs": lambda bridge: {"datadir_size": bridge.tree.size_bytes, "logdir_size": 0},
     "dump": _dump,
-    "environment": lambda bridge: {"zookeeper.version": figures.VERSION, "host.name": str(bridge.node.node_id)},
+    "environment": lambda bridge: {"zookeeper.version": figures.VERSION, "host.name": str(bridge.services.context.node_id)},
     "is_read_only": lambda bridge: {"read_only": bridge.read_only},
     "leader": _leader,
     "monitor": figures.monitor,

@@ -1,7 +1,7 @@
 """The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
 
 from raftka.broker.exporter.http import HttpServer
-from raftka.broker.node import Node
+from raftka.broker.handlers.services import Services
 from raftka.runtime.interfaces import Listener
 from zookeeper_bridge.admin import Commands
 from zookeeper_bridge.four_letter import whitelist
@@ -12,31 +12,31 @@ from zookeeper_bridge.store import PACKAGE
 class Edge:
     """Open after the node's start: the image may have something already."""
 
-    def __init__(self, node: Node) -> None:
-        settings = node.settings
+    def __init__(self, services: Services) -> None:
+        settings, context = services.metadata.settings, services.context
         self.bridge = Bridge(
-            node,
+            services,
             settings["zookeeper.bridge.tick.ms"],
             settings["zookeeper.bridge.super.digest"] or "",
             read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"],
             enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
             words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"]),
         )
-        node.extensions[PACKAGE] = self.bridge
-        self.bridge.load(node.image)
-        self._listener: Listener = node.runtime.network.listen(
+        services.extensions[PACKAGE] = self.bridge
+        self.bridge.load(services.metadata.image)
+        self._listener: Listener = context.runtime.network.listen(
             settings["zookeeper.bridge.host"], settings["zookeeper.bridge.port"], self.bridge.accept
         )
         self._admin_listener: Listener | None = None
         if settings["zookeeper.bridge.admin.port"] is not None:
-            pages = HttpServer(Commands(self.bridge), node.runtime.clock, node.metrics, node.events)
+            pages = HttpServer(Commands(self.bridge), context.runtime.clock, context.metrics, context.events)
             port = settings["zookeeper.bridge.admin.port"]
             try:
-                self._admin_listener = node.runtime.network.listen(settings["zookeeper.bridge.host"], port, pages.accept)
+                self._admin_listener = context.runtime.network.listen(settings["zookeeper.bridge.host"], port, pages.accept)
             except OSError as error:
                 self._listener.close()
                 raise OSError(f"zookeeper.bridge.admin.port={port}: {error.strerror or error}") from error
-        node.events.info("bridge_started", port=self.port, admin_port=self.admin_port)
+        context.events.info("bridge_started", port=self.port, admin_port=self.admin_port)
 
     @property
     def port(self) -> int:
@@ -55,6 +55,6 @@ class Edge:
             connection.end("this node stops")
 
 
-def open_edge(node: Node) -> Edge:
+def open_edge(services: Services) -> Edge:
     """Raises OSError when the port is taken."""
-    return Edge(node)
+    return Edge(services)

@@ -36,19 +36,19 @@ class Latency:
 
 
 def mode(bridge: "Bridge") -> str:
-    quorum = bridge.node.quorum
+    quorum = bridge.services.quorum
     if bridge.read_only:
         return "read-only"
     if quorum.core is None:
         return "observer"
-    if len(bridge.node.settings.voters) == 1:
+    if len(bridge.services.metadata.settings.voters) == 1:
         return "standalone"
-    return "leader" if quorum.leader == bridge.node.node_id else "follower"
+    return "leader" if quorum.leader == bridge.services.context.node_id else "follower"
 
 
 def _peer_state(bridge: "Bridge") -> str:
     """ZooKeeper names the phase too. The bridge serves from an applied tree: its phase is always the last one."""
-    if bridge.node.quorum.leader is None:
+    if bridge.services.quorum.leader is None:
         return "looking"
     return {"leader": "leading", "follower": "following", "observer": "observing"}[mode(bridge)] + " - broadcast"
 
@@ -58,7 +58,7 @@ def _ensemble(bridge: "Bridge") -> dict[str, str | int]:
 
     A follower counts while the leader hears of it within the sync limit, and is synced when it has acknowledged an entry of this leader.
     """
-    quorum, voters = bridge.node.quorum, len(bridge.node.settings.voters)
+    quorum, voters = bridge.services.quorum, len(bridge.services.metadata.settings.voters)
     if mode(bridge) in ("standalone", "read-only"):
         return {}
     observers = sum(peer.observed is not None for peer in quorum.inbound)
@@ -67,7 +67,7 @@ def _ensemble(bridge: "Bridge") -> dict[str, str | int]:
         found["synced_observers"] = observers
     if quorum.core is not None and quorum.host is not None and quorum.host.active:
         since = bridge.clock.now() - SYNC_LIMIT_TICKS * bridge.tick_ms / 1000
-        followers = [voter for voter, heard in quorum.host.heard.items() if heard >= since and voter != bridge.node.node_id]
+        followers = [voter for voter, heard in quorum.host.heard.items() if heard >= since and voter != bridge.services.context.node_id]
         found |= {
             "learners": len(followers) + observers,
             "followers": len(followers),  # the name until ZooKeeper 3.5, which exporters still read
@@ -119,14 +119,14 @@ def monitor(bridge: "Bridge") -> dict[str, str | int | float]:
 
 
 def configuration(bridge: "Bridge") -> dict[str, str | int]:
-    tick_ms, settings = bridge.tick_ms, bridge.node.settings
+    tick_ms, settings = bridge.tick_ms, bridge.services.metadata.settings
     return {
         "client_port": settings["zookeeper.bridge.port"],
         "data_dir": settings.metadata_directory,
         "tick_time": tick_ms,
         "min_session_timeout": 2 * tick_ms,
         "max_session_timeout": 20 * tick_ms,
-        "server_id": bridge.node.node_id,
+        "server_id": bridge.services.context.node_id,
     }
 
 

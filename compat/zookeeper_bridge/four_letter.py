@@ -72,14 +72,14 @@ def _mntr(bridge: "Bridge") -> str:
 
 
 def _envi(bridge: "Bridge") -> str:
-    return f"Environment:\nzookeeper.version={figures.VERSION}\nhost.name={bridge.node.node_id}\n"
+    return f"Environment:\nzookeeper.version={figures.VERSION}\nhost.name={bridge.services.context.node_id}\n"
 
 
 def _conf(bridge: "Bridge") -> str:
     names = {"client_port": "clientPort", "data_dir": "dataDir", "tick_time": "tickTime", "server_id": "serverId"}
     names |= {"min_session_timeout": "minSessionTimeout", "max_session_timeout": "maxSessionTimeout"}
     text = "".join(f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items())
-    return text if len(bridge.node.settings.voters) == 1 else f"{text}membership: \n{bridge.tree.membership.decode()}"
+    return text if len(bridge.services.metadata.settings.voters) == 1 else f"{text}membership: \n{bridge.tree.membership.decode()}"
 
 
 def _wchs(bridge: "Bridge") -> str:

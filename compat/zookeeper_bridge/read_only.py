@@ -32,7 +32,7 @@ class ReadOnlyMode:
         self.active = False
         self.sessions: dict[int, LocalSession] = {}
         self._bridge = bridge
-        self._random = bridge.node.runtime.random("zookeeper read-only sessions")
+        self._random = bridge.services.context.runtime.random("zookeeper read-only sessions")
         self._expiry = Expiry(bridge.tick_ms)
         self._asking = False
         self._tick()
@@ -40,7 +40,7 @@ class ReadOnlyMode:
     def begin(self) -> None:
         """No controller answers. The caller has closed all connections."""
         self.active = True
-        self._bridge.node.events.warning("bridge_read_only")
+        self._bridge.services.context.events.warning("bridge_read_only")
 
     def answered(self) -> None:
         """A controller has, and a majority knows it as such."""
@@ -51,7 +51,7 @@ class ReadOnlyMode:
         for session_id in self.sessions:
             self._expiry.forget(session_id)
         self.sessions.clear()
-        self._bridge.node.events.info("bridge_read_write")
+        self._bridge.services.context.events.info("bridge_read_write")
         for connection in list(self._bridge.connections):
             connection.end("a controller answers this node again: read-only mode has ended")
 

@@ -6,8 +6,9 @@ before it can read what caused it, and of its own write's before the write's rep
 
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from raftka.broker.handlers.services import Services
 from raftka.limits import Limit
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
@@ -32,9 +33,6 @@ from zookeeper_bridge.tree import Tree, membership
 from zookeeper_bridge.watches import EventType, Watches
 from zookeeper_bridge.wire import Attach, Open, Request, Result, Sync, Touch, Write
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
 QUOTA_WARNING_S = 1.0  # between two lines in the log
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
@@ -50,7 +48,7 @@ class Bridge:
 
     def __init__(
         self,
-        node: "Node",
+        services: Services,
         tick_ms: int = 2000,
         super_digest: str = "",
         look_s: float = LOOK_S,
@@ -59,14 +57,14 @@ class Bridge:
         read_only_mode: bool = False,
     ) -> None:
         """`words`: the four-letter words that it answers."""
-        self.node = node
+        self.services = services
         self.tick_ms = tick_ms
         self.look_s = look_s
         self.words = words
         self._enforce_quotas = enforce_quotas
         self._warned_at = -inf  # of a quota
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
-        self.tree: Tree = Tree(membership(node.settings.voters))
+        self.tree: Tree = Tree(membership(services.metadata.settings.voters))
         self.layout = Layout(self.tree)
         self.watches: Watches[ClientConnection] = Watches(self._tell)
         self.reader = Reader(self)
@@ -74,9 +72,9 @@ class Bridge:
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
         self.packets_received = self.packets_sent = self.auth_failures = 0
         self.latency = Latency()
-        self.clock = node.runtime.clock
+        self.clock = services.context.runtime.clock
         self.began = self.leads_since = self.clock.now()
-        self._random = node.runtime.random("zookeeper bridge")
+        self._random = services.context.runtime.random("zookeeper bridge")
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
         self._telling: tuple[str, EventType | None, bytes] = "", None, b""  # what is being told, and the ACL of the znode
@@ -84,7 +82,9 @@ class Bridge:
         self._touching = False
         self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
         answer_s = LEAST_TICKS * tick_ms / 1000
-        self.submissions = Submissions(node.incarnation_id, self.clock, node.quorum.ask_controller, answer_s, self._unreachable, self.hit)
+        self.submissions = Submissions(
+            services.context.incarnation_id, self.clock, services.quorum.ask_controller, answer_s, self._unreachable, self.hit
+        )
 
         self._read_only = ReadOnlyMode(self) if read_only_mode else None
 
@@ -120,7 +120,7 @@ class Bridge:
         now = self.clock.now()
         if now >= self._warned_at + QUOTA_WARNING_S:
             self._warned_at = now
-            self.node.events.warning("bridge_quota_exceeded", message=text)
+            self.services.context.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
         """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
@@ -140,7 +140,7 @@ class Bridge:
 
     def _controller(self) -> Controller:
         """As this node knows it."""
-        quorum = self.node.quorum
+        quorum = self.services.quorum
         return Controller(quorum.leader, max(0, quorum.term))
 
     def _change(self, key: bytes, value: bytes | None, zxid: int) -> None:
@@ -209,11 +209,11 @@ class Bridge:
         return four_letter.answer(self, word)
 
     def failed(self, error: Exception) -> None:
-        self.node.metrics.count("raftka_handler_errors_total")
-        self.node.events.error("bridge_failed", error=repr(error))
+        self.services.context.metrics.count("raftka_handler_errors_total")
+        self.services.context.events.error("bridge_failed", error=repr(error))
 
     def hit(self, limit: Limit) -> None:
-        self.node.metrics.hit(limit)
+        self.services.context.metrics.hit(limit)
 
     # sessions
 
@@ -271,7 +271,7 @@ class Bridge:
         if self.read_only:
             return
         if self.connections:
-            self.node.events.warning("bridge_cut_off", connections=len(self.connections))
+            self.services.context.events.warning("bridge_cut_off", connections=len(self.connections))
         for connection in list(self.connections):
             connection.end("no controller answers this node")
         if self._read_only is not None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import trio
 
-from raftka.broker.network.refusal import REFUSALS, told
 from raftka.broker.node import Node
+from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.notices import tell
@@ -78,7 +78,7 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str) -> Non
         async with open_runtime(alone=True) as runtime:
             node = Node(runtime, settings, sys.stderr)
             node.start()
-            edges = open_edges(node)
+            edges = open_edges(node.services)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_announce, node, ready)
                 await anext(signals)

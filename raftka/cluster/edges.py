@@ -7,9 +7,9 @@ from errno import EADDRINUSE
 from importlib import import_module
 from typing import Protocol
 
-from raftka.broker.node import Node
+from raftka.broker.handlers.services import Services
 
-EDGES = {"zookeeper.bridge.port": "zookeeper_bridge.edge"}  # setting: module with open_edge(node)
+EDGES = {"zookeeper.bridge.port": "zookeeper_bridge.edge"}  # setting: module with open_edge(services)
 
 
 class Edge(Protocol):
@@ -20,20 +20,20 @@ class Edge(Protocol):
         """Nobody new comes, and who is there goes."""
 
 
-def open_edges(node: Node) -> dict[str, Edge]:
+def open_edges(services: Services) -> dict[str, Edge]:
     """By setting. Raises ValueError when one can not be: its port is taken, or its package is not there."""
-    return {setting: _open(node, setting, module) for setting, module in EDGES.items() if node.settings[setting] is not None}
+    return {setting: _open(services, setting, module) for setting, module in EDGES.items() if services.metadata.settings[setting] is not None}
 
 
-def _open(node: Node, setting: str, module: str) -> Edge:
+def _open(services: Services, setting: str, module: str) -> Edge:
     try:
-        edge: Edge = import_module(module).open_edge(node)
+        edge: Edge = import_module(module).open_edge(services)
         return edge
     except ModuleNotFoundError as error:
         raise ValueError(f"{setting} is set, and there is no {error.name}: install raftka with all its packages") from error
     except OSError as error:
         remedy = f"; stop the process that listens there, or change `{setting}`" if error.errno == EADDRINUSE else ""
-        raise ValueError(f"{setting}={node.settings[setting]}: {error.strerror or error}{remedy}") from error
+        raise ValueError(f"{setting}={services.metadata.settings[setting]}: {error.strerror or error}{remedy}") from error
 
 
 def close_edges(edges: dict[str, Edge]) -> None:

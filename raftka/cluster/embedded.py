@@ -57,7 +57,7 @@ class EmbeddedNode:
                     self.node = node = Node(self._runtime, self.settings, log)
                     node.dispatcher.interceptors = self.interceptors
                     node.start()
-                    self.edges = open_edges(node)
+                    self.edges = open_edges(node.services)
                     self._runtime.spawn(self._watch_ready, "ready")
                     task_status.started()
                     await self._shutdown.wait()

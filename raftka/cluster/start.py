@@ -59,7 +59,7 @@ def start_in_process(nodes: int, data: Path, base_port: int, settings: Mapping[s
     """The same with all nodes here. Returns the exit code."""
     import trio
 
-    from raftka.broker.network.refusal import REFUSALS
+    from raftka.broker.refusal import REFUSALS
     from raftka.cluster.embedded import launch
     from raftka.runtime.real.runtime import NodeFailed
 

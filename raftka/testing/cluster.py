@@ -241,7 +241,7 @@ class Cluster:
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
 
     def _ask(self, command: Any) -> Any:
-        return self._async(lambda: self._a_node().link.ask(command))
+        return self._async(lambda: self._a_node().controller.ask(command))
 
     def _sync(self, work: Callable[[], T]) -> T:
         async def run() -> T:

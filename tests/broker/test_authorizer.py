@@ -154,7 +154,7 @@ def test_a_parked_fetch_is_asked_for_again_when_it_looks_again() -> None:
         stage.create("t")
         wire = stage.wire()
         wire.request(FETCH, fetch("t", max_wait_ms=20_000, min_bytes=1))
-        stage.wait(lambda: stage.nodes[1].parked == 1)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
         stage.nodes[1].dispatcher.authorizer = Deny("READ")
 
         stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
@@ -180,7 +180,7 @@ def test_only_brokers_fetch_as_replicas() -> None:
         leader = stage.leader("t")
         follower = next(i for i in stage.nodes if i != leader)
         stage.nodes[leader].dispatcher.authorizer = Deny("CLUSTER_ACTION")
-        as_replica = FETCH.request.replica_state(replica_id=follower, replica_epoch=stage.nodes[follower].link.broker_epoch)
+        as_replica = FETCH.request.replica_state(replica_id=follower, replica_epoch=stage.nodes[follower].lifecycle.broker_epoch)
 
         row = fetch("t", topic_id=stage.host("t").topic_id, replica_state=as_replica)
 

@@ -31,7 +31,7 @@ class Line:
         self.dropped = False
         self.reading = True
         self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.node: Any = SimpleNamespace(
+        self.context: Any = SimpleNamespace(
             runtime=SimpleNamespace(clock=SimpleNamespace(call_at=lambda when, action: self.timers.append((when, action))))
         )
         self.turn: list[Callable[[], None]] = []

@@ -132,7 +132,7 @@ def test_what_becomes_of_who_waits(three: Stage, gone: str) -> None:
     if gone == "topic":
         three.delete("t")
     else:
-        three.nodes[leader].link.withdraw("a test")
+        three.nodes[leader].lifecycle.withdraw("a test")
 
     expected = Code.UNKNOWN_TOPIC_OR_PARTITION if gone == "topic" else Code.NOT_LEADER_OR_FOLLOWER
     assert told(wire.answer(DELETE_RECORDS))[1] is expected

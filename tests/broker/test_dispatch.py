@@ -95,9 +95,9 @@ def test_behind_a_request_that_asks_the_controller_nothing_is_decoded() -> None:
         wire.ask(API_VERSIONS, CLIENT)
         seen: list[str] = []
         stage.nodes[1].dispatcher.interceptors = {METADATA.key: lambda request: seen.append("metadata"), FETCH.key: lambda request: None}
-        link, parked = stage.nodes[1].link, []
-        call = link.call
-        link.call = lambda *asked: parked.append(asked) if isinstance(asked[0], CreateTopics) else call(*asked)  # type: ignore[method-assign]
+        controller, parked = stage.nodes[1].controller, []
+        call = controller.call
+        controller.call = lambda *asked: parked.append(asked) if isinstance(asked[0], CreateTopics) else call(*asked)  # type: ignore[method-assign]
 
         wire.request(CREATE_TOPICS, new_topic("t"))
         wire.request(METADATA, METADATA.request(topics=None))
@@ -252,12 +252,12 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: p
         stage.create("t")
         reader, writer = stage.wire(), stage.wire()
         reader.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1))
-        stage.wait(lambda: stage.nodes[1].parked == 1)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
         monkeypatch.setattr(Fetch, "look", look_that_fails)
 
         assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
         assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR
-        assert stage.nodes[1].parked == 0
+        assert stage.nodes[1].metrics.parked_fetches == 0
         assert not stage.world.failures
 
 

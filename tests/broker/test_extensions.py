@@ -90,7 +90,7 @@ def counting(nodes: int = 3, on: Sequence[int] = (1, 2, 3), tick_after_s: float 
 
 def ask(stage: Stage, node_id: int, payload: bytes) -> Any:
     told: list[Any] = []
-    stage.nodes[node_id].link.call(ExtensionCommand("count", payload), lambda error, reply: told.append(error.code if error else reply))
+    stage.nodes[node_id].controller.call(ExtensionCommand("count", payload), lambda error, reply: told.append(error.code if error else reply))
     stage.wait(lambda: bool(told))
     return told[0]
 
@@ -110,7 +110,7 @@ def test_any_node_may_ask_and_all_are_told_the_same() -> None:
 
 def test_a_machine_sees_what_else_is_written_in_the_packages_name() -> None:
     with counting(1, (1,)) as stage:
-        stage.nodes[1].link.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: None)
+        stage.nodes[1].controller.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: None)
 
         assert ask(stage, 1, b"2").split()[0] == b"40"
 
@@ -119,7 +119,7 @@ def test_a_controller_without_the_package_refuses_and_keeps_its_entries() -> Non
     with counting(1, ()) as stage:
         assert ask(stage, 1, b"1") == Code.UNSUPPORTED_VERSION
         told: list[Any] = []
-        stage.nodes[1].link.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: told.append(reply))
+        stage.nodes[1].controller.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: told.append(reply))
         stage.wait(lambda: bool(told))
         image = MetadataImage.from_snapshot(stage.nodes[1].image.to_snapshot())
         assert of_package(image, "count").entries == {COUNTER: b"40"}

@@ -51,7 +51,7 @@ def test_a_log_that_can_not_be_written_is_a_storage_error_and_the_node_lives() -
         assert produced(wire.ask(PRODUCE, produce("t", batch(b"1")))).base_offset == 0
         parked = stage.wire()
         parked.request(FETCH, fetch("t", 1, max_wait_ms=20_000, min_bytes=1))
-        stage.wait(lambda: stage.nodes[1].parked == 1)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
         stage.world.disk("n1").failing_writes = 1
 
         for acks in (1, -1):

@@ -241,7 +241,7 @@ def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.
         sessions[1].epoch = -1  # one fetches without a session
         for reader in sessions:
             reader.send(range(1000), wait_ms=LONG_MS, min_bytes=300)
-        stage.wait(lambda: stage.nodes[1].parked == 2)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 2)
         looked: list[int] = []
         read = Fetch._read
         monkeypatch.setattr(Fetch, "_read", lambda self, host, *rest: looked.append(host.index) or read(self, host, *rest))  # type: ignore[func-returns-value]
@@ -269,7 +269,7 @@ def test_a_turn_of_many_produces_is_told_at_once(stage: Stage) -> None:
     reader = Conversation(stage)
     reader.ask(range(5))
     reader.send(wait_ms=LONG_MS)
-    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
     row, data = produce("t", None), PRODUCE.request.topic_data.partition_data
     row.topic_data[0].partition_data = [data(index=i, records=batch(b"1")) for i in range(5)]
 
@@ -282,10 +282,10 @@ def test_a_session_outlives_its_connection_and_nothing_untold_is_forgotten(stage
     reader = Conversation(stage)
     reader.ask(range(5))
     reader.send(wait_ms=LONG_MS, min_bytes=10_000)
-    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
     append(stage, 2)
     reader.wire.close()
-    stage.wait(lambda: stage.nodes[1].parked == 0)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 0)
     reader.wire = stage.wire()
 
     assert sorted(reader.ask()) == [2]
@@ -296,7 +296,7 @@ def test_what_was_found_long_before_the_answer_is_read_again_for_it(stage: Stage
     append(stage)
     reader = Conversation(stage)
     reader.send(range(5), wait_ms=1000, min_bytes=10_000)
-    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
     stage.host("t").log.set_start_offset(1)
 
     assert reader.hear()[0].error_code == Code.OFFSET_OUT_OF_RANGE
@@ -306,7 +306,7 @@ def test_the_next_request_of_a_session_overtakes_the_one_that_waits(stage: Stage
     reader = Conversation(stage)
     reader.ask(range(5))
     reader.send(wait_ms=LONG_MS, min_bytes=10_000)
-    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
     append(stage, 2)
     reader.send()
 
@@ -318,7 +318,7 @@ def test_the_end_of_a_session_leaves_its_waiting_fetch_alone(stage: Stage) -> No
     reader, other = Conversation(stage), Conversation(stage)
     reader.ask(range(5))
     reader.send(wait_ms=LONG_MS)
-    stage.wait(lambda: stage.nodes[1].parked == 1)
+    stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
     other.id = reader.id
     other.ask([0])
     append(stage, 2)

@@ -273,7 +273,7 @@ def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) 
     taken: list[Snapshot] = []
     monkeypatch.setattr("raftka.broker.exporter.pages.take_snapshot", lambda *given: taken.append(take_snapshot(*given)) or taken[-1])  # type: ignore[func-returns-value]
     with Stage() as stage:
-        page, pages = MetricsPage(stage.nodes[1]), list[bytes]()
+        page, pages = MetricsPage(stage.nodes[1].services), list[bytes]()
 
         def ask() -> None:
             for _ in range(3):

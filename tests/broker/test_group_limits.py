@@ -202,7 +202,7 @@ def test_hostile_names(stage: Stage) -> None:
 
     stage.kill(1)
     node = stage.start(1)
-    stage.wait(lambda: node.serving)
+    stage.wait(lambda: node.metadata.published)
     wire = stage.wire()
     stage.wait(lambda: bool(wire.ask(LIST_GROUPS, LIST_GROUPS.request()).groups))
 

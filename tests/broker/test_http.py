@@ -219,7 +219,7 @@ def test_a_node_says_whether_it_serves() -> None:
                 "roles": ["broker", "controller"],
                 "cluster_id": node.image.cluster_id,
                 "controller": node.quorum.leader,
-                "broker_epoch": node.link.broker_epoch,
+                "broker_epoch": node.lifecycle.broker_epoch,
                 "metadata_offset": node.image.offset,
             },
         )
@@ -233,7 +233,7 @@ def test_a_node_says_whether_it_serves() -> None:
 
 
 def test_a_node_that_can_not_write_says_so(stage: Stage) -> None:
-    stage.nodes[1].link.withdraw("a test")
+    stage.nodes[1].lifecycle.withdraw("a test")
     status, _, body = Browser(stage).answer_to(GET)
 
     assert status == 503

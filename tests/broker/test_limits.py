@@ -91,7 +91,7 @@ def test_requests_in_hand(stage: Stage, lowered: Lower) -> None:
         wire.request(FETCH, fetch("t", 0, max_wait_ms=500, min_bytes=1))
     stage.wait(lambda: stage.counted(REQUESTS_IN_HAND.metric) == 1)
 
-    assert stage.nodes[1].parked <= 5
+    assert stage.nodes[1].metrics.parked_fetches <= 5
     connected(stage)
     assert [wire.answer(FETCH).error_code for _ in range(10)] == [0] * 10
 
@@ -239,7 +239,7 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
     while not stage.counted(PEER_OUTPUT_BYTES.metric):
         written: list[int] = []
         entry = WriteExtension("test", ((b"key", bytes(100 * KIB)),))
-        stage.nodes[1].link.call(entry, lambda error, offset: written.append(offset))  # noqa: B023  # done before the next one is made
+        stage.nodes[1].controller.call(entry, lambda error, offset: written.append(offset))  # noqa: B023  # done before the next one is made
         stage.wait(lambda: bool(written))  # noqa: B023
         assert written[0] < 100, "it is sent more and more"
 
@@ -273,7 +273,7 @@ def test_proposals_in_flight(stage: Stage) -> None:
 
     def flood() -> None:
         for _ in range(PROPOSALS_IN_FLIGHT.value + 10):
-            node.link.call(AllocateProducerIds(1, node.link.broker_epoch), lambda error, reply: outcomes.append(error))
+            node.controller.call(AllocateProducerIds(1, node.lifecycle.broker_epoch), lambda error, reply: outcomes.append(error))
 
     stage.world.at(stage.world.now, flood)
     stage.wait(lambda: len(outcomes) == PROPOSALS_IN_FLIGHT.value + 10)

@@ -55,7 +55,7 @@ def stage() -> Iterator[Stage]:
 def told(stage: Stage, command: Command) -> list[int]:
     """Error codes of the answer, or the one code of its refusal."""
     outcome: list[list[int]] = []
-    stage.nodes[1].link.call(
+    stage.nodes[1].controller.call(
         command, lambda error, reply: outcome.append([int(error.code)] if error is not None else [int(each.error) for each in reply])
     )
     stage.wait(lambda: bool(outcome))

@@ -240,7 +240,7 @@ def test_a_client_that_goes_in_the_middle_of_its_fetch_leaves_nothing_behind(sta
     wire.request(FETCH, wide(max_wait_ms=3_600_000), 12)
     stage.wait(lambda: stage.nodes[1].dispatcher.long_work.waiting > 0)
     wire.close()
-    stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting and not stage.nodes[1].parked)
+    stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting and not stage.nodes[1].metrics.parked_fetches)
 
     assert not stage.nodes[1].fetch_sessions.by_id
     assert fetched(stage.wire().ask(FETCH, fetch("t", 0))).error_code == 0

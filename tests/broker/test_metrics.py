@@ -66,7 +66,7 @@ def test_bytes_and_records_of_a_partition_survive_its_leaderships() -> None:
             assert produced(wire.ask(PRODUCE, produce("t", data))).error_code == 0
         assert (host.messages_in, host.bytes_in, host.produced) == (6, 3 * len(data), 3)
 
-        stage.nodes[leader].link.withdraw("a test")  # others lead now
+        stage.nodes[leader].lifecycle.withdraw("a test")  # others lead now
         stage.wait(lambda: stage.leader("t") != leader and host.leader is None)
         other = stage.leader("t")
         stage.wait(lambda: stage.host("t", node_id=other).leader is not None)

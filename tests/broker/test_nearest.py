@@ -147,7 +147,7 @@ def test_what_is_committed_is_at_the_followers_at_once(stage: Racks) -> None:
     stage.world.run(stage.world.now + 1.0)
     for number in range(3):
         reader.request(FETCH, fetch("t", 6 + number, rack_id="r", max_wait_ms=LONG_MS, min_bytes=1))
-        stage.wait(lambda: stage.nodes[follower].parked == 1)
+        stage.wait(lambda: stage.nodes[follower].metrics.parked_fetches == 1)
         begin = stage.world.now
 
         assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"%d" % number)))).error_code == 0
@@ -160,7 +160,7 @@ def test_who_waits_at_a_follower_goes_on_there_when_it_becomes_the_leader(stage:
     leader, follower = stage.leader("t"), stage.follower
     reader = stage.wire(follower)
     reader.request(FETCH, fetch("t", 6, rack_id="r", max_wait_ms=LONG_MS, min_bytes=1))
-    stage.wait(lambda: stage.nodes[follower].parked == 1)
+    stage.wait(lambda: stage.nodes[follower].metrics.parked_fetches == 1)
     stage.kill(leader)
     stage.wait(lambda: stage.leader("t") not in (leader, -1))
     produced(stage.wire(stage.leader("t")).ask(PRODUCE, produce("t", batch(b"new"), acks=1)))

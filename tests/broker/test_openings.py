@@ -40,7 +40,7 @@ def deleted_now(node: Node) -> None:
     """As the next entry of the metadata log, which takes no time here."""
     topic = node.image.topic_named("many")
     assert topic is not None
-    node.image, delta = node.image.apply(node.image.offset + 1, [TopicDeleted(topic.topic_id)])
+    node.metadata.image, delta = node.image.apply(node.image.offset + 1, [TopicDeleted(topic.topic_id)])
     node.replicas.on_image(node.image, delta)
 
 
@@ -106,13 +106,13 @@ def test_logs_that_lie_on_the_disk_are_opened_off_the_loop(monkeypatch: pytest.M
         monkeypatch.setattr(Log, "open", open_watched)
         monkeypatch.setattr(LogManager, "prepare", prepared)
         node = stage.start(1)
-        stage.wait(lambda: node.serving)
-        assert node.link.withdrawn
+        stage.wait(lambda: node.metadata.published)
+        assert node.lifecycle.withdrawn
         assert len(off_the_loop) == 0
         stage.wait(lambda: opened_all(stage))
         assert off_the_loop == [True] * MANY
         stage.wait(node.ready.is_set)
-        assert not node.link.withdrawn
+        assert not node.lifecycle.withdrawn
 
 
 def opened_all(stage: Stage) -> bool:

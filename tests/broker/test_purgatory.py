@@ -17,9 +17,9 @@ LONG_MS = 20_000
 
 def parked(stage: Stage, wire: Wire, row: Row, node_id: int = 1) -> None:
     """The fetch is sent and waits."""
-    before = stage.nodes[node_id].parked
+    before = stage.nodes[node_id].metrics.parked_fetches
     wire.request(FETCH, row)
-    stage.wait(lambda: stage.nodes[node_id].parked == before + 1)
+    stage.wait(lambda: stage.nodes[node_id].metrics.parked_fetches == before + 1)
 
 
 def appended(stage: Stage, topic: str, *values: bytes) -> None:
@@ -162,7 +162,7 @@ def test_a_fetch_that_finds_nothing_is_answered_when_its_time_is_up() -> None:
 
         assert (answer.error_code, bytes(answer.records)) == (0, b"")
         assert begin + 0.69 <= stage.world.now <= begin + 0.72
-        assert stage.nodes[1].parked == 0
+        assert stage.nodes[1].metrics.parked_fetches == 0
 
 
 def test_a_produce_wakes_the_fetch_that_waits_for_it() -> None:
@@ -228,7 +228,7 @@ def test_a_fetch_behind_a_waiting_fetch_waits_with_it() -> None:
         wire = stage.wire()
         for waiting in (1, 2):
             wire.request(FETCH, fetch("t", 0, max_wait_ms=1000, min_bytes=1))
-            stage.wait(lambda waiting=waiting: stage.nodes[1].parked == waiting)  # type: ignore[misc]
+            stage.wait(lambda waiting=waiting: stage.nodes[1].metrics.parked_fetches == waiting)  # type: ignore[misc]
         stage.world.run(stage.world.now + 0.5)
 
         assert wire.frames == []
@@ -258,7 +258,7 @@ def test_who_closes_the_connection_does_not_stay_parked() -> None:
 
         wire.close()
 
-        stage.wait(lambda: stage.nodes[1].parked == 0)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 0)
         assert stage.world.now < begin + 0.1
         assert not stage.host("t").idle_consumers
 
@@ -276,7 +276,7 @@ def test_a_fetch_that_meets_an_error_leaves_no_trace_where_it_waited() -> None:
 
         assert [each.partitions[0].error_code for each in wire.answer(FETCH).responses] == [0, Code.UNKNOWN_TOPIC_OR_PARTITION]
         assert not stage.host("t").idle_consumers
-        assert stage.nodes[1].parked == 0
+        assert stage.nodes[1].metrics.parked_fetches == 0
 
 
 def test_too_many_waiting_fetches_are_answered_at_once(lowered: Lower) -> None:

@@ -30,7 +30,7 @@ class Held:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
-        stage.nodes[1].beside._offload = self  # type: ignore[assignment]
+        stage.nodes[1].background._offload = self  # type: ignore[assignment]
 
     def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.jobs.append((work, done))
@@ -113,7 +113,7 @@ def test_one_is_worked_on_at_a_time_first_come_first_served(stage: Stage, held: 
     wires = [stage.wire() for _ in range(3)]
     for at, wire in enumerate(wires):
         wire.request(PRODUCE, produce("t", batch(LARGE + b"%d" % at)))
-        stage.wait(lambda: len(stage.nodes[1].beside._waiting) == at + 1)  # noqa: B023  # done before the next one comes
+        stage.wait(lambda: len(stage.nodes[1].background._waiting) == at + 1)  # noqa: B023  # done before the next one comes
 
     assert len(held.jobs) == 1
     for wire in wires:
@@ -259,7 +259,7 @@ def test_what_waits_of_a_client_that_has_gone_is_not_begun_unless_it_asked_for_n
     row = produce("t", batch(LARGE))
     row.acks = acks
     gone.request(PRODUCE, row, 12)
-    beside = stage.nodes[1].beside
+    beside = stage.nodes[1].background
     stage.wait(lambda: len(beside._waiting) == 2)
     gone.close()
     stage.world.run(stage.world.now + 1)

@@ -319,4 +319,4 @@ def test_frames_that_come_in_pieces_are_received_into_the_nodes_buffers() -> Non
         fetchers = [fetcher for node in stage.nodes.values() for fetcher in node.replicas.fetchers.by_leader.values()]
 
         assert fetchers
-        assert all(fetcher.connection is not None and fetcher.connection._frames._pool is fetcher.node.pool for fetcher in fetchers)
+        assert all(fetcher.connection is not None and fetcher.connection._frames._pool is fetcher.fetchers.pool for fetcher in fetchers)

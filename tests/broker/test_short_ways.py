@@ -118,7 +118,7 @@ def test_a_request_that_overtakes_goes_the_long_way() -> None:
             session.ask(offset)
         parked = fetch("t", 6, session_id=int.from_bytes(session.id), session_epoch=session.epoch, max_wait_ms=20_000, min_bytes=1)
         session.wire.request(FETCH, parked, 12)
-        stage.wait(lambda: stage.nodes[1].parked == 1)
+        stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
         session.epoch += 1
 
         assert int.from_bytes(session.ask(4)[5:7]) == Code.INVALID_FETCH_SESSION_EPOCH

@@ -163,7 +163,7 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
         stage.world.run(stage.world.now + 1.0)
         node.replicas.on_image(node.image, Delta(partitions_changed=[(topic_id, index) for index in range(MANY)]))
         node.runtime.spawn(node.shutdown, "shutdown")
-        stage.wait(lambda: node.stopped)
+        stage.wait(lambda: node.context.stopped)
         stage.world.run(stage.world.now + 1.0)
         assert stage.world.failures == []
         assert all(host.leader is None for host in node.replicas.hosts.values())

@@ -257,7 +257,7 @@ def test_a_broker_that_shut_down_under_control_is_not_listed(stage: Stage) -> No
     wire = connected(stage, node)
     gone = stage.nodes[leaving]
     on(gone, lambda: gone.runtime.spawn(gone.shutdown, "shutdown"))
-    stage.wait(lambda: gone.stopped and node.image.brokers[leaving].fenced)
+    stage.wait(lambda: gone.context.stopped and node.image.brokers[leaving].fenced)
 
     assert listed(wire) == {1, 2, 3} - {leaving}
     assert node.suspects.suspected == frozenset()

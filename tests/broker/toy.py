@@ -123,7 +123,9 @@ class NoTopics:
 
 
 def host(node: Node) -> CoordinatorRuntime:
-    return CoordinatorRuntime(node, TOPIC, NoTopics(), Toy)
+    runtime = CoordinatorRuntime(node.context, node.replicas, node.lifecycle, node.dispatcher.work_failed, TOPIC, NoTopics(), Toy)
+    node.coordinators.append(runtime)
+    return runtime
 
 
 class Asked:

@@ -72,7 +72,7 @@ def _stops_after(controller: int, entries: int, monkeypatch: pytest.MonkeyPatch)
     append, appended = ControllerHost._append, []
 
     def stops(self: ControllerHost, records: Sequence[Record]) -> None:
-        if records and self.node.node_id == controller:
+        if records and self.context.node_id == controller:
             appended.append(records)
             if len(appended) > entries:
                 raise ProposalsFull(len(appended))

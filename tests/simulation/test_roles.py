@@ -184,8 +184,10 @@ def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads
         hangs = quorum._observing.voter if observed else leader
         world.pause(f"n{hangs}")
         answered: list[object] = []
-        link = cluster.nodes[5].link
-        link.call(AllocateProducerIds(5, link.broker_epoch), lambda error, reply: answered.append(error or reply), timeout_s=20.0)
+        node = cluster.nodes[5]
+        node.controller.call(
+            AllocateProducerIds(5, node.lifecycle.broker_epoch), lambda error, reply: answered.append(error or reply), timeout_s=20.0
+        )
         cluster.do(scene.client, lambda: ask_others(scene, (hangs,)))
 
         assert world.run(lambda: cluster.nodes[5].image.topic_named("newer") is not None, at_most_s=5)

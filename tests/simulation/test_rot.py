@@ -36,7 +36,7 @@ def test_who_has_forgotten_does_not_lead(first: bool) -> None:
 
         assert bool(scene.cluster.log.saying("log_damaged")) is first
         assert scene.leader != 1
-        assert not scene.cluster.nodes[1].link.withdrawn
+        assert not scene.cluster.nodes[1].lifecycle.withdrawn
         scene.produce(2)
         scene.wait_whole()
         scene.assert_nothing_lost()
@@ -83,7 +83,7 @@ def test_when_all_have_forgotten_they_go_on_with_what_is_left() -> None:
         scene.wait_whole()
 
         assert scene.cluster.log.saying("log_damaged")
-        assert not any(node.link.withdrawn for node in scene.cluster.nodes.values())
+        assert not any(node.lifecycle.withdrawn for node in scene.cluster.nodes.values())
         left = scene.read()
         assert len(left) < 18
         scene.producer_id = scene.cluster.do(scene.client, scene.client.producer_id)  # of the one before, records are missing

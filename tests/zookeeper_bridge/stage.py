@@ -30,7 +30,7 @@ class BridgeStage(Stage):
     def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
         node = super().start(node_id, properties, disk=disk)
         if node_id not in self.without:
-            node.runtime.take(lambda _: self.edges.update({node_id: open_edge(node)}), None)  # type: ignore[attr-defined]
+            node.runtime.take(lambda _: self.edges.update({node_id: open_edge(node.services)}), None)  # type: ignore[attr-defined]
         return node
 
     def bridge(self, node_id: int = 1) -> Bridge:

@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
         taken = node.runtime.network.listen("n1", PORT, lambda: None)
 
         with pytest.raises(OSError, match=f"^zookeeper.bridge.admin.port={PORT}: "):
-            open_edge(node)
+            open_edge(node.services)
 
         taken.close()
-        open_edge(node)
+        open_edge(node.services)

@@ -266,7 +266,7 @@ def test_a_node_without_the_bridge_keeps_everything() -> None:
 def test_a_controller_without_the_bridge_refuses() -> None:
     with BridgeStage(1, without=(1,)) as stage:
         stage.controller()
-        stage.edges[1] = open_edge(stage.nodes[1])  # too late: the controller has begun
+        stage.edges[1] = open_edge(stage.nodes[1].services)  # too late: the controller has begun
         client = ZkClient(stage)
         client.connect()
 

@@ -444,8 +444,10 @@ def test_no_producer_id_is_given_out_twice_whoever_asks_and_whoever_leads(seed: 
 
         def allocate(node_id: int) -> None:
             node = stage.nodes[node_id]
-            node.link.call(
-                AllocateProducerIds(node_id, node.link.broker_epoch), lambda error, block: given.append(block.first) if error is None else None, 5.0
+            node.controller.call(
+                AllocateProducerIds(node_id, node.lifecycle.broker_epoch),
+                lambda error, block: given.append(block.first) if error is None else None,
+                5.0,
             )
 
         for _ in range(60):

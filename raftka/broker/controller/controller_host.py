@@ -4,16 +4,17 @@ The machine runs ahead of what is committed; whenever this node's leadership beg
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Context, Controller, Outcome, Rest
-from raftka.metadata.extension import ExtensionMachine
+from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
@@ -23,7 +24,6 @@ from raftka.wire.frame import encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 
 if TYPE_CHECKING:
-    from raftka.broker.node import Node
     from raftka.metadata.quorum.raft import RaftCore
 
 Done = Callable[[KafkaError | None, Any], None]
@@ -33,12 +33,21 @@ DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next tu
 
 
 class ControllerHost:
-    def __init__(self, node: "Node", core: "RaftCore", poke: Callable[[], None]) -> None:
-        self.node = node
+    def __init__(
+        self,
+        context: BrokerContext,
+        core: "RaftCore",
+        poke: Callable[[], None],
+        transfer: Callable[[], bool],
+        extensions: Mapping[str, Extension],
+    ) -> None:
+        self.context = context
         self.core = core
-        self.clock = node.runtime.clock
+        self.clock = context.runtime.clock
         self.machine: Controller | None = None
         self._poke = poke
+        self._transfer = transfer
+        self._extensions = extensions
         self._term = -1  # in which the machine decides
         self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
@@ -57,7 +66,7 @@ class ControllerHost:
     def submit(self, command: Command, done: Done) -> None:
         """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
         if len(self._behind) >= PROPOSALS_IN_FLIGHT.value:  # it passes, and the link asks again
-            self.node.metrics.hit(PROPOSALS_IN_FLIGHT)
+            self.context.metrics.hit(PROPOSALS_IN_FLIGHT)
             done(KafkaError(Code.NOT_CONTROLLER), None)
         elif self._behind or self._decided_s >= DECIDING_S:
             if not self._behind:
@@ -104,12 +113,12 @@ class ControllerHost:
         except KafkaError as error:
             refused = error
             for limit in limit_of(error):
-                self.node.metrics.hit(limit)
+                self.context.metrics.hit(limit)
         except ProposalsFull as error:  # it passes, and the link asks again
-            self.node.metrics.hit(error.limit)
+            self.context.metrics.hit(error.limit)
             refused = KafkaError(Code.NOT_CONTROLLER)
         except LimitExceeded as error:
-            self.node.metrics.hit(error.limit)
+            self.context.metrics.hit(error.limit)
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
         self._waiting.append((self._last_index, done, refused, reply))
         self._release()
@@ -132,7 +141,7 @@ class ControllerHost:
         def answered(error: KafkaError | None, reply: Any) -> None:
             done(error, reply)
             if error is None:
-                self.node.quorum.transfer()
+                self._transfer()
 
         return answered
 
@@ -155,7 +164,7 @@ class ControllerHost:
         if isinstance(command, Heartbeat):
             self.view.broker_heard(command)
         elif isinstance(command, DescribeQuorum):
-            return Outcome(reply=self.view.describe(self.node.node_id, machine, self.heard))
+            return Outcome(reply=self.view.describe(self.context.node_id, machine, self.heard))
         return self._guarded(machine, partial(machine.decide, command), type(command).__name__)
 
     def _guarded(self, machine: Controller, decide: Rest, name: str) -> Outcome:
@@ -163,17 +172,17 @@ class ControllerHost:
         try:
             outcome = decide(self._context())
             for limit in machine.take_hits():
-                self.node.metrics.hit(limit)
+                self.context.metrics.hit(limit)
             return outcome
         except (KafkaError, LimitExceeded):
             raise
         except Exception as error:
-            self.node.metrics.count("raftka_handler_errors_total")
-            self.node.events.error("command_failed", command=name, error=repr(error))
+            self.context.metrics.count("raftka_handler_errors_total")
+            self.context.events.error("command_failed", command=name, error=repr(error))
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
 
     def _context(self) -> Context:
-        return Context(self.clock.now(), self.clock.wall_ms(), self.node.runtime.random("controller"), self.core.last_index + 1)
+        return Context(self.clock.now(), self.clock.wall_ms(), self.context.runtime.random("controller"), self.core.last_index + 1)
 
     def _append(self, records: Any) -> None:
         if not records:
@@ -205,28 +214,28 @@ class ControllerHost:
 
     def _release(self) -> None:
         while self._proposed and self.active and self._proposed[0][0] <= self.core.commit_index:
-            self.node.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
+            self.context.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
         while self._waiting and self.active and self._waiting[0][0] <= self.core.commit_index:
             _, done, refused, reply = self._waiting.popleft()
             done(refused, reply)
 
     def _begin(self) -> None:
-        image = self.node.image
+        image = self.context.metadata.image
         assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
         self._last_index, self._term = image.offset, self.core.term
-        self.machine = Controller(image, self.node.settings, self.clock.now(), self.heard, self._machines(image))
-        self.node.events.info("controller_active", term=self.core.term, offset=image.offset)
-        self.node.metrics.count("raftka_controller_elections_total")
+        self.machine = Controller(image, self.context.metadata.settings, self.clock.now(), self.heard, self._machines(image))
+        self.context.events.info("controller_active", term=self.core.term, offset=image.offset)
+        self.context.metrics.count("raftka_controller_elections_total")
         self._tick_now()
         self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._look_for_silent)
 
     def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
-        return {package: each.machine(image, self.clock.now()) for package, each in self.node.extensions.items()}
+        return {package: each.machine(image, self.clock.now()) for package, each in self._extensions.items()}
 
     def _end(self) -> None:
         self.machine = None
         self._proposed.clear()
-        self.node.events.info("controller_resigned", term=self.core.term)
+        self.context.events.info("controller_resigned", term=self.core.term)
         waiting, self._waiting = self._waiting, deque()
         for _, done, _, _ in waiting:
             done(KafkaError(Code.NETWORK_EXCEPTION), None)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
@@ -257,23 +266,23 @@ class ControllerHost:
     def _look_for_silent(self) -> None:
         """Who died with the controller before has nobody left to notice it but us."""
         if self.machine is not None:
-            for broker in self.node.image.brokers.values():
-                if broker.alive and broker.broker_id != self.node.node_id:
+            for broker in self.context.metadata.image.brokers.values():
+                if broker.alive and broker.broker_id != self.context.node_id:
                     self.connection_lost(broker.broker_id)
 
     def connection_lost(self, broker_id: int) -> None:
         """A broker's connection to us broke. When its port refuses as well the process is gone: no need to wait for its session's end."""
-        broker = self.node.image.brokers.get(broker_id)
+        broker = self.context.metadata.image.brokers.get(broker_id)
         if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
             return
-        endpoint = broker.endpoint(self.node.settings.inter_broker_listener) or broker.endpoints[0]
+        endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) or broker.endpoints[0]
         self._probe(endpoint, BrokerLost(broker_id, broker.epoch), PROBES)
 
     def _probe(self, endpoint: Endpoint, command: BrokerLost, probes: int) -> None:
         """A process that is being killed closes its listener last: it may still take a connection, and then breaks it without an answer."""
 
         def refused() -> None:
-            self.node.events.info("broker_process_gone", broker=command.broker_id)
+            self.context.events.info("broker_process_gone", broker=command.broker_id)
             self.submit(command, lambda error, reply: None)
 
         def again() -> None:
@@ -282,7 +291,7 @@ class ControllerHost:
 
         probe = _Probe(refused, again)
         self.clock.call_at(self.clock.now() + PROBE_S, probe.give_up)
-        self.node.runtime.network.connect(endpoint.host, endpoint.port, probe)
+        self.context.runtime.network.connect(endpoint.host, endpoint.port, probe)
 
 
 class _Probe:

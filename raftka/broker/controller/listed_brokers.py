@@ -4,20 +4,16 @@ librdkafka forgets a broker that is not listed any more, and with it, for a seco
 broker that died stays listed for a while beside the new leaders. One that said goodbye led nothing any more: it is not listed when it is gone.
 """
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.context import BrokerContext
 from raftka.metadata.image import BrokerImage, Delta, MetadataImage
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 LISTED_S = 5.0
 
 
 class ListedBrokers:
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._now = node.runtime.clock.now
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._now = context.runtime.clock.now
         self._unfenced: dict[int, int] = {}  # epochs of registrations, by broker
         self._until: dict[int, tuple[int, float]] = {}  # epoch of a registration that was fenced, and how long the broker stays listed
 

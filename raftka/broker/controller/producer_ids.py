@@ -1,18 +1,15 @@
 """Ids for producers, in blocks from the controller. Knows no request."""
 
-from typing import TYPE_CHECKING
-
 import trio
 
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 
 class ProducerIds:
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, node_id: int, lifecycle: BrokerLifecycle) -> None:
+        self._node_id = node_id
+        self._lifecycle = lifecycle
         self._next = 0
         self._end = 0
         self._asking: trio.Event | None = None
@@ -31,7 +28,7 @@ class ProducerIds:
             return
         self._asking = trio.Event()
         try:
-            block: ProducerIdBlock = await self._node.link.ask(AllocateProducerIds(self._node.node_id, self._node.link.broker_epoch))
+            block: ProducerIdBlock = await self._lifecycle.controller.ask(AllocateProducerIds(self._node_id, self._lifecycle.broker_epoch))
             first, count = block
             self._next, self._end = first, first + count
         finally:

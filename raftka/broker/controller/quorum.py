@@ -3,27 +3,29 @@
 Every node dials every controller; what voters say to each other, calls to the controller and the observers' stream share that connection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
 from raftka.broker.controller.controller_host import ControllerHost
 from raftka.broker.controller.peer import Hello, Kind, Peer, Traffic
+from raftka.broker.controller.suspects import Suspects
+from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
+from raftka.log.manager import LogManager
 from raftka.metadata.commands import Command, from_wire, to_wire
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.extension import Extension
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
 from raftka.metadata.quorum.recovery import check_start
 from raftka.runtime.interfaces import Listener
 from raftka.wire.errors import Code, KafkaError, ProtocolError
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
@@ -61,16 +63,23 @@ def _has_shape(kind: Kind, fields: list[Any]) -> bool:
 
 
 class Quorum:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        self.clock = node.runtime.clock
-        self.links = {v.node_id: Link(*v) for v in node.settings.voters if v.node_id != node.node_id}
+    def __init__(
+        self, context: BrokerContext, suspects: Suspects, apply: Callable[[list[Committed] | Snapshot], None], extensions: Mapping[str, Extension]
+    ) -> None:
+        """`apply` is given what is committed."""
+        self.context = context
+        self.extensions = extensions
+        self._suspects = suspects
+        self._apply = apply
+        self.clock = context.runtime.clock
+        self.links = {v.node_id: Link(*v) for v in context.metadata.settings.voters if v.node_id != context.node_id}
         self.core: RaftCore | None = None
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
         self.traffic = Traffic()
         self.listener: Listener | None = None
         self.starts: BootCounter
+        self._logs: LogManager
         self._leader: int | None = None  # as a controller told us, when we are none
         self._term = -1
         self._observing: Link | None = None
@@ -83,10 +92,11 @@ class Quorum:
 
     # starting
 
-    def start(self) -> None:
-        settings, files = self.node.settings, self.node.runtime.files
+    def start(self, logs: LogManager) -> None:
+        self._logs = logs
+        settings, files = self.context.metadata.settings, self.context.runtime.files
         if settings.controller_listener is not None:
-            journal = Journal.open(files, settings.metadata_directory, self.node.node_id)
+            journal = Journal.open(files, settings.metadata_directory, self.context.node_id)
             voters = [voter.node_id for voter in settings.voters]
             check_start(journal, voters)
             config = RaftConfig(
@@ -94,19 +104,19 @@ class Quorum:
                 heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),
                 snapshot_every_bytes=settings["metadata.log.max.record.bytes.between.snapshots"],
             )
-            self.core = RaftCore(self.node.node_id, voters, journal, self.node.runtime.random("raft"), self.clock.now(), config)
-            self.host = ControllerHost(self.node, self.core, self.poke)
+            self.core = RaftCore(self.context.node_id, voters, journal, self.context.runtime.random("raft"), self.clock.now(), config)
+            self.host = ControllerHost(self.context, self.core, self.poke, self.transfer, self.extensions)
             endpoint = settings.controller_listener
-            self.listener = self.node.listen("listeners", endpoint.host, endpoint.port, self._accept, first=True)
+            self.listener = listen(self.context.runtime.network, "listeners", endpoint.host, endpoint.port, self._accept, first=True)
             self.feed_image()
-        self.starts = BootCounter(files, self._home(), self.node.incarnation_id, self.node.runtime.random("starts"))
+        self.starts = BootCounter(files, self._home(), self.context.incarnation_id, self.context.runtime.random("starts"))
         for link in self.links.values():
             self._dial(link)
         self.poke()
 
     def _home(self) -> str:
         """Where starts are counted. A broker without a vote can spare any of its directories: in the first that it can use."""
-        settings, usable = self.node.settings, self.node.logs.usable
+        settings, usable = self.context.metadata.settings, self._logs.usable
         return settings.metadata_directory if settings.is_controller else f"{usable[0].path}/{METADATA_DIRECTORY}"
 
     # the engine
@@ -130,17 +140,17 @@ class Quorum:
             self._fail(error)
             return
         if self._syncing:
-            self.node.runtime.files.flush(files, self._synced)
+            self.context.runtime.files.flush(files, self._synced)
             self._hand_out()  # what need not wait for it
         else:
             self._ship()
 
     def _fail(self, error: OSError) -> None:
         """What the disk has is not known any more."""
-        self.node.events.error("metadata_log_failed", error=str(error))
+        self.context.events.error("metadata_log_failed", error=str(error))
         if self.core is not None:
             self.core.journal.abandon()
-        self.node.runtime.fail(error)
+        self.context.runtime.fail(error)
 
     def _synced(self, error: OSError | None) -> None:
         if error is not None:
@@ -174,8 +184,8 @@ class Quorum:
         self._tell_leader()
         if self._handing_over is not None and core.state != "leader":
             self._handing_over.set()
-        if core.wants_snapshot and self.node.image.offset:
-            core.snapshot(self.node.image.offset, self.node.image.to_snapshot())
+        if core.wants_snapshot and self.context.metadata.image.offset:
+            core.snapshot(self.context.metadata.image.offset, self.context.metadata.image.to_snapshot())
         self._arm(core.next_deadline())
 
     def _arm(self, when: float) -> None:
@@ -193,10 +203,10 @@ class Quorum:
         core = self.core
         assert core is not None
         while True:
-            found = core.observe(self.node.image.offset + 1)
+            found = core.observe(self.context.metadata.image.offset + 1)
             if not found:
                 return
-            self.node.apply(found)
+            self._apply(found)
 
     # who leads
 
@@ -255,19 +265,19 @@ class Quorum:
 
     def _dial(self, link: Link) -> None:
         link.peer = Peer(self._hello, self._greeted, self._answered, lambda peer, reason: self._lost(link, reason), dialed=True, traffic=self.traffic)
-        self.node.runtime.network.connect(link.host, link.port, link.peer)
+        self.context.runtime.network.connect(link.host, link.port, link.peer)
 
     def _hello(self, whom: int) -> Hello:
-        settings, cluster_id = self.node.settings, self.node.image.cluster_id or self.node.cluster_id
-        return Hello(cluster_id, self.node.node_id, settings.is_broker, settings.is_controller, self.starts.mine, self.starts.known(whom))
+        settings, cluster_id = self.context.metadata.settings, self.context.metadata.image.cluster_id or self._logs.cluster_id
+        return Hello(cluster_id, self.context.node_id, settings.is_broker, settings.is_controller, self.starts.mine, self.starts.known(whom))
 
     def _meet(self, hello: Hello) -> None:
         """Neither of us may have been put back from an older copy of its disk. Raises ProtocolError."""
         if hello.known is not None and self.starts.mine.is_before(hello.known):
             seen = f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met start {hello.known.number}"
-            error = OlderDisk(f"{self.node.settings.metadata_directory} is an older copy: {seen}")
-            self.node.events.error("older_disk", error=str(error))
-            self.node.runtime.fail(error)
+            error = OlderDisk(f"{self.context.metadata.settings.metadata_directory} is an older copy: {seen}")
+            self.context.events.error("older_disk", error=str(error))
+            self.context.runtime.fail(error)
             raise ProtocolError("our disk is an older copy")
         if hello.start is not None and self.core is not None:
             try:
@@ -283,7 +293,7 @@ class Quorum:
         self._meet(peer.hello)
         link.up = True
         link.failures = 0
-        self.node.suspects.heard(link.voter)
+        self._suspects.heard(link.voter)
         link.refused_for = ""
         if self.core is not None:
             self.core.peer_up(link.voter)
@@ -294,7 +304,7 @@ class Quorum:
     def _observe(self, link: Link) -> None:
         self._observing = link
         assert link.peer is not None
-        link.peer.send(Kind.OBSERVE, self.node.image.offset + 1)
+        link.peer.send(Kind.OBSERVE, self.context.metadata.image.offset + 1)
         link.pings = 0
         self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, link.peer))
 
@@ -312,10 +322,10 @@ class Quorum:
     def _lost(self, link: Link, reason: str) -> None:
         was_up, link.up, link.peer = link.up, False, None
         if "refused:" in reason and reason != link.refused_for:
-            self.node.events.warning("controller_refused", controller=link.voter, address=f"{link.host}:{link.port}", reason=reason)
+            self.context.events.warning("controller_refused", controller=link.voter, address=f"{link.host}:{link.port}", reason=reason)
             link.refused_for = reason  # once: it will be the same each time we try
         elif was_up:
-            self.node.events.info("controller_connection_lost", controller=link.voter, reason=reason)
+            self.context.events.info("controller_connection_lost", controller=link.voter, reason=reason)
         first, most = RECONNECT_S
         wait = min(most, first * 2.0 ** min(link.failures, 10))
         link.failures += 1
@@ -324,7 +334,7 @@ class Quorum:
         for done in calls.values():
             done(KafkaError(Code.NETWORK_EXCEPTION), None)
         if was_up:
-            self.node.suspects.broken(link.voter)
+            self._suspects.broken(link.voter)
         if was_up and self.core is not None:
             self.core.peer_lost(link.voter)
             self.poke()
@@ -347,7 +357,7 @@ class Quorum:
             if self.core is None:
                 self._lead_by(*fields)
         elif kind is Kind.ENTRIES and self.core is None:
-            self.node.apply([Committed(*entry) for entry in fields[0]])
+            self._apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
             self._piece(*fields)
         else:
@@ -360,14 +370,14 @@ class Quorum:
         self._snapshot += piece
         if len(self._snapshot) == size:
             state, self._snapshot = bytes(self._snapshot), bytearray()
-            self.node.apply(Snapshot(index, term, state))
+            self._apply(Snapshot(index, term, state))
 
     # connections to us
 
     def _accept(self) -> Peer | None:
         if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
-            self.node.metrics.refused(CONTROLLER_CONNECTIONS)
-            self.node.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
+            self.context.metrics.refused(CONTROLLER_CONNECTIONS)
+            self.context.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
             return None
         peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic)
         self.inbound[peer] = None
@@ -375,7 +385,7 @@ class Quorum:
         return peer
 
     def _welcomed(self, peer: Peer) -> None:
-        if peer.node_id == self.node.node_id:
+        if peer.node_id == self.context.node_id:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
         assert peer.hello is not None
         self._meet(peer.hello)
@@ -423,7 +433,7 @@ class Quorum:
         while peer.observed is not None:
             if peer.crowded:
                 if peer.observed <= self.core.commit_index:
-                    self.node.metrics.hit(PEER_OUTPUT_BYTES)
+                    self.context.metrics.hit(PEER_OUTPUT_BYTES)
                 return
             found = self.core.observe(peer.observed)
             if not found:
@@ -440,12 +450,12 @@ class Quorum:
     def _gone(self, peer: Peer, reason: str) -> None:
         self.inbound.pop(peer, None)
         if peer.limit_hit is not None:
-            self.node.metrics.refused(peer.limit_hit)
+            self.context.metrics.refused(peer.limit_hit)
         if peer.hello is None or "refused:" in reason:
-            self.node.metrics.count("raftka_controller_refusals_total")
-            self.node.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
+            self.context.metrics.count("raftka_controller_refusals_total")
+            self.context.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
         elif peer.hello.broker and self.host is not None:
-            self.node.suspects.broken(peer.node_id)
+            self._suspects.broken(peer.node_id)
             self.host.connection_lost(peer.node_id)
 
     def transfer(self) -> bool:

@@ -10,18 +10,15 @@ those of clients (`Network.listen`, `first`), so that this node has noticed when
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.dispatch import Pending, Request
-from raftka.broker.network.long_work import Steps
+from raftka.broker.network.long_work import LongWork, Steps
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
 from raftka.wire.client import ClientConnection
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
 
@@ -51,9 +48,10 @@ class _Held:
 
 
 class Suspects:
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._clock = node.runtime.clock
+    def __init__(self, context: BrokerContext, long_work: LongWork) -> None:
+        self._context = context
+        self._long_work = long_work
+        self._clock = context.runtime.clock
         self._suspected: dict[int, _Suspicion] = {}
         self._held: dict[_Held, None] = {}
 
@@ -61,19 +59,19 @@ class Suspects:
 
     def broken(self, broker_id: int) -> None:
         """A connection between that broker and this node broke, and this node did not close it."""
-        node = self._node
-        broker = node.image.brokers.get(broker_id)
-        if broker is None or not broker.alive or broker_id in self._suspected or broker_id == node.node_id or node.stopping:
+        context = self._context
+        broker = context.metadata.image.brokers.get(broker_id)
+        if broker is None or not broker.alive or broker_id in self._suspected or broker_id == context.node_id or context.stopping:
             return
-        endpoint = broker.endpoint(node.settings.inter_broker_listener)
-        if endpoint is None or not node.serving:
+        endpoint = broker.endpoint(context.metadata.settings.inter_broker_listener)
+        if endpoint is None or not context.metadata.published:
             return
         now = self._clock.now()
         timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._over(broker_id, "time is up"))
-        probe = ClientConnection(f"broker-{node.node_id}-probe", lambda: self.heard(broker_id))
+        probe = ClientConnection(f"broker-{context.node_id}-probe", lambda: self.heard(broker_id))
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
-        node.events.info("broker_suspected", broker=broker_id)
-        node.runtime.network.connect(endpoint.host, endpoint.port, probe)
+        context.events.info("broker_suspected", broker=broker_id)
+        context.runtime.network.connect(endpoint.host, endpoint.port, probe)
 
     def heard(self, broker_id: int) -> None:
         """That broker has answered on a new connection, or has connected to this node."""
@@ -95,7 +93,7 @@ class Suspects:
         if not waits_for:
             return row
         if len(self._held) >= HELD_ANSWERS.value:
-            self._node.metrics.hit(HELD_ANSWERS)
+            self._context.metrics.hit(HELD_ANSWERS)
             return row
         return self._hold(request, make, waits_for)
 
@@ -124,7 +122,7 @@ class Suspects:
         suspicion.timer.cancel()
         suspicion.probe.close("the suspicion is over")
         took_ms = round((self._clock.now() - suspicion.began) * 1000)
-        self._node.events.info("suspicion_over", broker=broker_id, reason=reason, ms=took_ms)
+        self._context.events.info("suspicion_over", broker=broker_id, reason=reason, ms=took_ms)
         for held in tuple(self._held):
             held.waits_for.discard(broker_id)
             if not held.waits_for:
@@ -132,10 +130,10 @@ class Suspects:
                 self._make_anew(held)
 
     def _make_anew(self, held: _Held) -> None:
-        pending, dispatcher = held.pending, self._node.dispatcher
+        pending = held.pending
 
         def done(result: Row | Exception) -> None:
-            self._node.metrics.held.add(self._clock.now() - held.began)
+            self._context.metrics.held.add(self._clock.now() - held.began)
             pending.settle(result)
 
-        dispatcher.long_work.run(pending.request.api.name, held.make(set()), done, lambda: not pending.over)
+        self._long_work.run(pending.request.api.name, held.make(set()), done, lambda: not pending.over)

@@ -4,21 +4,21 @@ Nobody waits for it: who asked is told that there is no such topic, and asks aga
 """
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.limits import AUTOMATIC_TOPICS
 from raftka.metadata.commands import CreateTopics, NewTopic
 from raftka.wire.errors import KafkaError
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 TOPICS_AT_ONCE = 4  # in one request: all partitions of one are made in one turn
 
 
 class TopicCreation:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
+    def __init__(self, context: BrokerContext, controller: ControllerClient) -> None:
+        self.context = context
+        self._controller = controller
         self._wanted: dict[str, NewTopic] = {}  # by name, the first of them under way
         self._under_way = 0
 
@@ -27,7 +27,7 @@ class TopicCreation:
         if topic.name in self._wanted:
             return
         if len(self._wanted) >= AUTOMATIC_TOPICS.value and not internal:
-            self.node.metrics.hit(AUTOMATIC_TOPICS)
+            self.context.metrics.hit(AUTOMATIC_TOPICS)
             return
         self._wanted[topic.name] = topic
         if not self._under_way:
@@ -36,7 +36,7 @@ class TopicCreation:
     def _ask(self) -> None:
         topics = tuple(islice(self._wanted.values(), TOPICS_AT_ONCE))
         self._under_way = len(topics)
-        self.node.link.call(CreateTopics(topics), self._answered)
+        self._controller.call(CreateTopics(topics), self._answered)
 
     def _answered(self, error: KafkaError | None, reply: Any) -> None:
         for name in list(islice(self._wanted, self._under_way)):

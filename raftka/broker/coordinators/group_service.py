@@ -3,11 +3,14 @@
 Knows no request and no group's state.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
+from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator
@@ -16,9 +19,6 @@ from raftka.metadata.configs.groups import GROUP_SETTINGS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import GROUP, MetadataImage
 from raftka.wire.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000
@@ -32,36 +32,46 @@ OF_GROUP = {
 class ImageTopics:
     """What the coordinators see of the metadata, as they are now."""
 
-    __slots__ = ("_node",)
+    __slots__ = ("_context",)
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
 
     def topic_id(self, name: str) -> bytes | None:
-        return self._node.image.topic_ids.get(name)
+        return self._context.metadata.image.topic_ids.get(name)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._node.image.topics.get(topic_id)
+        topic = self._context.metadata.image.topics.get(topic_id)
         return topic.name if topic is not None else None
 
     def partition_count(self, name: str) -> int:
-        topic = self._node.image.topic_named(name)
+        topic = self._context.metadata.image.topic_named(name)
         return len(topic.partitions) if topic is not None else 0
 
     def names(self) -> Iterable[str]:
-        return self._node.image.topic_ids
+        return self._context.metadata.image.topic_ids
 
 
 class GroupCoordinatorService:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        self.settings = settings_of(node.settings, node.image)
-        self.shards = CoordinatorRuntime(node, TOPIC, ImageTopics(node), lambda: GroupCoordinator(self.settings))
-        self._configure(node.settings)
+    def __init__(
+        self,
+        context: BrokerContext,
+        replicas: ReplicaManager,
+        lifecycle: BrokerLifecycle,
+        topic_creation: TopicCreation,
+        work_failed: Callable[[str, Exception], None],
+    ) -> None:
+        self.context = context
+        self._topic_creation = topic_creation
+        self.settings = settings_of(context.metadata.settings, context.metadata.image)
+        self.shards = CoordinatorRuntime(
+            context, replicas, lifecycle, work_failed, TOPIC, ImageTopics(context), lambda: GroupCoordinator(self.settings)
+        )
+        self._configure(context.metadata.settings)
 
     def on_settings(self, settings: NodeSettings) -> None:
         """Some may have changed."""
-        before, self.settings = self.settings, settings_of(settings, self.node.image)
+        before, self.settings = self.settings, settings_of(settings, self.context.metadata.image)
         self._configure(settings)
         if self.settings != before:
             for shard in self.shards.shards.values():
@@ -74,10 +84,9 @@ class GroupCoordinatorService:
 
     def coordinator_of(self, group_id: str) -> int:
         """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic is on its way, or has no leader."""
-        node = self.node
-        topic = node.image.topic_named(TOPIC)
+        topic = self.context.metadata.image.topic_named(TOPIC)
         if topic is None:
-            node.topic_creation.want(self._new_topic(node.settings), internal=True)
+            self._topic_creation.want(self._new_topic(self.context.metadata.settings), internal=True)
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader < 0:

@@ -118,9 +118,9 @@ class CoordinatorPartition:
         """The whole log is replayed."""
         self.loaded = True
         self.committed_offset = self.host.log.end_offset
-        self._carry_out(self.machine.loaded, self._shards.context())
+        self._carry_out(self.machine.loaded, self._shards.turn())
         if self._deleted:
-            self._carry_out(self.machine.on_image, self._deleted, self._shards.context())
+            self._carry_out(self.machine.on_image, self._deleted, self._shards.turn())
 
     # what is asked
 
@@ -130,11 +130,11 @@ class CoordinatorPartition:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         self.waiting[ticket] = None
         try:
-            outcome = self.machine.decide(command, ticket, self._shards.context())
+            outcome = self.machine.decide(command, ticket, self._shards.turn())
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
             for limit in limit_of(error):
-                self._shards.node.metrics.hit(limit)
+                self._shards.context.metrics.hit(limit)
         except Exception as error:
             self._shards.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
@@ -147,7 +147,7 @@ class CoordinatorPartition:
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]]) -> None:
         if self.loaded:
-            self._carry_out(self.machine.on_image, deleted, self._shards.context())
+            self._carry_out(self.machine.on_image, deleted, self._shards.turn())
         else:
             self._deleted += deleted
 
@@ -270,7 +270,7 @@ class CoordinatorPartition:
         if self.gone:
             return
         if self.machine.deadline() <= self._shards.clock.now():
-            self._carry_out(self.machine.tick, self._shards.context())
+            self._carry_out(self.machine.tick, self._shards.turn())
         else:
             self._arm()
 

@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from operator import mul
 from struct import unpack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Ticket, Topics
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 REPLIES_OF_TURN = 50  # some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
 POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
@@ -41,27 +41,39 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 class CoordinatorRuntime:
-    def __init__(self, node: "Node", topic: str, topics: Topics, make_machine: Callable[[], Machine]) -> None:
-        self.node = node
-        self.clock = node.runtime.clock
+    def __init__(
+        self,
+        context: BrokerContext,
+        replicas: ReplicaManager,
+        lifecycle: BrokerLifecycle,
+        work_failed: Callable[[str, Exception], None],
+        topic: str,
+        topics: Topics,
+        make_machine: Callable[[], Machine],
+    ) -> None:
+        """`work_failed` hears of an error that no request waits for."""
+        self.context = context
+        self.lifecycle = lifecycle
+        self._replicas = replicas
+        self._work_failed = work_failed
+        self.clock = context.runtime.clock
         self.topic = topic
         self.shards: dict[int, CoordinatorPartition] = {}
         self.timeout_s = 5.0  # after which who waits for a commit is told that it may not come
         self.compression = 0
         self._topics = topics
         self._make_machine = make_machine
-        self._random = node.runtime.random(f"coordinators of {topic}")
+        self._random = context.runtime.random(f"coordinators of {topic}")
         self._loading: deque[CoordinatorPartition] = deque()
         self._scheduled = False
         self._touched: list[CoordinatorPartition] = []
-        self._context: Context | None = None  # of this turn
+        self._turn: Context | None = None  # of what is decided in this turn
         self._delivered = 0  # replies, in this turn
         self._undelivered: deque[tuple[Ticket, Any]] = deque()  # for which this turn had no time
-        self._image = node.image
+        self._image = context.metadata.image
         self._partitions: dict[str, int] = {}  # by key, for `_count` partitions
         self._count = 0
-        node.replicas.leaderships[topic] = self._leadership_changed
-        node.coordinators.append(self)
+        replicas.leaderships[topic] = self._leadership_changed
 
     # asking
 
@@ -110,7 +122,7 @@ class CoordinatorRuntime:
 
     def _known(self) -> bool:
         """Whether there is such a topic."""
-        image = self.node.image
+        image = self.context.metadata.image
         topic = image.topics.get(image.topic_ids.get(self.topic, b""))
         count = len(topic.partitions) if topic is not None else 0
         if count != self._count:
@@ -154,7 +166,7 @@ class CoordinatorRuntime:
     def _unload(self, shard: CoordinatorPartition) -> None:
         del self.shards[shard.host.index]
         shard.unload()
-        self.node.events.info("coordinator_unloaded", partition=shard.host.name)
+        self.context.events.info("coordinator_unloaded", partition=shard.host.name)
 
     def _load_more(self) -> None:
         """One slice of one of them: what else this broker does goes on in between."""
@@ -173,17 +185,17 @@ class CoordinatorRuntime:
 
     def _load_failed(self, shard: CoordinatorPartition, error: KafkaError | OSError) -> None:
         host = shard.host
-        self.node.events.warning("coordinator_load_failed", partition=host.name, error=str(error))
+        self.context.events.warning("coordinator_load_failed", partition=host.name, error=str(error))
         failure = error if isinstance(error, OSError) else host.log.failed
         if failure is not None:
-            self.node.replicas.log_failed(host, failure)
+            self._replicas.log_failed(host, failure)
         else:
             self.reload(shard)  # the log begins later than it did
 
     def _serve(self, shard: CoordinatorPartition) -> None:
         took_ms = round((self.clock.now() - shard.began_at) * 1000)
         if shard.replayed:
-            self.node.events.info("coordinator_loaded", partition=shard.host.name, records=shard.replayed, ms=took_ms)
+            self.context.events.info("coordinator_loaded", partition=shard.host.name, records=shard.replayed, ms=took_ms)
         shard.serve()
 
     # the metadata
@@ -207,7 +219,7 @@ class CoordinatorRuntime:
 
     def _end_turn(self) -> None:
         touched, self._touched = self._touched, []
-        self._context = None
+        self._turn = None
         for shard in touched:
             shard.end_turn()
 
@@ -232,26 +244,26 @@ class CoordinatorRuntime:
             try:
                 ticket(answer)  # type: ignore[operator]
             except Exception as error:
-                self.node.dispatcher.work_failed("a coordinator's reply", error)
+                self._work_failed("a coordinator's reply", error)
         if self._undelivered:
             self.clock.call_at(self.clock.now(), self._deliver_more)
 
-    def context(self) -> Context:
+    def turn(self) -> Context:
         """One for all that is decided in this turn."""
-        if self._context is None:
-            self._context = Context(self.clock.now(), self.clock.wall_ms(), self._random, self._topics, self.node.link.vouched_for)
-        return self._context
+        if self._turn is None:
+            self._turn = Context(self.clock.now(), self.clock.wall_ms(), self._random, self._topics, self.lifecycle.vouched_for)
+        return self._turn
 
     # what goes wrong
 
     def broken(self, shard: CoordinatorPartition, error: Exception) -> None:
         """A mistake of ours: this one command fails."""
-        self.node.metrics.count("raftka_handler_errors_total")
-        self.node.events.error("coordinator_failed", partition=shard.host.name, error=repr(error))
+        self.context.metrics.count("raftka_handler_errors_total")
+        self.context.events.error("coordinator_failed", partition=shard.host.name, error=repr(error))
 
     def unreadable(self, shard: CoordinatorPartition, offset: int, error: Exception) -> None:
-        self.node.metrics.count("raftka_coordinator_unreadable_records_total")
-        self.node.events.error("coordinator_record_unreadable", partition=shard.host.name, offset=offset, error=str(error))
+        self.context.metrics.count("raftka_coordinator_unreadable_records_total")
+        self.context.events.error("coordinator_record_unreadable", partition=shard.host.name, offset=offset, error=str(error))
 
 
 class Gathered:

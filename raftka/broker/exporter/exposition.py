@@ -1,6 +1,6 @@
 """From a snapshot to the text that Prometheus reads, by prometheus-client; the thousands of lines of partitions are our own.
 
-Comes with the first scrape, runs in another thread; touches no node.
+Comes with the first scrape, runs in another thread; touches no services.
 """
 
 from collections import Counter

@@ -1,14 +1,12 @@
 """What /metrics tells of the groups that this broker looks after, as plain values. A lag is told where both offsets are: it is never negative."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.handlers.services import Services
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.groups import GroupCoordinator
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 
 class GroupOffset(NamedTuple):
@@ -25,16 +23,16 @@ class GroupNumbers(NamedTuple):
     offsets: list[GroupOffset]
 
 
-def groups_of(node: "Node", shard: CoordinatorPartition) -> list[GroupNumbers]:
+def groups_of(services: Services, shard: CoordinatorPartition) -> list[GroupNumbers]:
     machine = shard.machine
     assert isinstance(machine, GroupCoordinator)
     if not shard.loaded:
         return []
-    return [GroupNumbers(group.group_id, group.state, len(group.members), list(_offsets(node, group))) for group in machine.groups.values()]
+    return [GroupNumbers(group.group_id, group.state, len(group.members), list(_offsets(services, group))) for group in machine.groups.values()]
 
 
-def _offsets(node: "Node", group: Group) -> Iterator[GroupOffset]:
-    hosts = node.replicas.hosts
+def _offsets(services: Services, group: Group) -> Iterator[GroupOffset]:
+    hosts = services.replicas.hosts
     for topic, partitions in group.offsets.items():
         for partition, committed in partitions.items():
             host = hosts.get((topic, partition))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.broker.exporter.group_metrics import GroupNumbers
+from raftka.broker.handlers.services import Services
 
 if TYPE_CHECKING:
-    from raftka.broker.node import Node
     from raftka.broker.replica.partition import Partition
 
 
@@ -100,15 +100,15 @@ class Snapshot:
     topic_partitions: dict[str, int]  # likewise
 
 
-def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
+def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
     """`partitions`, `groups`: looked at a moment ago."""
-    metrics, host, image = node.metrics, node.quorum.host, node.image
+    metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
     leads = host is not None and host.active
     return Snapshot(
-        now_s=node.runtime.clock.now(),
-        node_id=node.node_id,
+        now_s=services.context.runtime.clock.now(),
+        node_id=services.context.node_id,
         cluster_id=image.cluster_id or "",
-        unfenced=image.alive(node.node_id),
+        unfenced=image.alive(services.context.node_id),
         active_controller=leads,
         metadata_offset=image.offset,
         counters=dict(metrics.counters),
@@ -120,18 +120,20 @@ def take_snapshot(node: "Node", partitions: list[PartitionNumbers], groups: list
         held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
         partitions=partitions,
         groups=groups,
-        each_partition=node.settings["metrics.partitions"],
-        connections=dict(Counter(each.session.listener for each in node.dispatcher.connections)),
+        each_partition=services.metadata.settings["metrics.partitions"],
+        connections=dict(Counter(each.session.listener for each in services.dispatcher.connections)),
         connections_made=metrics.connections_made,
-        parked_fetches=node.parked,
-        fetch_sessions=len(node.fetch_sessions.by_id),
-        session_partitions=node.fetch_sessions.partitions,
-        max_lag=node.replicas.fetchers.max_lag(),
+        parked_fetches=services.context.metrics.parked_fetches,
+        fetch_sessions=len(services.fetch_sessions.by_id),
+        session_partitions=services.fetch_sessions.partitions,
+        max_lag=services.replicas.fetchers.max_lag(),
         replication_bytes_in=metrics.replication_bytes_in,
         replication_bytes_out=metrics.replication_bytes_out,
-        failed_directories=len(node.logs.offline.keys() | {host.home.path for host in node.replicas.hosts.values() if host.log.failed is not None}),
-        raft=_raft(node),
-        cluster=_cluster(node) if leads else ClusterNumbers(),
+        failed_directories=len(
+            services.logs.offline.keys() | {host.home.path for host in services.replicas.hosts.values() if host.log.failed is not None}
+        ),
+        raft=_raft(services),
+        cluster=_cluster(services) if leads else ClusterNumbers(),
         brokers={each.broker_id: _address(each.endpoints) for each in image.brokers.values()} if leads else {},
         topic_partitions={each.name: len(each.partitions) for each in image.topics.values()} if leads else {},
     )
@@ -164,12 +166,21 @@ def numbers_of(host: "Partition") -> PartitionNumbers:
     )
 
 
-def _raft(node: "Node") -> RaftNumbers:
-    core, traffic = node.quorum.core, node.quorum.traffic
-    leader = node.quorum.leader
+def _raft(services: Services) -> RaftNumbers:
+    core, traffic = services.quorum.core, services.quorum.traffic
+    leader = services.quorum.leader
     numbers = (traffic.received_bytes, traffic.sent_bytes, traffic.received_messages, traffic.sent_messages)
     if core is None:
-        return RaftNumbers("observer", -1 if leader is None else leader, node.quorum.term, -1, node.image.offset, node.image.offset, 0, *numbers)
+        return RaftNumbers(
+            "observer",
+            -1 if leader is None else leader,
+            services.quorum.term,
+            -1,
+            services.metadata.image.offset,
+            services.metadata.image.offset,
+            0,
+            *numbers,
+        )
     vote = core.journal.vote
     return RaftNumbers(
         core.state,
@@ -183,8 +194,8 @@ def _raft(node: "Node") -> RaftNumbers:
     )
 
 
-def _cluster(node: "Node") -> ClusterNumbers:
-    image = node.image
+def _cluster(services: Services) -> ClusterNumbers:
+    image = services.metadata.image
     offline = imbalance = 0
     for topic in image.topics.values():
         for partition in topic.partitions:

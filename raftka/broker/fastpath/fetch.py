@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING
 from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
-from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition
+from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSessionCache
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.fetch import FETCH
 
 if TYPE_CHECKING:
     from raftka.broker.network.dispatch import Request
-    from raftka.broker.node import Node
     from raftka.wire.schema import Row
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 
 
-def remember(request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
+def remember(request: "Request", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
     """Called with a request that names one partition, the only one of its session if it has one, and that was answered with records."""
     if not request.connection.worth_a_plan(FETCH.key):
         return
     kind = SessionPlan if wanted.session.lasting else FetchPlan
-    plan = kind.of(request, node, wanted, isolated, max_bytes)
+    plan = kind.of(request, sessions, wanted, isolated, max_bytes)
     if plan is not None:
         request.connection.plans[FETCH.key] = plan
 
@@ -55,7 +54,14 @@ class FetchPlan:
     operation = "READ"
 
     def __init__(
-        self, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1
+        self,
+        request: "Request",
+        sessions: FetchSessionCache,
+        wanted: CachedPartition,
+        isolated: bool,
+        max_bytes: int,
+        offset_at: int,
+        epoch_at: int = -1,
     ) -> None:
         body, asked, host = request.body, wanted.asked, wanted.host
         assert host is not None
@@ -73,12 +79,12 @@ class FetchPlan:
         self.pre, self.before, self.tail = self._layout(request, wanted, isolated)
 
     @classmethod
-    def of(cls, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int) -> "FetchPlan | None":
+    def of(cls, request: "Request", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> "FetchPlan | None":
         """None when the request names the partition more than once."""
         offsets, epochs = FETCH.request_positions(
             request.version, request.frame, request.body_position, "topics.partitions.fetch_offset", "session_epoch"
         )
-        return cls(request, node, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
+        return cls(request, sessions, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
 
     @staticmethod
     def _layout(request: "Request", wanted: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
@@ -136,10 +142,17 @@ class SessionPlan(FetchPlan):
     __slots__ = ("asked", "begin", "epoch_at", "middle", "session", "sessions", "wanted")
 
     def __init__(
-        self, request: "Request", node: "Node", wanted: CachedPartition, isolated: bool, max_bytes: int, offset_at: int, epoch_at: int = -1
+        self,
+        request: "Request",
+        sessions: FetchSessionCache,
+        wanted: CachedPartition,
+        isolated: bool,
+        max_bytes: int,
+        offset_at: int,
+        epoch_at: int = -1,
     ) -> None:
-        super().__init__(request, node, wanted, isolated, max_bytes, offset_at)
-        self.wanted, self.session, self.sessions = wanted, wanted.session, node.fetch_sessions
+        super().__init__(request, sessions, wanted, isolated, max_bytes, offset_at)
+        self.wanted, self.session, self.sessions = wanted, wanted.session, sessions
         self.asked = wanted.asked
         frame = bytes(request.frame)
         self.epoch_at = epoch_at

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
@@ -21,7 +22,6 @@ from raftka.wire.schema import Api
 
 if TYPE_CHECKING:
     from raftka.broker.network.dispatch import Request
-    from raftka.broker.node import Node
 
 INT32 = CORRELATION = Struct(">i")
 KEY_AND_VERSION = Struct(">hh")
@@ -30,12 +30,12 @@ ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
 
 
-def remember(request: "Request", host: Partition, node: "Node") -> None:
+def remember(request: "Request", host: Partition, context: BrokerContext) -> None:
     connection = request.connection
     known = connection.plans.get(PRODUCE.key)
     if isinstance(known, ProducePlan) and known.leader is host.leader and known.version == request.version:
         return
-    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, node)) is not None:
+    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, context)) is not None:
         connection.plans[PRODUCE.key] = plan
         connection.pipeline = plan if plan.acks == 1 else None
 
@@ -62,7 +62,7 @@ class ProducePlan:
     )
     operation = "WRITE"
 
-    def __init__(self, request: "Request", host: Partition, node: "Node", prefix: bytes, flexible: bool) -> None:
+    def __init__(self, request: "Request", host: Partition, context: BrokerContext, prefix: bytes, flexible: bool) -> None:
         self.request = request  # of its kind: for errors, which are encoded the long way
         self.host = host
         self.resource = (TOPIC, host.topic)
@@ -71,8 +71,8 @@ class ProducePlan:
         self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
         self.acks: int = request.body.acks
         self.timeout_s = request.body.timeout_ms / 1000
-        self.clock = node.runtime.clock
-        self.kind = node.metrics.kind(PRODUCE.name)
+        self.clock = context.runtime.clock
+        self.kind = context.metrics.kind(PRODUCE.name)
         self.prefix = prefix
         self.end = HEAD_END + len(prefix)
         self.flexible = flexible
@@ -81,7 +81,7 @@ class ProducePlan:
         self.answer = Struct(layout).pack
 
     @classmethod
-    def of(cls, request: "Request", host: Partition, node: "Node") -> "ProducePlan | None":
+    def of(cls, request: "Request", host: Partition, context: BrokerContext) -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
         frame = request.frame
@@ -94,7 +94,7 @@ class ProducePlan:
         prefix = bytes(frame[HEAD_END:at])
         request.frame = frame[:0]  # it lives as long as the plan
         request.body.topic_data[0].partition_data[0].records = None
-        return cls(request, host, node, prefix, flexible)
+        return cls(request, host, context, prefix, flexible)
 
     @staticmethod
     def _layout(request: "Request", host: Partition) -> tuple[bytes, bytes, str]:

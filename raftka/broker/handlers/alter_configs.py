@@ -4,9 +4,8 @@ The controller decides; what is set holds on every node as soon as it has applie
 is forgotten with the process, as in Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from raftka.broker.handlers.log_levels import set_levels
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -17,9 +16,6 @@ from raftka.metadata.configs.validate import SET
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 DENIED = {TOPIC: Code.TOPIC_AUTHORIZATION_FAILED, GROUP: Code.GROUP_AUTHORIZATION_FAILED}
 Key = tuple[int, str]  # resource type and name
@@ -34,24 +30,24 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(INCREMENTAL_ALTER_CONFIGS, refused=_refused)
-async def incremental_alter_configs(request: Request, node: "Node") -> Row:
-    return await _alter(request, node, replace_all=False)
+async def incremental_alter_configs(request: Request, services: Services) -> Row:
+    return await _alter(request, services, replace_all=False)
 
 
 @handles(ALTER_CONFIGS, refused=_refused)
-async def alter_configs(request: Request, node: "Node") -> Row:
-    return await _alter(request, node, replace_all=True)
+async def alter_configs(request: Request, services: Services) -> Row:
+    return await _alter(request, services, replace_all=True)
 
 
-async def _alter(request: Request, node: "Node", *, replace_all: bool) -> Row:
+async def _alter(request: Request, services: Services, *, replace_all: bool) -> Row:
     """Each resource is altered as a whole; very many of them are several commands."""
     answers: Answers = {}
-    for resources in await request.finish(_commands(request, node, answers, replace_all=replace_all)):
-        answers |= await _ask(node, resources, replace_all=replace_all, validate_only=request.body.validate_only)
+    for resources in await request.finish(_commands(request, services, answers, replace_all=replace_all)):
+        answers |= await _ask(services, resources, replace_all=replace_all, validate_only=request.body.validate_only)
     return await request.finish(_row(request, answers))
 
 
-def _commands(request: Request, node: "Node", answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
+def _commands(request: Request, services: Services, answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
     """What the controller is asked for. Resources that are answered without it go to `answers`."""
     times: dict[Key, int] = {}
     for resource in request.body.resources:
@@ -71,13 +67,13 @@ def _commands(request: Request, node: "Node", answers: Answers, *, replace_all: 
             check_limit(SETTINGS_OF_RESOURCE, len(resource.configs))
             asked = _resource(resource, replace_all=replace_all)
             if asked.resource_type == image.BROKER_LOGGER and not replace_all:
-                set_levels(node, asked, validate_only=request.body.validate_only)
+                set_levels(services, asked, validate_only=request.body.validate_only)
                 answers[key] = AlteredConfigs(0, None)
                 continue
-            _check_own(node, *key)
+            _check_own(services, *key)
         except KafkaError as error:
             for limit in limit_of(error):
-                node.metrics.hit(limit)
+                services.context.metrics.hit(limit)
             answers[key] = AlteredConfigs(int(error.code), error.message)
             continue
         if command and len(asked.changes) >= room:
@@ -93,10 +89,10 @@ def _resource(resource: Row, *, replace_all: bool) -> ConfigResource:
     return ConfigResource(resource.resource_type, resource.resource_name, tuple(changes))
 
 
-async def _ask(node: "Node", resources: list[ConfigResource], *, replace_all: bool, validate_only: bool) -> Answers:
+async def _ask(services: Services, resources: list[ConfigResource], *, replace_all: bool, validate_only: bool) -> Answers:
     replies: tuple[AlteredConfigs, ...]
     try:
-        replies = await node.link.ask(AlterConfigs(tuple(resources), replace_all, validate_only))
+        replies = await services.controller.ask(AlterConfigs(tuple(resources), replace_all, validate_only))
     except KafkaError as error:
         replies = (AlteredConfigs(int(error.code), error.message),) * len(resources)
     return {(resource.resource_type, resource.name): reply for resource, reply in zip(resources, replies, strict=True)}
@@ -110,11 +106,15 @@ def check_allowed(request: Request, operation: str, kind: int, name: str) -> Non
         raise KafkaError(DENIED.get(resource[0], Code.CLUSTER_AUTHORIZATION_FAILED))
 
 
-def _check_own(node: "Node", kind: int, name: str) -> None:
+def _check_own(services: Services, kind: int, name: str) -> None:
     """A broker's settings are asked of that very broker: only there its file is known."""
-    if kind == image.BROKER and name and name != str(node.node_id):
+    if kind == image.BROKER and name and name != str(services.context.node_id):
         known = name.isascii() and name.isdigit()
-        wrong = f"Unexpected broker id, expected {node.node_id}, but received {name}" if known else f"Node id must be an integer, but it is: {name}"
+        wrong = (
+            f"Unexpected broker id, expected {services.context.node_id}, but received {name}"
+            if known
+            else f"Node id must be an integer, but it is: {name}"
+        )
         raise KafkaError(Code.INVALID_REQUEST, wrong)
 
 

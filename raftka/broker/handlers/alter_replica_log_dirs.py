@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = ALTER_REPLICA_LOG_DIRS.response
 of_partition = response.results.partitions
@@ -23,10 +20,10 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(ALTER_REPLICA_LOG_DIRS, refused=_refused)
-def alter_replica_log_dirs(request: Request, node: "Node") -> Steps[Row]:
+def alter_replica_log_dirs(request: Request, services: Services) -> Steps[Row]:
     if not request.may("ALTER", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    return (yield from _answer(request, partial(_alter, node)))
+    return (yield from _answer(request, partial(_alter, services)))
 
 
 def _answer(request: Request, alter: Callable[[str, str, int], Code]) -> Steps[Row]:
@@ -50,9 +47,9 @@ def _answer(request: Request, alter: Callable[[str, str, int], Code]) -> Steps[R
     return response(results=results)
 
 
-def _alter(node: "Node", path: str, topic: str, index: int) -> Code:
+def _alter(services: Services, path: str, topic: str, index: int) -> Code:
     try:
-        node.replicas.mover.alter(path, topic, index)
+        services.replicas.mover.alter(path, topic, index)
     except KafkaError as error:
         return error.code
     return Code.NONE

@@ -1,22 +1,19 @@
 """ApiVersions: v0-4; what is announced is what is registered, in Kafka 4.3.1's ranges. Knows no other API."""
 
 import re
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, Request, handles
 from raftka.metadata.controller.features import SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
 @handles(API_VERSIONS)
-def api_versions(request: Request, node: "Node") -> Row:
+def api_versions(request: Request, services: Services) -> Row:
     body = request.body
     if request.version >= 3 and not (SOFTWARE.fullmatch(body.client_software_name) and SOFTWARE.fullmatch(body.client_software_version)):
         return request.answer(error_code=int(Code.INVALID_REQUEST))
@@ -31,10 +28,10 @@ def api_versions(request: Request, node: "Node") -> Row:
             for name, (low, high) in SUPPORTED.items()
             if low > 0 or request.version >= 4  # earlier clients would take a lowest level of 0 for a mistake (KAFKA-17492)
         ],
-        finalized_features_epoch=node.image.offset,
+        finalized_features_epoch=services.metadata.image.offset,
         finalized_features=[
             response.finalized_features(name=name, max_version_level=level, min_version_level=level)
-            for name, level in node.image.features.items()
+            for name, level in services.metadata.image.features.items()
             if name in SUPPORTED
         ],
     )

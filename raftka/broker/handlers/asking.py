@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.coordinators.runtime import Gathered
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
 from raftka.broker.network.dispatch import Pending, Request
 from raftka.broker.network.long_work import LongWork, Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 Make = Callable[[Request, Any], Row | Steps[Row]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
 PARTITIONS_OF_COMMAND = 500  # a request for more is several commands: a coordinator decides on a command in one go
@@ -80,10 +78,10 @@ class CoordinatorRequest:
         return self.pending
 
 
-def ask(request: Request, node: "Node", group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
+def ask(request: Request, services: Services, group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
-    asking = CoordinatorRequest(request, node.dispatcher.long_work, make)
-    shards = node.groups.shards
+    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    shards = services.groups.shards
     try:
         shards.submit(group_id, command, asking)
     except KafkaError as error:
@@ -92,7 +90,7 @@ def ask(request: Request, node: "Node", group_id: str, command: Any, make: Make,
 
 
 def ask_of_each(
-    request: Request, node: "Node", group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
+    request: Request, services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
 ) -> Steps[Row | Pending]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
 
@@ -103,15 +101,15 @@ def ask_of_each(
             return group_id, error, operation
 
     questions = (question(group_id) for group_id in group_ids)
-    return (yield from ask_all(request, node, len(group_ids), questions, make))
+    return (yield from ask_all(request, services, len(group_ids), questions, make))
 
 
-def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tuple[str, Any, str]], make: Make) -> Steps[Row | Pending]:
+def ask_all(request: Request, services: Services, count: int, questions: Iterable[tuple[str, Any, str]], make: Make) -> Steps[Row | Pending]:
     """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
 
     `make` gets the list of all answers, in that order.
     """
-    asking = CoordinatorRequest(request, node.dispatcher.long_work, make)
+    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
     request.stays = True
     gathered = Gathered(count, asking)
     for place, (group_id, command, operation) in enumerate(questions):
@@ -120,7 +118,7 @@ def ask_all(request: Request, node: "Node", count: int, questions: Iterable[tupl
             check_group(request, operation, group_id)
             if isinstance(command, KafkaError):
                 raise command
-            node.groups.shards.submit(group_id, command, ticket)
+            services.groups.shards.submit(group_id, command, ticket)
         except KafkaError as error:
             ticket(error.with_traceback(None))  # its frames hold all other answers: a cycle that only a full collection would free
         yield

@@ -3,10 +3,11 @@
 One that is named twice is described once.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -15,9 +16,6 @@ from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = CONSUMER_GROUP_DESCRIBE.response
 CLASSIC, CONSUMER = 0, 1
@@ -32,18 +30,18 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
-def consumer_group_describe(request: Request, node: "Node") -> Steps[Row | Pending]:
-    check_served(node)
+def consumer_group_describe(request: Request, services: Services) -> Steps[Row | Pending]:
+    check_served(services)
     asked = dict.fromkeys(request.body.group_ids)
 
     def answer(request: Request, answers: list[Any]) -> Steps[Row]:
         groups = request.encoded_rows(response.groups)
         for group_id, found in zip(asked, answers, strict=True):
-            groups.add((yield from _group(request, node.image, group_id, found)))
+            groups.add((yield from _group(request, services.metadata.image, group_id, found)))
             yield
         return response(groups=groups)
 
-    return (yield from ask_of_each(request, node, asked, "DESCRIBE", _command, answer))
+    return (yield from ask_of_each(request, services, asked, "DESCRIBE", _command, answer))
 
 
 def _command(group_id: str) -> DescribeConsumerGroup:

@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -13,16 +14,13 @@ from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request, node: "Node") -> Steps[Row | Pending]:
+def consumer_group_heartbeat(request: Request, services: Services) -> Steps[Row | Pending]:
     body, version, session = request.body, request.version, request.session
-    check_served(node)
+    check_served(services)
     check_group(request, "READ", body.group_id)
     check_limit(SUBSCRIBED_NAMES, len(body.subscribed_topic_names or ()), code=Code.INVALID_REQUEST)
     for name in body.subscribed_topic_names or ():
@@ -45,7 +43,7 @@ def consumer_group_heartbeat(request: Request, node: "Node") -> Steps[Row | Pend
         owned=owned,
         needs_member_id=version >= 1,
     )
-    return ask(request, node, body.group_id, command, _answer)
+    return ask(request, services, body.group_id, command, _answer)
 
 
 def _owned(topics: list[Row]) -> Steps[dict[bytes, frozenset[int]]]:
@@ -56,9 +54,12 @@ def _owned(topics: list[Row]) -> Steps[dict[bytes, frozenset[int]]]:
     return owned
 
 
-def check_served(node: "Node") -> None:
+def check_served(services: Services) -> None:
     """Raises UNSUPPORTED_VERSION."""
-    if not node.image.features.get(GROUP_VERSION) or "consumer" not in node.settings["group.coordinator.rebalance.protocols"]:
+    if (
+        not services.metadata.image.features.get(GROUP_VERSION)
+        or "consumer" not in services.metadata.settings["group.coordinator.rebalance.protocols"]
+    ):
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 
 

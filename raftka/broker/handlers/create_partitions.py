@@ -1,7 +1,6 @@
 """CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they apply the record."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -11,22 +10,19 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = CREATE_PARTITIONS.response
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(CREATE_PARTITIONS, refused=lambda request, code: _refused(request, code, None))
-async def create_partitions(request: Request, node: "Node") -> Row:
+async def create_partitions(request: Request, services: Services) -> Row:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
     for topics in await request.finish(_commands(request, rows)):
         try:
             command = CreatePartitions(topics, body.validate_only)
-            results: tuple[TopicResult, ...] = await node.link.ask(command, body.timeout_ms / 1000)
+            results: tuple[TopicResult, ...] = await services.controller.ask(command, body.timeout_ms / 1000)
         except KafkaError as error:
             results = tuple([TopicResult(topic.name, int(error.code), error.message) for topic in topics])
         for each in results:

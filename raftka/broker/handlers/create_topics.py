@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -16,9 +16,6 @@ from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = CREATE_TOPICS.response
 TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500  # more are several commands: the controller decides on a command in one go
 DEFAULTS_S = 2.0
@@ -26,30 +23,30 @@ Inherit = Callable[[dict[str, str]], list[ConfigRow]]  # all settings of a topic
 
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
-async def create_topics(request: Request, node: "Node") -> Row:
+async def create_topics(request: Request, services: Services) -> Row:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.topics)
-    inherit: Inherit = partial(node.topic_rows.of_one_with, node.settings, node.image)
+    inherit: Inherit = partial(services.metadata.topic_rows.of_one_with, services.metadata.settings, services.metadata.image)
     asked = False  # whose settings the topics have
-    for topics in await request.finish(_commands(request, node, rows)):
+    for topics in await request.finish(_commands(request, services, rows)):
         try:
-            created: tuple[CreatedTopic, ...] = await node.link.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
+            created: tuple[CreatedTopic, ...] = await services.controller.ask(CreateTopics(topics, body.validate_only), body.timeout_ms / 1000)
         except KafkaError as error:
             created = tuple([CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message) for topic in topics])
         if not asked and request.version >= 5 and any(not topic.error for topic in created):
-            asked, inherit = True, await _inherited(node)
+            asked, inherit = True, await _inherited(services)
         await request.finish(_add_created(request, rows, topics, created, inherit))
     return response(topics=rows)
 
 
-def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[tuple[NewTopic, ...]]]:
+def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[list[tuple[NewTopic, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`."""
     times: dict[str, int] = {}
     asked = 0
     for topic in request.body.topics:
         times[topic.name] = times.get(topic.name, 0) + 1
-        asked += _partitions_asked(node, topic)
+        asked += _partitions_asked(services, topic)
         yield
     everything = request.may("CREATE", THE_CLUSTER)
     commands: list[tuple[NewTopic, ...]] = []
@@ -69,10 +66,10 @@ def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[t
             check_topic_name(topic.name)
         except KafkaError as error:
             for limit in limit_of(error):
-                node.metrics.hit(limit)
+                services.context.metrics.hit(limit)
             rows.add(_not_created(request, topic.name, error))
             continue
-        more = _partitions_asked(node, topic)
+        more = _partitions_asked(services, topic)
         if command and (len(command) == TOPICS_OF_COMMAND or partitions + more > PARTITIONS_OF_COMMAND):
             commands.append(tuple(command))
             command, partitions = [], 0
@@ -81,11 +78,11 @@ def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[t
     return [*commands, tuple(command)] if command else commands
 
 
-def _partitions_asked(node: "Node", topic: Row) -> int:
+def _partitions_asked(services: Services, topic: Row) -> int:
     """At least one: also a request that asks for none has to be decided."""
     if topic.assignments:
         return len(topic.assignments)
-    return max(1, int(node.settings["num.partitions"]) if topic.num_partitions == -1 else topic.num_partitions)
+    return max(1, int(services.metadata.settings["num.partitions"]) if topic.num_partitions == -1 else topic.num_partitions)
 
 
 def _add_created(
@@ -97,20 +94,20 @@ def _add_created(
         yield
 
 
-async def _inherited(node: "Node") -> Inherit:
+async def _inherited(services: Services) -> Inherit:
     """All settings of a new topic, given its own: as the node has them that has created it."""
-    defaults = await _defaults(node)
-    described = node.topic_rows if defaults is node.settings else TopicRows()
-    return partial(described.of_one_with, defaults, node.image)
+    defaults = await _defaults(services)
+    described = services.metadata.topic_rows if defaults is services.metadata.settings else TopicRows()
+    return partial(described.of_one_with, defaults, services.metadata.image)
 
 
-async def _defaults(node: "Node") -> Static:
+async def _defaults(services: Services) -> Static:
     """Of the node that has created them; our own when it does not answer any more."""
     try:
-        told: StaticSettings = await node.link.ask(TopicDefaults(), DEFAULTS_S)
+        told: StaticSettings = await services.controller.ask(TopicDefaults(), DEFAULTS_S)
     except KafkaError:
-        return node.settings
-    return OfController(told.node_id, dict(told.given)) if told.node_id != node.node_id else node.settings
+        return services.metadata.settings
+    return OfController(told.node_id, dict(told.given)) if told.node_id != services.context.node_id else services.metadata.settings
 
 
 def _not_created(request: Request, name: str, error: KafkaError) -> Row:

@@ -1,17 +1,15 @@
 """DeleteGroups: v0-2; with all their offsets. A group that has members stays."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DELETE_GROUPS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = DELETE_GROUPS.response
 
@@ -22,8 +20,8 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DELETE_GROUPS, refused=_refused)
-def delete_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from ask_of_each(request, node, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
+def delete_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
 
 
 def _answer(request: Request, answers: list[Any]) -> Steps[Row]:

@@ -4,11 +4,11 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.partition import Partition
@@ -16,9 +16,6 @@ from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = DELETE_RECORDS.response
 partition_row = response.topics.partitions
@@ -33,23 +30,23 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from _Deletion(request, node).run())
+def delete_records(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from _Deletion(request, services).run())
 
 
 class _Deletion:
     """One request: each partition's row, and whose replicas it still waits for."""
 
-    def __init__(self, request: Request, node: "Node") -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
-        self.node = node
+        self.services = services
         self.topics: dict[str, dict[int, Row]] = {}
         self.waiting: dict[Partition, tuple[Row, int]] = {}  # what the low watermark must come to
         self.pending: Pending | None = None
         self.timer: Timer | None = None
 
     def run(self) -> Steps[Row | Pending]:
-        began = self.node.runtime.clock.now()
+        began = self.services.context.runtime.clock.now()
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
@@ -64,7 +61,7 @@ class _Deletion:
         if not self.waiting:
             return (yield from self._row())
         self.pending = Pending(self.request)
-        clock = self.node.runtime.clock
+        clock = self.services.context.runtime.clock
         self.timer = clock.call_at(max(clock.now(), began + max(0, self.request.body.timeout_ms) / 1000), self._finish)
         return self.pending
 
@@ -72,9 +69,9 @@ class _Deletion:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
         try:
             check(self.request, "DELETE", topic)
-            if topic in INTERNAL_TOPICS and self.node.image.topic_named(topic) is not None:
+            if topic in INTERNAL_TOPICS and self.services.metadata.image.topic_named(topic) is not None:
                 raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-            host = find(self.request, self.node, "DELETE", topic, index)
+            host = find(self.request, self.services, "DELETE", topic, index)
             start = host.delete_before(offset)
         except KafkaError as error:
             row.error_code = int(error.code)
@@ -94,7 +91,7 @@ class _Deletion:
                 return
             row.low_watermark, row.error_code = host.low_watermark, 0
         except KafkaError as error:
-            gone = self.node.replicas.hosts.get((host.topic, host.index)) is not host
+            gone = self.services.replicas.hosts.get((host.topic, host.index)) is not host
             row.error_code = int(Code.UNKNOWN_TOPIC_OR_PARTITION if gone else error.code)
         del self.waiting[host]
         host.deletions.pop(self, None)
@@ -107,7 +104,7 @@ class _Deletion:
         if self.timer is not None:
             self.timer.cancel()
         if self.pending is not None:
-            dispatcher = self.node.dispatcher
+            dispatcher = self.services.dispatcher
             failed = partial(dispatcher.request_failed, self.request)
             dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
 

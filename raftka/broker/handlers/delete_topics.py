@@ -4,8 +4,8 @@ Answers when the controller has committed, not when the logs are gone: every bro
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -15,20 +15,17 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.schema import ZERO_UUID, Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = DELETE_TOPICS.response
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(DELETE_TOPICS, refused=lambda request, code: _refused(request, code, None))
-async def delete_topics(request: Request, node: "Node") -> Row:
+async def delete_topics(request: Request, services: Services) -> Row:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     rows = request.encoded_rows(response.responses)
-    for topics in await request.finish(_commands(request, node, rows)):
+    for topics in await request.finish(_commands(request, services, rows)):
         try:
-            deleted: tuple[DeletedTopic, ...] = await node.link.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
+            deleted: tuple[DeletedTopic, ...] = await services.controller.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
         except KafkaError as error:
             deleted = tuple([DeletedTopic(each.name or "", each.topic_id or ZERO_UUID, int(error.code), error.message) for each in topics])
         for topic in deleted:
@@ -36,7 +33,7 @@ async def delete_topics(request: Request, node: "Node") -> Row:
     return response(responses=rows)
 
 
-def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[tuple[DoomedTopic, ...]]]:
+def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[list[tuple[DoomedTopic, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`.
 
     The controller refuses a topic that one command names twice; all namings of a topic are in one command.
@@ -47,7 +44,7 @@ def _commands(request: Request, node: "Node", rows: EncodedRows) -> Steps[list[t
         yield
     by_topic: dict[object, list[DoomedTopic]] = {}
     for doomed, count in times.items():
-        name = _name(node, doomed)
+        name = _name(services, doomed)
         if name is not None and not request.may("DELETE", (TOPIC, name)):
             rows.add(_denied(doomed))
         else:
@@ -70,9 +67,9 @@ def _doomed(request: Request) -> Iterator[DoomedTopic]:
     return (DoomedTopic(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.body.topics)
 
 
-def _name(node: "Node", topic: DoomedTopic) -> str | None:
+def _name(services: Services, topic: DoomedTopic) -> str | None:
     """None: an id that is nobody's."""
-    known = node.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
+    known = services.metadata.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
     return topic.name or (known.name if known is not None else None)
 
 

@@ -1,22 +1,18 @@
 """DescribeCluster: v0-2. Tells of brokers; controllers are not to be asked for here (KIP-919)."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 BROKERS, CONTROLLERS = 1, 2
 response = DESCRIBE_CLUSTER.response
 
 
 @handles(DESCRIBE_CLUSTER)
-def describe_cluster(request: Request, node: "Node") -> Row:
+def describe_cluster(request: Request, services: Services) -> Row:
     body = request.body
     if body.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
@@ -24,15 +20,15 @@ def describe_cluster(request: Request, node: "Node") -> Row:
     if body.endpoint_type != BROKERS:
         return request.answer(error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE), error_message=f"Unsupported endpoint type {body.endpoint_type}")
     rows = []
-    for broker in node.image.brokers.values():
+    for broker in services.metadata.image.brokers.values():
         endpoint = broker.endpoint(request.session.listener)
         if endpoint is not None and (not broker.fenced or body.include_fenced_brokers):
             rows.append(
                 response.brokers(broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced)
             )
     return response(
-        cluster_id=node.image.cluster_id or "",
-        controller_id=node.controller_for_clients(),
+        cluster_id=services.metadata.image.cluster_id or "",
+        controller_id=services.controller_for_clients(),
         brokers=rows,
         **({"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)} if body.include_cluster_authorized_operations else {}),
     )

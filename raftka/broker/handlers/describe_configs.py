@@ -1,9 +1,8 @@
 """DescribeConfigs: v1-4, of topics, this broker, all brokers, this node's log, groups and client metrics. Answers from the local image."""
 
-from typing import TYPE_CHECKING
-
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.limits import DESCRIBED_SETTINGS
@@ -20,9 +19,6 @@ from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documentation
 response = DESCRIBE_CONFIGS.response
@@ -45,12 +41,12 @@ def _refused(request: Request, code: Code, message: str | None = None) -> Steps[
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
-def describe_configs(request: Request, node: "Node") -> Steps[Row]:
+def describe_configs(request: Request, services: Services) -> Steps[Row]:
     for resource in request.body.resources:
         if resource.resource_type not in DESCRIBED:
             return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))  # also of those that could be described
         yield
-    run = _Description(request, node)
+    run = _Description(request, services)
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
         results.add((yield from run.result(resource)))
@@ -61,9 +57,9 @@ def describe_configs(request: Request, node: "Node") -> Steps[Row]:
 class _Description:
     """One request. Thousands of topics have most of their settings in common: these are one row each; a broker's are kept for the next request."""
 
-    def __init__(self, request: Request, node: "Node") -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
-        self.node = node
+        self.services = services
         self.described = 0
         self.rows: dict[Shown, tuple[ConfigRow, Row]] = {}
 
@@ -74,17 +70,17 @@ class _Description:
         except KafkaError as error:
             row.error_code, row.error_message = int(error.code), error.message or ""
             for limit in limit_of(error):
-                self.node.metrics.hit(limit)
+                self.services.context.metrics.hit(limit)
         return row
 
     def _configs(self, resource: Row) -> Steps[EncodedRows]:
         describe = DESCRIBED[resource.resource_type]
         check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
         wanted = set(resource.configuration_keys or ())
-        entries = [each for each in describe(self.node, resource.resource_name) if not wanted or each.name in wanted]
+        entries = [each for each in describe(self.services, resource.resource_name) if not wanted or each.name in wanted]
         check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
         self.described += len(entries)
-        kept = self.node.broker_rows.shown if resource.resource_type == BROKER and resource.resource_name else self.rows
+        kept = self.services.metadata.broker_rows.shown if resource.resource_type == BROKER and resource.resource_name else self.rows
         rows = self.request.encoded_rows(response.results.configs)
         for place, entry in enumerate(entries):
             rows.add(self._row(entry, kept))
@@ -101,33 +97,33 @@ class _Description:
         return known[1]
 
 
-def _topic(node: "Node", name: str) -> list[ConfigRow]:
+def _topic(services: Services, name: str) -> list[ConfigRow]:
     check_topic_name(name)
-    if node.image.topic_named(name) is None:
+    if services.metadata.image.topic_named(name) is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return node.topic_rows.of(node.settings, node.image, name)
+    return services.metadata.topic_rows.of(services.metadata.settings, services.metadata.image, name)
 
 
-def _broker(node: "Node", name: str) -> list[ConfigRow]:
+def _broker(services: Services, name: str) -> list[ConfigRow]:
     if not name:
-        return describe_all_brokers(node.image)
+        return describe_all_brokers(services.metadata.image)
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node.node_id:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}")
-    return node.broker_rows.of(node.settings, node.image)
+    if int(name) != services.context.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {services.context.node_id} or empty string, but received {name}")
+    return services.metadata.broker_rows.of(services.metadata.settings, services.metadata.image)
 
 
-def _group(node: "Node", name: str) -> list[ConfigRow]:
+def _group(services: Services, name: str) -> list[ConfigRow]:
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Group name must not be empty")
-    return describe_group(node.settings, node.image, name)
+    return describe_group(services.metadata.settings, services.metadata.image, name)
 
 
-def _client_metrics(node: "Node", name: str) -> list[ConfigRow]:
+def _client_metrics(services: Services, name: str) -> list[ConfigRow]:
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return describe_client_metrics(node.image, name)
+    return describe_client_metrics(services.metadata.image, name)
 
 
 DESCRIBED = {TOPIC: _topic, BROKER: _broker, BROKER_LOGGER: describe_loggers, CLIENT_METRICS: _client_metrics, GROUP: _group}

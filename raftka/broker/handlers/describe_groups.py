@@ -3,9 +3,10 @@
 One that is named twice is described once: an answer is no larger than what there is.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -13,9 +14,6 @@ from raftka.coordinator.commands import DescribedGroup, DescribeGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = DESCRIBE_GROUPS.response
 
@@ -29,8 +27,8 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
-def describe_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from ask_of_each(request, node, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
+def describe_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
 
 
 def _answer(request: Request, answers: list[Any]) -> Steps[Row]:

@@ -1,8 +1,8 @@
 """DescribeLogDirs: v1-5; what lies in which directory of this broker, how large it is, how far behind (KIP-113, KIP-827)."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -11,9 +11,6 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.log_dirs import DESCRIBE_LOG_DIRS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = DESCRIBE_LOG_DIRS.response
 of_directory = response.results
 of_partition = of_directory.topics.partitions
@@ -21,19 +18,19 @@ Topics = dict[str, EncodedRows]
 
 
 @handles(DESCRIBE_LOG_DIRS)
-def describe_log_dirs(request: Request, node: "Node") -> Steps[Row]:
+def describe_log_dirs(request: Request, services: Services) -> Steps[Row]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    found = yield from _replicas(request, node, (yield from _asked(request, node)))
-    return response(error_code=0, results=[_directory(node, path, found[path]) for path in dict.fromkeys(node.settings.log_dirs)])
+    found = yield from _replicas(request, services, (yield from _asked(request, services)))
+    return response(error_code=0, results=[_directory(services, path, found[path]) for path in dict.fromkeys(services.metadata.settings.log_dirs)])
 
 
-def _directory(node: "Node", path: str, topics: Topics) -> Row:
+def _directory(services: Services, path: str, topics: Topics) -> Row:
     row = of_directory(error_code=0, log_dir=path)
     try:
-        if path in node.logs.offline:
-            raise node.logs.offline[path]
-        row.total_bytes, row.usable_bytes = node.runtime.files.space(path)
+        if path in services.logs.offline:
+            raise services.logs.offline[path]
+        row.total_bytes, row.usable_bytes = services.context.runtime.files.space(path)
     except OSError:
         row.error_code = int(Code.KAFKA_STORAGE_ERROR)
         return row
@@ -41,9 +38,9 @@ def _directory(node: "Node", path: str, topics: Topics) -> Row:
     return row
 
 
-def _asked(request: Request, node: "Node") -> Steps[list[tuple[str, int]]]:
+def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]:
     """The replicas of this broker that the request names; with none named, all."""
-    topics, hosts = request.body.topics, node.replicas.hosts
+    topics, hosts = request.body.topics, services.replicas.hosts
     if topics is None:
         return list(hosts)
     asked = set()
@@ -56,9 +53,9 @@ def _asked(request: Request, node: "Node") -> Steps[list[tuple[str, int]]]:
     return sorted(asked)
 
 
-def _replicas(request: Request, node: "Node", asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
+def _replicas(request: Request, services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
     found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
-    hosts, moves = node.replicas.hosts, node.replicas.mover.moves
+    hosts, moves = services.replicas.hosts, services.replicas.mover.moves
     for key in asked:
         yield
         host = hosts.get(key)

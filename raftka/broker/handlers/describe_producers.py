@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.metadata.controller.topics import check_topic_name
@@ -12,7 +13,6 @@ from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.schema import Row
 
 if TYPE_CHECKING:
-    from raftka.broker.node import Node
     from raftka.log.producer_state import Producer
 
 response = DESCRIBE_PRODUCERS.response
@@ -32,7 +32,7 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DESCRIBE_PRODUCERS, refused=_refused)
-def describe_producers(request: Request, node: "Node") -> Steps[Row]:
+def describe_producers(request: Request, services: Services) -> Steps[Row]:
     """A partition that is named twice is described once: an answer is no larger than what there is."""
     topics = request.encoded_rows(response.topics)
     described: set[tuple[str, int]] = set()
@@ -41,21 +41,21 @@ def describe_producers(request: Request, node: "Node") -> Steps[Row]:
         for index in topic.partition_indexes:
             if (topic.name, index) not in described:
                 described.add((topic.name, index))
-                rows.add((yield from _partition(request, node, topic.name, index)))
+                rows.add((yield from _partition(request, services, topic.name, index)))
             yield
         topics.add(response.topics(name=topic.name, partitions=rows))
         yield
     return response(topics=topics)
 
 
-def _partition(request: Request, node: "Node", topic: str, index: int) -> Steps[Row]:
+def _partition(request: Request, services: Services, topic: str, index: int) -> Steps[Row]:
     row = partition_row(partition_index=index, error_code=0)
     try:
         check(request, "READ", topic)
         check_topic_name(topic)
-        if node.image.topic_named(topic) is None:
+        if services.metadata.image.topic_named(topic) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
-        producers = node.replicas.find(topic, index).log.producers.producers
+        producers = services.replicas.find(topic, index).log.producers.producers
         row.active_producers = request.encoded_rows(partition_row.active_producers)
         for producer_id, producer in list(producers.items()):
             row.active_producers.add(_producer(producer_id, producer))

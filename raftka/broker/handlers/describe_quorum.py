@@ -1,8 +1,7 @@
 """DescribeQuorum: v0-2. The metadata quorum is shown as the log `__cluster_metadata`, partition 0; there is no other quorum."""
 
-from typing import TYPE_CHECKING
-
 from raftka.broker.handlers.by_topic import rows_by_topic
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -12,22 +11,19 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.schema import Row, Struct
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = DESCRIBE_QUORUM.response
 partition = response.topics.partitions
 
 
 @handles(DESCRIBE_QUORUM)
-async def describe_quorum(request: Request, node: "Node") -> Row:
+async def describe_quorum(request: Request, services: Services) -> Row:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     topics = request.body.topics
     if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA or [each.partition_index for each in topics[0].partitions[:2]] != [0]:
         return await request.finish(_nothing_here(request))
     try:
-        state: QuorumState = await node.link.ask(DescribeQuorum())
+        state: QuorumState = await services.controller.ask(DescribeQuorum())
     except KafkaError as error:
         return request.answer(error_code=int(error.code), error_message=error.message)
     row = partition(
@@ -41,7 +37,7 @@ async def describe_quorum(request: Request, node: "Node") -> Row:
     return response(
         error_message="",
         topics=[response.topics(topic_name=CLUSTER_METADATA, partitions=[row])],
-        nodes=_nodes(node) if request.version >= 2 else [],
+        nodes=_nodes(services) if request.version >= 2 else [],
     )
 
 
@@ -55,10 +51,12 @@ def _replica(row: Struct, replica: QuorumReplica) -> Row:
     )
 
 
-def _nodes(node: "Node") -> list[Row]:
-    name = node.settings["controller.listener.names"][0]
+def _nodes(services: Services) -> list[Row]:
+    name = services.metadata.settings["controller.listener.names"][0]
     row = response.nodes
-    return [row(node_id=each.node_id, listeners=[row.listeners(name=name, host=each.host, port=each.port)]) for each in node.settings.voters]
+    return [
+        row(node_id=each.node_id, listeners=[row.listeners(name=name, host=each.host, port=each.port)]) for each in services.metadata.settings.voters
+    ]
 
 
 def _nothing_here(request: Request) -> Steps[Row]:

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -14,9 +14,6 @@ from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Topi
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = DESCRIBE_TOPIC_PARTITIONS.response
 SORTED_AT_ONCE = 256  # names
@@ -31,13 +28,13 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
-def describe_topic_partitions(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from node.suspects.answer(request, lambda leaders: _answer(request, node, leaders)))
+def describe_topic_partitions(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 
-def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
+def _answer(request: Request, services: Services, leaders: set[int]) -> Steps[Row]:
     """A cursor that names none of the asked topics, or a partition that can not be, is refused for each of them."""
-    image, cursor = node.image, request.body.cursor
+    image, cursor = services.metadata.image, request.body.cursor
     everything = not request.body.topics
     asked = image.topic_ids.keys() if everything else {topic.name for topic in request.body.topics}
     start = "", 0
@@ -45,7 +42,7 @@ def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
         if cursor.partition_index < 0 or not (everything or cursor.topic_name in asked):
             raise KafkaError(Code.INVALID_REQUEST)
         start = cursor.topic_name, cursor.partition_index
-    most = int(node.settings["max.request.partition.size.limit"])
+    most = int(services.metadata.settings["max.request.partition.size.limit"])
     names = yield from _in_order(asked, start[0])
     room = max(1, min(request.body.response_partition_limit, most))
     return (yield from _page(request, image, names, start, room, leaders, everything=everything))

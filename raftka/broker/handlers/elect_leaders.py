@@ -1,9 +1,9 @@
 """ElectLeaders: v0-2 (KIP-460); before v1 only the preferred leader can be meant."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import partition_commands
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -12,23 +12,20 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import ELECT_LEADERS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = ELECT_LEADERS.response
 
 
 @handles(ELECT_LEADERS, refused=lambda request, code: _refused(request, code, None))
-async def elect_leaders(request: Request, node: "Node") -> Row:
+async def elect_leaders(request: Request, services: Services) -> Row:
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     results: dict[str, list[PartitionResult]] = {}
     asked = body.topic_partitions
-    for topics in await request.finish(partition_commands(_every(node) if asked is None else ((t.topic, t.partitions) for t in asked))):
+    for topics in await request.finish(partition_commands(_every(services) if asked is None else ((t.topic, t.partitions) for t in asked))):
         try:
-            found: tuple[TopicResults, ...] = await node.link.ask(ElectLeaders(body.election_type, topics), body.timeout_ms / 1000)
+            found: tuple[TopicResults, ...] = await services.controller.ask(ElectLeaders(body.election_type, topics), body.timeout_ms / 1000)
         except KafkaError as error:
             return await request.finish(_refused(request, error.code, error.message))
         for topic in found:
@@ -37,8 +34,8 @@ async def elect_leaders(request: Request, node: "Node") -> Row:
     return await request.finish(_answer(request, results))
 
 
-def _every(node: "Node") -> Iterator[tuple[str, Sequence[int]]]:
-    return ((topic.name, range(len(topic.partitions))) for topic in node.image.topics.values())
+def _every(services: Services) -> Iterator[tuple[str, Sequence[int]]]:
+    return ((topic.name, range(len(topic.partitions))) for topic in services.metadata.image.topics.values())
 
 
 def _answer(request: Request, results: dict[str, list[PartitionResult]]) -> Steps[Row]:

@@ -10,11 +10,12 @@ answer is complete.
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.fastpath.fetch import remember
 from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
 from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -27,9 +28,6 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 READ_COMMITTED = 1
 CONSUMER = -1
 FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
@@ -41,24 +39,24 @@ LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 @handles(FETCH, refused=lambda request, code: request.answer(error_code=int(code)))
-def fetch(request: Request, node: "Node") -> Steps[Row | Pending]:
-    run = Fetch(request, node)
+def fetch(request: Request, services: Services) -> Steps[Row | Pending]:
+    run = Fetch(request, services)
     if run.replica >= 0:
-        request.connection.dispatcher.kind = node.metrics.kind(FOLLOWER)
+        request.connection.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
     try:
         yield from run.begin()
         yield from run.look()
         wait_ms = request.body.max_wait_ms
         if wait_ms > 0 and not run.settled:
-            if node.parked < PARKED_REQUESTS.value:
+            if services.context.metrics.parked_fetches < PARKED_REQUESTS.value:
                 return run.park(min(wait_ms, MAX_WAIT_MS) / 1000)
-            node.metrics.hit(PARKED_REQUESTS)
+            services.context.metrics.hit(PARKED_REQUESTS)
         row = yield from run.answer()
     except GeneratorExit:
         run.abandon()  # the client has gone
         raise
     if run.plain is not None and request.slot is None:
-        remember(request, node, run.plain, run.isolated, run.max_bytes)
+        remember(request, services.fetch_sessions, run.plain, run.isolated, run.max_bytes)
     return row
 
 
@@ -76,13 +74,13 @@ class Fetch:
         "isolated",
         "lost",
         "max_bytes",
-        "node",
         "pending",
         "plain",
         "reading",
         "replica",
         "request",
         "rows",
+        "services",
         "session",
         "settled",
         "slice",
@@ -92,15 +90,15 @@ class Fetch:
         "woken",
     )
 
-    def __init__(self, request: Request, node: "Node") -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
-        self.node = node
+        self.services = services
         self.body = body = request.body
         state = body.replica_state
         self.replica: int = state.replica_id if request.version >= 15 and state is not None else body.replica_id
         self.broker_epoch: int = state.replica_epoch if request.version >= 15 and state is not None else -1
         self.isolated = body.isolation_level == READ_COMMITTED
-        self.max_bytes: int = min(body.max_bytes, node.settings["fetch.max.bytes"])
+        self.max_bytes: int = min(body.max_bytes, services.metadata.settings["fetch.max.bytes"])
         self.pending: Pending | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
@@ -108,7 +106,7 @@ class Fetch:
         self.bytes = 0
         self.rows: dict[CachedPartition, Row] = {}  # what is to be told
         self.held: dict[CachedPartition, None] = {}  # those with records
-        self.slice = node.dispatcher.long_work.slices  # in which the records were found
+        self.slice = services.dispatcher.long_work.slices  # in which the records were found
         self.full = False  # no more records are read for this answer
         self.stale = False  # the records were found in an earlier turn
         self.reading = False  # after it was parked
@@ -121,9 +119,9 @@ class Fetch:
 
     def begin(self) -> Steps[None]:
         """Find the request's session. Raises KafkaError for the answer's top level."""
-        node, now = self.node, self.node.runtime.clock.now()
+        services, now = self.services, self.services.context.runtime.clock.now()
         reader = Reader(self.replica, self.broker_epoch)
-        session, goes_on = yield from node.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
+        session, goes_on = yield from services.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
         if reader.follows and self._genuine():
             session.heard = now
             self.request.connection.follower = self.replica
@@ -134,7 +132,7 @@ class Fetch:
 
     def _genuine(self) -> bool:
         """Anybody can claim to be a replica, and move the high watermark."""
-        registered = self.node.image.brokers.get(self.replica)
+        registered = self.services.metadata.image.brokers.get(self.replica)
         return registered is not None and registered.epoch == self.broker_epoch
 
     # reading
@@ -153,7 +151,7 @@ class Fetch:
 
     def _note_slice(self) -> None:
         """Another turn may have begun."""
-        if (now := self.node.dispatcher.long_work.slices) != self.slice:
+        if (now := self.services.dispatcher.long_work.slices) != self.slice:
             self.slice = now
             if self.held:
                 self.full = self.stale = True
@@ -167,8 +165,10 @@ class Fetch:
             row = self._consumer_read(host, wanted) if self.replica < 0 else self._follower_read(host, wanted)
         except KafkaError as error:
             self.settled = True
-            known = self.node.image.topic_named(wanted.topic) or self.node.image.topics.get(wanted.topic_id)
-            self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None)
+            known = self.services.metadata.image.topic_named(wanted.topic) or self.services.metadata.image.topics.get(wanted.topic_id)
+            self.services.context.metrics.count_of_topic(
+                "kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None
+            )
             row = self._error(asked, error, wanted.topic_id)
         else:
             if self.watching:
@@ -190,11 +190,11 @@ class Fetch:
     def _host(self, wanted: CachedPartition) -> Partition:
         request, asked = self.request, wanted.asked
         if self.replica < 0:
-            host = find(request, self.node, "READ", wanted.name, asked.partition)
+            host = find(request, self.services, "READ", wanted.name, asked.partition)
         elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         else:
-            name, replicas = wanted.name, self.node.replicas
+            name, replicas = wanted.name, self.services.replicas
             host = replicas.find_by_id(name, asked.partition) if isinstance(name, bytes) else replicas.find(name, asked.partition)
         if wanted.host is not host:
             wanted.leave()
@@ -208,7 +208,7 @@ class Fetch:
         if leader is None and (not rack or host.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
             host.leading()
         asked, readable = wanted.asked, host.high_watermark
-        if rack and leader is not None and (preferred := nearest(self.node, host, leader, rack, asked.fetch_offset)) is not None:
+        if rack and leader is not None and (preferred := nearest(host, leader, rack, asked.fetch_offset)) is not None:
             self.settled = True
             return self._row(host, asked, readable, preferred_read_replica=preferred)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
@@ -224,7 +224,7 @@ class Fetch:
                 diverging.last_stable_offset
             ) = -1  # it learns that when it has cut its log: else its session never said it again
             return diverging
-        before, now = host.high_watermark, self.node.runtime.clock.now()
+        before, now = host.high_watermark, self.services.context.runtime.clock.now()
         throttle = host.manager.throttles.sends(host) if self.replica not in leader.isr else None
         if throttle is not None and throttle.free_at > now:
             row = self._row(host, asked, before)
@@ -301,7 +301,7 @@ class Fetch:
             records=b"",
         )
         if error.code in LEADER_TOLD and self.request.version >= 16:
-            partition = self.node.partition_image(topic_id, asked.partition)
+            partition = self.services.metadata.image.partition(topic_id, asked.partition)
             if partition is not None:
                 row.current_leader = of_partition.current_leader(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
         return row
@@ -338,14 +338,14 @@ class Fetch:
         if lasted or self.body.session_epoch == END or version < 7:
             self.plain = self._plain()
         if self.replica >= 0:
-            self.node.metrics.replication_bytes_out += self.bytes
+            self.services.context.metrics.replication_bytes_out += self.bytes
         self._finish()
         return response(session_id=session.id if session.lasting else 0, responses=answer.topics(), node_endpoints=answer.endpoints())
 
     def _admitted(self) -> bool:
         """Whether the request begins a session that lasts."""
         begins = self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on
-        return begins and self.node.fetch_sessions.admit(self.session, self.session.created)
+        return begins and self.services.fetch_sessions.admit(self.session, self.session.created)
 
     def _plain(self) -> CachedPartition | None:
         if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:
@@ -354,7 +354,7 @@ class Fetch:
             self.pending is not None
             or len(self.rows) != 1
             or self.body.forgotten_topics_data
-            or (self.body.rack_id and self.node.replicas.prefers_racks)
+            or (self.body.rack_id and self.services.replicas.prefers_racks)
         ):
             return None
         (wanted,) = self.rows
@@ -366,8 +366,8 @@ class Fetch:
     def park(self, wait_s: float) -> Pending:
         session = self.session
         self.pending = Pending(self.request, self._answer)
-        self.node.parked += 1
-        clock = self.node.runtime.clock
+        self.services.context.metrics.parked_fetches += 1
+        clock = self.services.context.runtime.clock
         self.timer = clock.call_at(clock.now() + wait_s, self._answer)
         session.parked = self
         if not self.watching:
@@ -380,7 +380,7 @@ class Fetch:
         return self.pending
 
     def look_soon(self) -> None:
-        self.node.replicas.look_soon(self)
+        self.services.replicas.look_soon(self)
 
     def look_again(self) -> None:
         """Something changed at some of the partitions."""
@@ -401,7 +401,7 @@ class Fetch:
             self.hurried, self.woken = self.hurried or at_once, True
         else:
             self.reading, self.hurried, self.woken = True, at_once, False
-            long_work = self.node.dispatcher.long_work
+            long_work = self.services.dispatcher.long_work
             long_work.run(self.request.api.name, self._look_again(), partial(self._looked, pending), lambda: self.pending is not None)
 
     def _look_again(self) -> Steps[Row | None]:
@@ -442,7 +442,7 @@ class Fetch:
             wanted.size = 0
         if self.pending is not None:
             self.pending = None
-            self.node.parked -= 1
+            self.services.context.metrics.parked_fetches -= 1
         if session.parked is self:
             session.parked = None
             if not session.lasting:

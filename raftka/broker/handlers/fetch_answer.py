@@ -55,7 +55,7 @@ class FetchAnswer:
         request = self._fetch.request
         if not self._leaders or request.version < 16:
             return []
-        return self._fetch.node.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
+        return self._fetch.services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
 
 
 def told_again(row: Row) -> bool:

@@ -1,16 +1,14 @@
 """FindCoordinator: v0-6; the broker that looks after a group, whose topic the first question creates. There are no transactions yet."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 OF_GROUP, OF_SHARE_PARTITION = 0, 2
 KEY_TYPES = {  # what is asked of the authorizer, and its refusal
@@ -31,29 +29,29 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(FIND_COORDINATOR, refused=_refused)
-def find_coordinator(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from node.suspects.answer(request, lambda coordinators: _answer(request, node, coordinators)))
+def find_coordinator(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from services.suspects.answer(request, lambda coordinators: _answer(request, services, coordinators)))
 
 
-def _answer(request: Request, node: "Node", coordinators: set[int]) -> Steps[Row]:
+def _answer(request: Request, services: Services, coordinators: set[int]) -> Steps[Row]:
     """`coordinators`: the brokers that the answer names are added."""
     body = request.body
     if request.version >= 4:
         rows = request.encoded_rows(response.coordinators)
         for key in body.coordinator_keys:
-            row = _found(request, node, key, response.coordinators, key=key, error_message="")
+            row = _found(request, services, key, response.coordinators, key=key, error_message="")
             coordinators.add(row.node_id)
             rows.add(row)
             yield
         return response(coordinators=rows)
-    found = _found(request, node, body.key, response, error_message="NONE")
+    found = _found(request, services, body.key, response, error_message="NONE")
     coordinators.add(found.node_id)
     return found
 
 
-def _found(request: Request, node: "Node", wanted: str, row: Any, **fields: str) -> Row:
+def _found(request: Request, services: Services, wanted: str, row: Any, **fields: str) -> Row:
     try:
-        found: Row = row(**_endpoint(request, node, wanted), **fields)
+        found: Row = row(**_endpoint(request, services, wanted), **fields)
     except KafkaError as error:
         text = error.message
         if error.code is Code.COORDINATOR_NOT_AVAILABLE:
@@ -62,7 +60,7 @@ def _found(request: Request, node: "Node", wanted: str, row: Any, **fields: str)
     return found
 
 
-def _endpoint(request: Request, node: "Node", key: str) -> dict[str, Any]:
+def _endpoint(request: Request, services: Services, key: str) -> dict[str, Any]:
     """Raises KafkaError."""
     kind = request.body.key_type
     if kind not in KEY_TYPES:
@@ -74,7 +72,7 @@ def _endpoint(request: Request, node: "Node", key: str) -> dict[str, Any]:
         raise KafkaError(Code.INVALID_REQUEST, "")
     if kind != OF_GROUP:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
-    broker = node.image.brokers.get(node.groups.coordinator_of(key))
+    broker = services.metadata.image.brokers.get(services.groups.coordinator_of(key))
     endpoint = broker.endpoint(request.session.listener) if broker is not None else None
     if broker is None or endpoint is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)

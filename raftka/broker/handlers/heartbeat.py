@@ -1,25 +1,23 @@
 """Heartbeat: v0-4; a member of a classic group is there."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.coordinator.commands import Heartbeat
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import HEARTBEAT
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = HEARTBEAT.response
 
 
 @handles(HEARTBEAT)
-def heartbeat(request: Request, node: "Node") -> Row | Pending:
+def heartbeat(request: Request, services: Services) -> Row | Pending:
     body = request.body
     check_group(request, "READ", body.group_id)
-    return ask(request, node, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
+    return ask(request, services, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
 
 
 def _answer(request: Request, answer: Any) -> Row:

@@ -3,22 +3,18 @@
 Transactional ids are refused until there is a transaction coordinator.
 """
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
 
 
 @handles(INIT_PRODUCER_ID, refused=lambda request, code: request.answer(error_code=int(code), producer_id=-1, producer_epoch=-1))
-async def init_producer_id(request: Request, node: "Node") -> Row:
+async def init_producer_id(request: Request, services: Services) -> Row:
     body = request.body
     transactional_id = body.transactional_id
     if transactional_id is not None:
@@ -30,4 +26,4 @@ async def init_producer_id(request: Request, node: "Node") -> Row:
         raise KafkaError(Code.INVALID_REQUEST)
     if transactional_id is not None:
         raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
-    return request.answer(producer_id=await node.producer_ids.next(), producer_epoch=0)
+    return request.answer(producer_id=await services.producer_ids.next(), producer_epoch=0)

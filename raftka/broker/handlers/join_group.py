@@ -1,17 +1,15 @@
 """JoinGroup: v0-9; waits for the rebalance. From version 4 on a new member learns its id first (KIP-394), 5 static members, 9 skip_assignment."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Join, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = JOIN_GROUP.response
 
@@ -21,7 +19,7 @@ def _refused(request: Request, code: Code, member_id: str = "") -> Row:
 
 
 @handles(JOIN_GROUP, refused=_refused)
-def join_group(request: Request, node: "Node") -> Steps[Row | Pending]:
+def join_group(request: Request, services: Services) -> Steps[Row | Pending]:
     body, version, session = request.body, request.version, request.session
     check_group(request, "READ", body.group_id)
     protocols = []
@@ -41,7 +39,7 @@ def join_group(request: Request, node: "Node") -> Steps[Row | Pending]:
         needs_member_id=version >= 4,
         may_skip=version >= 9,
     )
-    return ask(request, node, body.group_id, command, _answer, may_wait=True)
+    return ask(request, services, body.group_id, command, _answer, may_wait=True)
 
 
 def _answer(request: Request, answer: Any) -> Steps[Row]:

@@ -1,9 +1,10 @@
 """LeaveGroup: v0-5; one member, from version 3 on several, each with its own error."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask, ask_all, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Leave, LeavingMember
@@ -11,27 +12,24 @@ from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = LEAVE_GROUP.response
 MEMBERS_OF_COMMAND = 100
 
 
 @handles(LEAVE_GROUP)
-def leave_group(request: Request, node: "Node") -> Steps[Row | Pending]:
+def leave_group(request: Request, services: Services) -> Steps[Row | Pending]:
     """Very many members leave by several commands."""
     body = request.body
     check_group(request, "READ", body.group_id)
     if request.version < 3:
-        return ask(request, node, body.group_id, Leave(body.group_id, (LeavingMember(body.member_id, None),)), _one)
+        return ask(request, services, body.group_id, Leave(body.group_id, (LeavingMember(body.member_id, None),)), _one)
     questions = []
     for first in range(0, len(body.members), MEMBERS_OF_COMMAND) or (0,):
         part = body.members[first : first + MEMBERS_OF_COMMAND]
         members = tuple([LeavingMember(each.member_id, each.group_instance_id) for each in part])
         questions.append((body.group_id, Leave(body.group_id, members), "READ"))
         yield
-    return (yield from ask_all(request, node, len(questions), questions, _all))
+    return (yield from ask_all(request, services, len(questions), questions, _all))
 
 
 def _one(request: Request, answer: Any) -> Row:

@@ -1,8 +1,8 @@
 """ListConfigResources: v0-1; what there is of which settings can be described, and in v0 client metrics alone (KIP-1142)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -10,9 +10,6 @@ from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, 
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = LIST_CONFIG_RESOURCES.response
 
@@ -35,7 +32,7 @@ LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
 
 
 @handles(LIST_CONFIG_RESOURCES)
-def list_config_resources(request: Request, node: "Node") -> Steps[Row]:
+def list_config_resources(request: Request, services: Services) -> Steps[Row]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     asked = set()
@@ -46,7 +43,7 @@ def list_config_resources(request: Request, node: "Node") -> Steps[Row]:
         yield
     rows = request.encoded_rows(response.config_resources)
     for kind, listed in LISTED.items():
-        for name in listed(node.image) if kind in asked else ():
+        for name in listed(services.metadata.image) if kind in asked else ():
             rows.add(response.config_resources(resource_type=kind, resource_name=name))
             yield
     return response(config_resources=rows)

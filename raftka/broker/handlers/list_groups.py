@@ -1,9 +1,10 @@
 """ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type from version 5 on."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import CoordinatorRequest
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -15,20 +16,17 @@ from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LIST_GROUPS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = LIST_GROUPS.response
 STATES = frozenset(str(state).lower() for state in (*classic_group.State, *consumer_group.State))
 TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request, node: "Node") -> Steps[Row | Pending]:
+def list_groups(request: Request, services: Services) -> Steps[Row | Pending]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
-    asking = CoordinatorRequest(request, node.dispatcher.long_work, _answer)
-    yield from node.groups.shards.submit_to_all(ListGroups(states, types), asking)
+    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
+    yield from services.groups.shards.submit_to_all(ListGroups(states, types), asking)
     return asking.result()
 
 

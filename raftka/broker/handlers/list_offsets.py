@@ -1,10 +1,9 @@
 """ListOffsets: v1-11; the ends of a partition, or the first offset at or after a timestamp. Reads the log, never waits."""
 
-from typing import TYPE_CHECKING
-
 from raftka.broker.fastpath.list_offsets import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.partition import Partition
@@ -19,9 +18,6 @@ from raftka.wire.messages.list_offsets import (
     MAX_TIMESTAMP,
 )
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = LIST_OFFSETS.response
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
@@ -38,7 +34,7 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(LIST_OFFSETS, refused=_refused)
-def list_offsets(request: Request, node: "Node") -> Steps[Row]:
+def list_offsets(request: Request, services: Services) -> Steps[Row]:
     """A partition that a topic names twice is refused, once."""
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
@@ -49,19 +45,19 @@ def list_offsets(request: Request, node: "Node") -> Steps[Row]:
         rows = request.encoded_rows(response.topics.partitions)
         for partition in topic.partitions:
             if (count := times.pop(partition.partition_index, 0)) > 0:
-                rows.add(_partition(request, node, topic.name, partition, repeated=count > 1))
+                rows.add(_partition(request, services, topic.name, partition, repeated=count > 1))
             yield
         topics.add(response.topics(name=topic.name, partitions=rows))
         yield
     return response(topics=topics)
 
 
-def _partition(request: Request, node: "Node", topic: str, partition: Row, *, repeated: bool) -> Row:
+def _partition(request: Request, services: Services, topic: str, partition: Row, *, repeated: bool) -> Row:
     row = response.topics.partitions(partition_index=partition.partition_index, error_code=0)
     try:
         if repeated:
             raise KafkaError(Code.INVALID_REQUEST)
-        row.timestamp, row.offset, row.leader_epoch = _find(request, node, topic, partition)
+        row.timestamp, row.offset, row.leader_epoch = _find(request, services, topic, partition)
     except KafkaError as error:
         row.error_code = int(error.code)
         if request.version < 5 and error.code is Code.OFFSET_NOT_AVAILABLE:
@@ -69,12 +65,12 @@ def _partition(request: Request, node: "Node", topic: str, partition: Row, *, re
     return row
 
 
-def _find(request: Request, node: "Node", topic: str, partition: Row) -> Found:
+def _find(request: Request, services: Services, topic: str, partition: Row) -> Found:
     timestamp: int = partition.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
         raise KafkaError(Code.UNSUPPORTED_VERSION)  # whether or not there is such a partition
-    host = node.replicas.find(topic, partition.partition_index)
+    host = services.replicas.find(topic, partition.partition_index)
     if request.body.replica_id != DEBUGGER:
         host.leading()
     host.check_epoch(partition.current_leader_epoch)

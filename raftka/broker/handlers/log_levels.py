@@ -1,43 +1,39 @@
 """The level of this node's log, under Kafka's names: of the one logger there is, `root`. Knows no request."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.metadata.commands import ConfigResource
 from raftka.metadata.configs.describe import LOGGER_SOURCE, ConfigRow
 from raftka.metadata.configs.validate import DELETE, NAMES, SET
 from raftka.metadata.configs.values import Type
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 ROOT = "root"
 LEVELS = {"DEBUG": "debug", "ERROR": "error", "FATAL": "error", "INFO": "info", "TRACE": "debug", "WARN": "warning"}
 SHOWN = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
 
 
-def describe_loggers(node: "Node", name: str) -> list[ConfigRow]:
+def describe_loggers(services: Services, name: str) -> list[ConfigRow]:
     """Raises KafkaError when another node is meant."""
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Broker id must not be empty")
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node.node_id:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id} but received {name}")
-    return [ConfigRow(ROOT, SHOWN[node.events.level], LOGGER_SOURCE, False, False, (), Type.UNKNOWN, "")]
+    if int(name) != services.context.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {services.context.node_id} but received {name}")
+    return [ConfigRow(ROOT, SHOWN[services.context.events.level], LOGGER_SOURCE, False, False, (), Type.UNKNOWN, "")]
 
 
-def set_levels(node: "Node", resource: ConfigResource, *, validate_only: bool) -> None:
+def set_levels(services: Services, resource: ConfigResource, *, validate_only: bool) -> None:
     """All or nothing. Raises KafkaError."""
     if not (resource.name.isascii() and resource.name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {resource.name}")
-    if int(resource.name) != node.node_id:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected node id. Expected {node.node_id}, but received {resource.name}")
+    if int(resource.name) != services.context.node_id:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected node id. Expected {services.context.node_id}, but received {resource.name}")
     if len({name for name, _, _ in resource.changes}) < len(resource.changes):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
     levels = [_level(name, operation, value) for name, operation, value in resource.changes]
     if levels and not validate_only:
-        node.events.level = levels[-1]
+        services.context.events.level = levels[-1]
 
 
 def _level(logger: str, operation: int, value: str | None) -> str:

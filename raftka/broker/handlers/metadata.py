@@ -4,8 +4,8 @@ An answer that names a leader that seems to have died waits (suspects.py); nothi
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -15,9 +15,6 @@ from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.schema import ZERO_UUID, Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 response = METADATA.response
@@ -32,25 +29,25 @@ def _nothing(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request, node: "Node") -> Steps[Row | Pending]:
-    return (yield from node.suspects.answer(request, lambda leaders: _answer(request, node, leaders)))
+def metadata(request: Request, services: Services) -> Steps[Row | Pending]:
+    return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 
-def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
+def _answer(request: Request, services: Services, leaders: set[int]) -> Steps[Row]:
     """`leaders`: those that the answer names are added."""
-    image, listener = node.image, request.session.listener
+    image, listener = services.metadata.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
     if not everything and (code := (yield from _null_names(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
-    for steps in _all(request, node, leaders) if everything else _each_asked(request, node, leaders):
+    for steps in _all(request, services, leaders) if everything else _each_asked(request, services, leaders):
         row = yield from steps
         if request.body.include_topic_authorized_operations and row.name is not None and row.error_code != Code.TOPIC_AUTHORIZATION_FAILED:
             row.topic_authorized_operations = request.authorized_operations((TOPIC, row.name))
         topics.add(row)
         yield
-    endpoints = [(broker, broker.endpoint(listener)) for broker in node.listed_brokers.of(image)]
+    endpoints = [(broker, broker.endpoint(listener)) for broker in services.listed_brokers.of(image)]
     return response(
         brokers=[
             response.brokers(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -58,7 +55,7 @@ def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
             if endpoint is not None
         ],
         cluster_id=image.cluster_id,
-        controller_id=node.controller_for_clients(),
+        controller_id=services.controller_for_clients(),
         topics=topics,
         **(
             {"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)}
@@ -68,21 +65,25 @@ def _answer(request: Request, node: "Node", leaders: set[int]) -> Steps[Row]:
     )
 
 
-def _all(request: Request, node: "Node", leaders: set[int]) -> Iterator[Steps[Row]]:
-    return (_topic(request, node.image, topic, leaders) for topic in node.image.topics.values() if request.may("DESCRIBE", (TOPIC, topic.name)))
+def _all(request: Request, services: Services, leaders: set[int]) -> Iterator[Steps[Row]]:
+    return (
+        _topic(request, services.metadata.image, topic, leaders)
+        for topic in services.metadata.image.topics.values()
+        if request.may("DESCRIBE", (TOPIC, topic.name))
+    )
 
 
-def _each_asked(request: Request, node: "Node", leaders: set[int]) -> Iterator[Steps[Row]]:
+def _each_asked(request: Request, services: Services, leaders: set[int]) -> Iterator[Steps[Row]]:
     """One answer for a topic that is named more than once."""
     seen: set[tuple[str | None, bytes]] = set()
     for topic in request.body.topics:
         if (key := (topic.name, topic.topic_id)) not in seen:
             seen.add(key)
-            yield _asked(request, node, topic, leaders)
+            yield _asked(request, services, topic, leaders)
 
 
-def _asked(request: Request, node: "Node", topic: Row, leaders: set[int]) -> Steps[Row]:
-    image = node.image
+def _asked(request: Request, services: Services, topic: Row, leaders: set[int]) -> Steps[Row]:
+    image = services.metadata.image
     if topic.name is None:
         known = image.topics.get(topic.topic_id)
         code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
@@ -93,19 +94,19 @@ def _asked(request: Request, node: "Node", topic: Row, leaders: set[int]) -> Ste
         return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
     known = image.topic_named(topic.name)
     if known is None:
-        return response.topics(error_code=int(_missing(request, node, topic.name)), name=topic.name)
+        return response.topics(error_code=int(_missing(request, services, topic.name)), name=topic.name)
     return (yield from _topic(request, image, known, leaders))
 
 
-def _missing(request: Request, node: "Node", name: str) -> Code:
+def _missing(request: Request, services: Services, name: str) -> Code:
     """Created on the way, where that is wanted: then it is there the next time."""
     if not _valid(name):
         return Code.INVALID_TOPIC_EXCEPTION
-    if request.body.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]:
+    if request.body.allow_auto_topic_creation and services.metadata.settings["auto.create.topics.enable"]:
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
-        settings = node.settings  # this broker's, whichever node is the controller
-        node.topic_creation.want(NewTopic(name, settings["num.partitions"], settings["default.replication.factor"]))
+        settings = services.metadata.settings  # this broker's, whichever node is the controller
+        services.topic_creation.want(NewTopic(name, settings["num.partitions"], settings["default.replication.factor"]))
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -13,9 +14,6 @@ from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTo
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = OFFSET_COMMIT.response
 topic_row, partition_row = response.topics, response.topics.partitions
@@ -26,7 +24,7 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(OFFSET_COMMIT, refused=_refused)
-def offset_commit(request: Request, node: "Node") -> Steps[Row | Pending]:
+def offset_commit(request: Request, services: Services) -> Steps[Row | Pending]:
     """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
     check_group(request, "READ", request.body.group_id)
     commands: list[CommitOffsets] = []
@@ -34,7 +32,7 @@ def offset_commit(request: Request, node: "Node") -> Steps[Row | Pending]:
     topics: list[CommitTopic] = []
     room = PARTITIONS_OF_COMMAND
     for place, topic in enumerate(request.body.topics):
-        name = _name(request, node, topic)
+        name = _name(request, services, topic)
         if name is not None and not request.may("READ", (TOPIC, name)):
             refused[place] = Code.TOPIC_AUTHORIZATION_FAILED
             continue
@@ -51,16 +49,16 @@ def offset_commit(request: Request, node: "Node") -> Steps[Row | Pending]:
             yield
     commands.append(_command(request, topics))
     if len(commands) == 1:
-        return ask(request, node, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
+        return ask(request, services, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
     questions = [(request.body.group_id, command, "READ") for command in commands]
-    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, refused, commands)))
+    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
 
 
-def _name(request: Request, node: "Node", topic: Row) -> str | None:
+def _name(request: Request, services: Services, topic: Row) -> str | None:
     """None: nobody's id."""
     if request.version < 10:
         return str(topic.name)
-    known = node.image.topics.get(topic.topic_id)
+    known = services.metadata.image.topics.get(topic.topic_id)
     return known.name if known is not None else None
 
 

@@ -2,9 +2,10 @@
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -13,14 +14,11 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_DELETE
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = OFFSET_DELETE.response
 
 
 @handles(OFFSET_DELETE)
-def offset_delete(request: Request, node: "Node") -> Steps[Row | Pending]:
+def offset_delete(request: Request, services: Services) -> Steps[Row | Pending]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
     allowed: list[bool] = []
@@ -40,7 +38,7 @@ def offset_delete(request: Request, node: "Node") -> Steps[Row | Pending]:
         yield
     commands.append(DeleteOffsets(body.group_id, tuple(topics)))
     questions = [(body.group_id, command, "DELETE") for command in commands]
-    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, allowed)))
+    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed)))
 
 
 def _answer(allowed: list[bool], request: Request, answers: list[Any]) -> Steps[Row]:

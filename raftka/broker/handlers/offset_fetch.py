@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -15,9 +16,6 @@ from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.schema import ZERO_UUID, Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = OFFSET_FETCH.response
 
@@ -42,14 +40,14 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(OFFSET_FETCH, refused=_refused)
-def offset_fetch(request: Request, node: "Node") -> Steps[Row | Pending]:
+def offset_fetch(request: Request, services: Services) -> Steps[Row | Pending]:
     groups: list[_OneGroup] = []
     questions: list[tuple[str, FetchOffsets, str]] = []
     for group in (yield from _groups(request)):
-        groups.append(one := _OneGroup(request, node.image, group))
+        groups.append(one := _OneGroup(request, services.metadata.image, group))
         questions += [(group.group_id, command, "DESCRIBE") for command in (yield from one.commands())]
         yield
-    return (yield from ask_all(request, node, len(questions), questions, partial(_answer, groups)))
+    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, groups)))
 
 
 def _groups(request: Request) -> Steps[Sequence[Row]]:

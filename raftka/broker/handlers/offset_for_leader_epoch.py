@@ -1,19 +1,16 @@
 """OffsetForLeaderEpoch: v2-4; where an epoch ended (KIP-320). A consumer asks after each change of leader, before it reads on."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 response = OFFSET_FOR_LEADER_EPOCH.response
 
@@ -24,19 +21,19 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(OFFSET_FOR_LEADER_EPOCH, refused=_refused)
-def offset_for_leader_epoch(request: Request, node: "Node") -> Steps[Row]:
-    return (yield from _answer(request, lambda topic, asked: _partition(request, node, topic.topic, asked)))
+def offset_for_leader_epoch(request: Request, services: Services) -> Steps[Row]:
+    return (yield from _answer(request, lambda topic, asked: _partition(request, services, topic.topic, asked)))
 
 
 def _answer(request: Request, partition: Callable[[Row, Row], Row]) -> Steps[Row]:
     return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition, name="topic")))
 
 
-def _partition(request: Request, node: "Node", topic: str, asked: Row) -> Row:
+def _partition(request: Request, services: Services, topic: str, asked: Row) -> Row:
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
         of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)
-        host = node.replicas.find(topic, asked.partition) if of_cluster else find(request, node, "DESCRIBE", topic, asked.partition)
+        host = services.replicas.find(topic, asked.partition) if of_cluster else find(request, services, "DESCRIBE", topic, asked.partition)
         host.leading()
         host.check_epoch(asked.current_leader_epoch)
         row.leader_epoch, row.end_offset = host.log.epoch_end(asked.leader_epoch)

@@ -6,11 +6,11 @@ The checks of a batch are the log's. A request like the one before it on its con
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
@@ -21,9 +21,6 @@ from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
 from raftka.wire.schema import ZERO_UUID, Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 ADMIN_CLIENT = "__admin_client"
 response = PRODUCE.response
@@ -49,9 +46,9 @@ def _refused(request: Request, code: Code) -> Steps[Row | None]:
 
 
 @handles(PRODUCE, refused=_refused)
-def produce(request: Request, node: "Node") -> Steps[Row | Pending | None]:
+def produce(request: Request, services: Services) -> Steps[Row | Pending | None]:
     body = request.body
-    run = _Produce(request, node)
+    run = _Produce(request, services)
     if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     for topic in body.topic_data if body.transactional_id is None else ():
@@ -83,15 +80,15 @@ def _outcome(much: TakesLong) -> Outcome:
 class _Produce:
     """One request under way: an answer for each partition, some of which come later."""
 
-    def __init__(self, request: Request, node: "Node") -> None:
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
-        self.node = node
+        self.services = services
         self.rows: dict[int, list[Row]] = {}  # by the topic's place in the request
         self.failed = False
         self.pending: Pending | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
         self.kept = False  # its bytes are our own, no longer those of this turn
-        self.now_ms = node.runtime.clock.wall_ms()
+        self.now_ms = services.context.runtime.clock.wall_ms()
         self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
         self.left = deque((topic, partition) for topic in request.body.topic_data for partition in topic.partition_data)
 
@@ -117,22 +114,22 @@ class _Produce:
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
             self.pending = Pending(request)
-        is_safe = self.kept or request.owns_frame or self.node.pool.lends(request.frame)
+        is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
         if not self.kept:
             self.kept = True
-            request.keep(self.node.pool)
+            request.keep(self.services.pool)
         if not is_safe:
             much.keep()
         partition.records = much.batch
-        self.node.beside.run(much.opened_bytes, partial(_outcome, much), self._came_back, self._is_waited_for)
+        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._came_back, self._is_waited_for)
 
     def _is_waited_for(self) -> bool:
         """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
         return self.request.body.acks == 0 or not self.request.connection.abandoned
 
     def _came_back(self, outcome: Outcome) -> None:
-        self.now_ms = self.node.runtime.clock.wall_ms()
-        self.node.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
+        self.now_ms = self.services.context.runtime.clock.wall_ms()
+        self.services.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
 
     def _appended(self, answer: Row | Pending | Exception | None) -> None:
         request = self.request
@@ -152,7 +149,7 @@ class _Produce:
             try:
                 row, host, offset = self._append(topic, partition, outcome)
             except TakesLong as much:
-                self.node.beside.check_room(much.opened_bytes)
+                self.services.background.check_room(much.opened_bytes)
                 raise
         except TakesLong:
             raise
@@ -163,7 +160,7 @@ class _Produce:
         else:
             if self.request.body.acks == -1:
                 self.waiting += 1
-                host.wait_for(offset, self.node.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+                host.wait_for(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
             elif self.request.body.acks == 1 and host.answers_after_flush:
                 self.waiting += 1
                 host.wait_for_flush(offset, _Wait(self, row))
@@ -171,7 +168,7 @@ class _Produce:
 
     def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, Partition, int]:
         request, records = self.request, partition.records
-        host = find(request, self.node, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
+        host = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
         if records is None:
             raise KafkaError(Code.INVALID_RECORD)
         try:
@@ -184,7 +181,7 @@ class _Produce:
             one_batch(records)  # what is no batch is told before anything else
             raise
         if len(self.topics) == 1 and len(topic.partition_data) == 1:
-            remember(request, host, self.node)
+            remember(request, host, self.services.context)
         row = response.responses.partition_responses(
             index=partition.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=host.log.start_offset
         )
@@ -207,10 +204,12 @@ class _Produce:
         if isinstance(error, RefusedRecords):
             row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
             if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
-                self.node.metrics.hit(cause.limit)
-        host = self.node.replicas.hosts.get((topic.name, partition.index)) or self.node.replicas.by_id.get((topic.topic_id, partition.index))
-        self.node.metrics.count_of_topic("kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None)
-        self.node.batch_refused(
+                self.services.context.metrics.hit(cause.limit)
+        host = self.services.replicas.hosts.get((topic.name, partition.index)) or self.services.replicas.by_id.get((topic.topic_id, partition.index))
+        self.services.context.metrics.count_of_topic(
+            "kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None
+        )
+        self.services.context.batch_refused(
             partition=f"{topic.name or uuid_text(topic.topic_id)}-{partition.index}" if host is None else host.name,
             error=error.code.name,
             reason=error.message,
@@ -228,7 +227,7 @@ class _Produce:
     def partition_done(self) -> None:
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.node.dispatcher.long_work.run("Produce", self._row(), self.pending.settle)
+            self.services.dispatcher.long_work.run("Produce", self._row(), self.pending.settle)
 
     def _answer(self) -> Steps[Row | Pending | None]:
         self.waiting -= 1
@@ -255,7 +254,7 @@ class _Produce:
             topics.add(response.responses(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         endpoints = []
         if self.request.version >= 10:
-            endpoints = self.node.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+            endpoints = self.services.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
         return response(responses=topics, node_endpoints=endpoints)
 
 

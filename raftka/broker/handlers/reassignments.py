@@ -1,9 +1,9 @@
 """AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). Answered when it has begun, not when the replicas have caught up."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from raftka.broker.handlers.by_topic import PARTITIONS_OF_COMMAND, partition_commands
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -22,14 +22,11 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIGNMENTS.response
 
 
 @handles(ALTER_PARTITION_REASSIGNMENTS)
-async def alter_partition_reassignments(request: Request, node: "Node") -> Row:
+async def alter_partition_reassignments(request: Request, services: Services) -> Row:
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
@@ -38,7 +35,7 @@ async def alter_partition_reassignments(request: Request, node: "Node") -> Row:
     for topics in await request.finish(_commands(request)):
         try:
             command = AlterReassignments(topics, body.allow_replication_factor_change)
-            found: tuple[TopicResults, ...] = await node.link.ask(command, body.timeout_ms / 1000)
+            found: tuple[TopicResults, ...] = await services.controller.ask(command, body.timeout_ms / 1000)
         except KafkaError as error:
             return request.answer(error_code=int(error.code), error_message=error.message)
         for topic in found:
@@ -78,7 +75,7 @@ def _altered(request: Request, results: dict[str, list[PartitionResult]]) -> Ste
 
 
 @handles(LIST_PARTITION_REASSIGNMENTS)
-async def list_partition_reassignments(request: Request, node: "Node") -> Row:
+async def list_partition_reassignments(request: Request, services: Services) -> Row:
     """By the controller, so that who has just asked for one finds it."""
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
@@ -89,7 +86,7 @@ async def list_partition_reassignments(request: Request, node: "Node") -> Row:
         commands = await request.finish(partition_commands((each.name, each.partition_indexes) for each in body.topics))
     for topics in commands:
         try:
-            found: tuple[OngoingTopic, ...] = await node.link.ask(ListReassignments(topics), body.timeout_ms / 1000)
+            found: tuple[OngoingTopic, ...] = await services.controller.ask(ListReassignments(topics), body.timeout_ms / 1000)
         except KafkaError as error:
             return request.answer(error_code=int(error.code), error_message=error.message)
         for topic in found:

@@ -1,8 +1,9 @@
 """SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Sync
@@ -10,14 +11,11 @@ from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import SYNC_GROUP
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = SYNC_GROUP.response
 
 
 @handles(SYNC_GROUP)
-def sync_group(request: Request, node: "Node") -> Steps[Row | Pending]:
+def sync_group(request: Request, services: Services) -> Steps[Row | Pending]:
     body = request.body
     check_group(request, "READ", body.group_id)
     assignments = []
@@ -34,7 +32,7 @@ def sync_group(request: Request, node: "Node") -> Steps[Row | Pending]:
         assignments=tuple(assignments),
         needs_protocol=request.version >= 5,
     )
-    return ask(request, node, body.group_id, command, _answer, may_wait=True)
+    return ask(request, services, body.group_id, command, _answer, may_wait=True)
 
 
 def _answer(request: Request, answer: Any) -> Row:

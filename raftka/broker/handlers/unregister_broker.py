@@ -1,7 +1,6 @@
 """UnregisterBroker: v0. For a broker that is gone for good; one that lives registers anew."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.metadata.commands import UnregisterBroker
@@ -9,16 +8,13 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.cluster import UNREGISTER_BROKER
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 
 @handles(UNREGISTER_BROKER)
-async def unregister_broker(request: Request, node: "Node") -> Row:
+async def unregister_broker(request: Request, services: Services) -> Row:
     if not request.may("ALTER", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     try:
-        await node.link.ask(UnregisterBroker(request.body.broker_id))
+        await services.controller.ask(UnregisterBroker(request.body.broker_id))
     except KafkaError as error:
         return request.answer(error_code=int(error.code), error_message=error.message)
     return request.answer()

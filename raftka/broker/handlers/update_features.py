@@ -1,7 +1,6 @@
 """UpdateFeatures: v0-2 (KIP-584). All that is asked for is done, or none of it."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
@@ -11,21 +10,18 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import UPDATE_FEATURES
 from raftka.wire.schema import Row
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 response = UPDATE_FEATURES.response
 MOST_UPDATES = 100  # there are far fewer features
 
 
 @handles(UPDATE_FEATURES)
-async def update_features(request: Request, node: "Node") -> Row:
+async def update_features(request: Request, services: Services) -> Row:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     updates = await request.finish(_updates(request))
     try:
-        await node.link.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
+        await services.controller.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
     except KafkaError as error:
         return request.answer(error_code=int(error.code), error_message=error.message)
     rows = [response.results(feature=each.name) for each in updates] if request.version < 2 else []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class LogCleaner:
     def __init__(self, replicas: "ReplicaManager") -> None:
         self.replicas = replicas
-        self.node = replicas.node
+        self.context = replicas.context
         self.clock = replicas.clock
         self.rounds: dict[Partition, Round] = {}
         self.uncleanable: dict[Log, str] = {}
@@ -29,7 +29,7 @@ class LogCleaner:
         self._closed = False
 
     def start(self) -> None:
-        if self.node.settings["log.cleaner.enable"]:
+        if self.context.metadata.settings["log.cleaner.enable"]:
             self._look_later()
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class LogCleaner:
     def _look_later(self) -> None:
         if not self._due and not self._closed:
             self._due = True
-            self.clock.call_at(self.clock.now() + self.node.settings.seconds("log.cleaner.backoff.ms"), self._timer)
+            self.clock.call_at(self.clock.now() + self.context.metadata.settings.seconds("log.cleaner.backoff.ms"), self._timer)
 
     def _timer(self) -> None:
         self._due = False
@@ -48,7 +48,7 @@ class LogCleaner:
 
     def look(self) -> None:
         """Begin on the dirtiest logs, as many as there may be at once."""
-        threads = self.node.settings["log.cleaner.threads"]
+        threads = self.context.metadata.settings["log.cleaner.threads"]
         now_ms = self.clock.wall_ms()
         while len(self.rounds) < threads and not self._closed:
             found = self._dirtiest(now_ms)
@@ -75,37 +75,37 @@ class LogCleaner:
         return best
 
     def _begin(self, host: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
-        settings = self.node.settings
+        settings = self.context.metadata.settings
         memory = settings["log.cleaner.dedupe.buffer.size"] * settings["log.cleaner.io.buffer.load.factor"] / threads
         job = job_for(host.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
-        self.node.events.debug("compaction_began", partition=host.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
+        self.context.events.debug("compaction_began", partition=host.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
         each = self.rounds[host] = Round(self, host, now_ms, sum(size for _, size in job.segments))
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
-        each.cancel = self.node.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
+        each.cancel = self.context.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
 
     # how rounds end
 
     def done(self, each: "Round", ended: Ended) -> None:
         del self.rounds[each.host]
-        count = self.node.metrics.count
+        count = self.context.metrics.count
         count("raftka_compactions_total")
         count("raftka_compaction_bytes_read_total", ended.bytes_read)
         count("raftka_compaction_bytes_written_total", ended.bytes_written)
         if ended.unreadable:
             count("raftka_compaction_unreadable_batches_total", ended.unreadable)
         figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
-        self.node.events.info("log_compacted", partition=each.host.name, seconds=round(self.clock.now() - each.began, 3), **figures)
+        self.context.events.info("log_compacted", partition=each.host.name, seconds=round(self.clock.now() - each.began, 3), **figures)
         self.replicas.checkpoint_later()
         self.look()
 
     def failed(self, each: "Round", error: BaseException) -> None:
         del self.rounds[each.host]
-        self.node.metrics.count("raftka_compaction_failures_total")
+        self.context.metrics.count("raftka_compaction_failures_total")
         passing = isinstance(error, OSError) or getattr(error, "kind", None) == "Killed"  # a full disk, too little memory
         if not passing:
             self.uncleanable[each.log] = str(error)
         until = "the next round" if passing else "the node is started again"
-        self.node.events.error("compaction_failed", partition=each.host.name, error=str(error).strip().rpartition("\n")[2], until=until)
+        self.context.events.error("compaction_failed", partition=each.host.name, error=str(error).strip().rpartition("\n")[2], until=until)
 
     def given_up(self, each: "Round") -> None:
         del self.rounds[each.host]
@@ -176,7 +176,7 @@ class Round:
             self.cleaner.replicas.log_failed(self.host, error)
             more = False
         if more:
-            self.cleaner.node.runtime.files.flush([log.directory], self._flushed)
+            self.cleaner.context.runtime.files.flush([log.directory], self._flushed)
         else:
             self._swapping = False
             self._go_on()

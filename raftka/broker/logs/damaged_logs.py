@@ -3,23 +3,21 @@
 Until then the broker is fenced, so that it leads nobody with what is left; then each log is opened, and takes from its leader what it has forgotten.
 """
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.logs.directories import RETRY_S, by_topic
 from raftka.log.recovery import Damaged
 from raftka.metadata.commands import ReplicasLost
 from raftka.metadata.image import TopicImage
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 REASON = "logs have lost what was on disk"
 
 
 class DamagedLogs:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
+    def __init__(self, context: BrokerContext, lifecycle: BrokerLifecycle) -> None:
+        self.context = context
+        self.lifecycle = lifecycle
         self._doubtful: dict[tuple[bytes, int], None] = {}  # topic id, partition
         self._reporting = False
 
@@ -27,9 +25,9 @@ class DamagedLogs:
         key = topic.topic_id, index
         if key not in self._doubtful:
             self._doubtful[key] = None
-            self.node.events.error("log_damaged", partition=f"{topic.name}-{index}", error=str(damage), until="it has left the ISR")
-            self.node.metrics.count("raftka_log_failures_total")
-            self.node.link.withdraw(REASON)
+            self.context.events.error("log_damaged", partition=f"{topic.name}-{index}", error=str(damage), until="it has left the ISR")
+            self.context.metrics.count("raftka_log_failures_total")
+            self.lifecycle.withdraw(REASON)
             self.report()
 
     def discard(self, topic_id: bytes, index: int) -> None:
@@ -37,7 +35,7 @@ class DamagedLogs:
         if (topic_id, index) in self._doubtful:
             del self._doubtful[topic_id, index]
             if not self._doubtful:
-                self.node.link.come_back(REASON)
+                self.lifecycle.come_back(REASON)
 
     def forget(self, topic_id: bytes) -> None:
         for _, index in [key for key in self._doubtful if key[0] == topic_id]:
@@ -47,15 +45,15 @@ class DamagedLogs:
         """Also when the broker was registered: what was told before is of another epoch."""
         if self._doubtful and not self._reporting:
             self._reporting = True
-            self.node.runtime.clock.at_turn_end(self._tell)
+            self.context.runtime.clock.at_turn_end(self._tell)
 
     def _tell(self) -> None:
         self._reporting = False
-        link = self.node.link
-        if self._doubtful and link.broker_epoch >= 0:
-            link.call(ReplicasLost(self.node.node_id, link.broker_epoch, by_topic(self._doubtful)), self._told)
+        lifecycle = self.lifecycle
+        if self._doubtful and lifecycle.broker_epoch >= 0:
+            lifecycle.controller.call(ReplicasLost(self.context.node_id, lifecycle.broker_epoch, by_topic(self._doubtful)), self._told)
 
     def _told(self, error: KafkaError | None, _: object) -> None:
         if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
-            clock = self.node.runtime.clock
+            clock = self.context.runtime.clock
             clock.call_at(clock.now() + RETRY_S, self.report)

@@ -20,26 +20,26 @@ RETRY_S = 1.0
 class LogDirectories:
     def __init__(self, replicas: "ReplicaManager") -> None:
         self.replicas = replicas
-        self.node = replicas.node
+        self.context = replicas.context
         self.logs = replicas.logs
         self._failed: dict[LogDirectory, tuple[TopicReplicas, ...]] = {}  # since the node was started
         self.logs.on_directory_failed = self.failed
         for path, error in self.logs.offline.items():
-            self.node.events.error("log_directory_failed", path=path, error=str(error), until="the node is started again")
+            self.context.events.error("log_directory_failed", path=path, error=str(error), until="the node is started again")
 
     def failed(self, home: LogDirectory, error: OSError) -> bool:
         """Whether the node goes on without it."""
         if home in self._failed:
             return True
-        if len(self.logs.usable) == 1 or self.node.settings.metadata_directory.startswith(f"{home.path}/"):
+        if len(self.logs.usable) == 1 or self.context.metadata.settings.metadata_directory.startswith(f"{home.path}/"):
             return False
         keys = self.logs.fail(home, error)
-        self.node.events.error("log_directory_failed", path=home.path, error=str(error), partitions=len(keys), until="the node is started again")
-        self.node.metrics.count("raftka_log_failures_total")
+        self.context.events.error("log_directory_failed", path=home.path, error=str(error), partitions=len(keys), until="the node is started again")
+        self.context.metrics.count("raftka_log_failures_total")
         for key in keys:
             if key in self.replicas.hosts:
                 self.replicas.stop(self.replicas.hosts[key])
-        image = self.node.image
+        image = self.context.metadata.image
         known = [(topic.topic_id, index) for name, index in keys if (topic := image.topic_named(name)) is not None]
         self._failed[home] = by_topic(known)
         self._report(home)
@@ -51,15 +51,15 @@ class LogDirectories:
             self._report(home)
 
     def _report(self, home: LogDirectory) -> None:
-        link = self.node.link
-        if link.broker_epoch >= 0:
-            command = ReplicasOffline(self.node.node_id, link.broker_epoch, home.directory_id, self._failed[home])
-            link.call(command, lambda error, _: self._told(home, error))
+        lifecycle = self.replicas.lifecycle
+        if lifecycle.broker_epoch >= 0:
+            command = ReplicasOffline(self.context.node_id, lifecycle.broker_epoch, home.directory_id, self._failed[home])
+            lifecycle.controller.call(command, lambda error, _: self._told(home, error))
 
     def _told(self, home: LogDirectory, error: KafkaError | None) -> None:
         if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
-            self.node.events.warning("log_directory_not_reported", path=home.path, error=str(error))
-            clock = self.node.runtime.clock
+            self.context.events.warning("log_directory_not_reported", path=home.path, error=str(error))
+            clock = self.context.runtime.clock
             clock.call_at(clock.now() + RETRY_S, lambda: self._report(home))
 
     def held(self) -> tuple[HeldReplicas, ...]:

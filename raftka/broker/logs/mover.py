@@ -26,7 +26,7 @@ AGAIN_S = 0.05
 class LogMover:
     def __init__(self, replicas: "ReplicaManager") -> None:
         self.replicas = replicas
-        self.node = replicas.node
+        self.context = replicas.context
         self.clock = replicas.clock
         self.moves: dict[Partition, Move] = {}
         self.throttle = Throttle()
@@ -54,7 +54,7 @@ class LogMover:
 
     def _target(self, path: str) -> LogDirectory:
         logs = self.replicas.logs
-        if path not in self.node.settings.log_dirs:
+        if path not in self.context.metadata.settings.log_dirs:
             raise KafkaError(Code.LOG_DIR_NOT_FOUND, f"The given log dir {path} was not found in the log.dirs config")
         if path in logs.offline:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
@@ -78,10 +78,10 @@ class LogMover:
             future = self.replicas.logs.begin_move(key, target)
         except OSError as error:
             if not self.replicas.directories.failed(target, error):
-                self.node.events.error("log_directory_move_failed", partition=host.name, target=target.path, error=str(error))
+                self.context.events.error("log_directory_move_failed", partition=host.name, target=target.path, error=str(error))
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         move = self.moves[host] = Move(self, host, target, future)
-        self.node.events.info("log_directory_move_began", partition=host.name, target=target.path, size_bytes=host.log.size_bytes)
+        self.context.events.info("log_directory_move_began", partition=host.name, target=target.path, size_bytes=host.log.size_bytes)
         self.clock.call_at(self.clock.now(), move.step)
 
     def stop(self, host: Partition) -> None:
@@ -141,7 +141,7 @@ class Move:
         def read() -> bytes:
             return b"".join([span.file.read(span.position, span.size) for span in spans])
 
-        self.mover.node.runtime.offload.run(read, self._read)
+        self.mover.context.runtime.offload.run(read, self._read)
 
     def _read(self, data: bytes | BaseException) -> None:
         if not self._is_live:
@@ -158,11 +158,11 @@ class Move:
             return
         self._pay(len(data))
         files, offset = self.future.begin_flush()
-        self.mover.node.runtime.files.flush(files, lambda error: self._flushed(offset, error))
+        self.mover.context.runtime.files.flush(files, lambda error: self._flushed(offset, error))
 
     def _pay(self, size_bytes: int) -> None:
         throttle, now = self.mover.throttle, self.mover.clock.now()
-        throttle.set_rate(self.mover.node.settings["replica.alter.log.dirs.io.max.bytes.per.second"], now)
+        throttle.set_rate(self.mover.context.metadata.settings["replica.alter.log.dirs.io.max.bytes.per.second"], now)
         throttle.passed(size_bytes, now)
 
     def _flushed(self, offset: int, error: OSError | None) -> None:
@@ -206,13 +206,13 @@ class Move:
         if error is not None and not mover.replicas.directories.failed(before, error):
             mover.replicas.fail(error)
             return
-        mover.node.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
+        mover.context.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
         old = self.present
         mover.clock.call_at(mover.clock.now() + old.config.file_delete_delay_ms / 1000, lambda: _discard(mover, old, doomed))
 
     def _failed(self, error: Exception) -> None:
         """A copy that finds no room is none: what it was to take the place of goes on, and so does its directory."""
-        self.mover.node.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
+        self.mover.context.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
         self.give_up()
         if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
             self.mover.replicas.directories.failed(error.home, error)
@@ -227,7 +227,7 @@ class Move:
         if self.over:
             return
         self.over = True
-        files = self.mover.node.runtime.files
+        files = self.mover.context.runtime.files
         path = future_path(self.target, (self.host.topic, self.host.index), self.host.topic_id)
         try:
             self.future.close(clean=False)
@@ -241,6 +241,6 @@ def _discard(mover: LogMover, log: Log, path: str) -> None:
     """Answers under way have read from it long enough."""
     try:
         log.close(clean=False)
-        mover.node.runtime.files.remove(path)
+        mover.context.runtime.files.remove(path)
     except OSError as error:
-        mover.node.events.warning("old_log_not_removed", path=path, error=str(error))
+        mover.context.events.warning("old_log_not_removed", path=path, error=str(error))

@@ -21,7 +21,7 @@ LOGS_OF_SLICE = 200
 class LogRetention:
     def __init__(self, replicas: "ReplicaManager") -> None:
         self.replicas = replicas
-        self.node = replicas.node
+        self.context = replicas.context
         self.clock = replicas.clock
         self.cleaner = LogCleaner(replicas)
         self._round: list[Partition] = []
@@ -38,13 +38,13 @@ class LogRetention:
 
     def _close_later(self, log: Log, file: File) -> None:
         """The name is gone; answers under way may read the file a while longer, then its blocks are free."""
-        files = self.node.runtime.files
+        files = self.context.runtime.files
         self.clock.call_at(self.clock.now() + log.config.file_delete_delay_ms / 1000, lambda: files.discard(file))
 
     # retention
 
     def _retain_later(self, at_most_s: float = inf) -> None:
-        interval = self.node.settings.seconds("log.retention.check.interval.ms")
+        interval = self.context.metadata.settings.seconds("log.retention.check.interval.ms")
         self.clock.call_at(self.clock.now() + min(interval, at_most_s), self._retain)
 
     def _retain(self) -> None:
@@ -79,7 +79,7 @@ class LogRetention:
         try:
             outlived = log.delete_oldest(self.clock.wall_ms(), host.high_watermark)
         except OSError as error:
-            self.node.events.error("retention_failed", partition=host.name, error=str(error))
+            self.context.events.error("retention_failed", partition=host.name, error=str(error))
             self.replicas.log_failed(host, error)
             return False
         if log.retention_waits:
@@ -87,9 +87,9 @@ class LogRetention:
         if not outlived:
             return False
         self._deleted += 1
-        self.node.metrics.count("raftka_segments_deleted_total")
+        self.context.metrics.count("raftka_segments_deleted_total")
         host.start_moved()
-        self.node.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(host, error))
+        self.context.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(host, error))
         return True
 
     def _flushed(self, host: Partition, error: OSError | None) -> None:
@@ -99,5 +99,5 @@ class LogRetention:
 
     def _tell(self) -> None:
         if self._deleted:
-            self.node.events.info("segments_deleted", count=self._deleted)
+            self.context.events.info("segments_deleted", count=self._deleted)
             self._deleted = 0

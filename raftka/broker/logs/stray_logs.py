@@ -1,22 +1,18 @@
 """Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down: they go, some a turn. Opens no log."""
 
-from typing import TYPE_CHECKING
-
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.slices import Slices
 from raftka.log.manager import LogManager
 from raftka.metadata.quorum.recovery import recoveries
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 LOOKED_AT_IN_A_TURN = 100  # each may be a small file to be read
 
 
 class StrayLogs:
-    def __init__(self, node: "Node", logs: LogManager) -> None:
-        self.node = node
+    def __init__(self, context: BrokerContext, logs: LogManager) -> None:
+        self.context = context
         self.logs = logs
-        self.waiting: Slices[tuple[str, int]] = Slices(node.runtime.clock, LOOKED_AT_IN_A_TURN, self._look)
+        self.waiting: Slices[tuple[str, int]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._look)
 
     def remove(self) -> None:
         """Whatever lies here that this image does not give to this broker."""
@@ -29,12 +25,12 @@ class StrayLogs:
         for (name, index), topic_id in self.logs.unopened(keys):
             if self._is_mine(topic_id, index):
                 continue
-            if recoveries(self.node.image):  # the metadata may have forgotten what the logs have not: somebody must decide
-                self.node.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
+            if recoveries(self.context.metadata.image):  # the metadata may have forgotten what the logs have not: somebody must decide
+                self.context.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
             else:
-                self.node.events.info("stray_log_removed", partition=f"{name}-{index}")
+                self.context.events.info("stray_log_removed", partition=f"{name}-{index}")
                 self.logs.remove([(name, index)])
 
     def _is_mine(self, topic_id: bytes, index: int) -> bool:
-        partition = self.node.image.partition(topic_id, index)
-        return partition is not None and self.node.node_id in partition.replicas
+        partition = self.context.metadata.image.partition(topic_id, index)
+        return partition is not None and self.context.node_id in partition.replicas

@@ -233,7 +233,7 @@ class ServerConnection:
     def mute(self, until: float) -> None:
         """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
         self.hold()
-        self.dispatcher.node.runtime.clock.call_at(until, self.release)
+        self.dispatcher.context.runtime.clock.call_at(until, self.release)
 
     def postpone(self, frame: memoryview, until: float) -> None:
         """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind it."""

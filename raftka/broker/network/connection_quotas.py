@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from math import inf
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.connection import ServerConnection
+from raftka.broker.network.dispatch import Dispatcher
+from raftka.broker.network.frame_pool import FramePool
 from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, UNBOUNDED, Limit
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
 
@@ -36,10 +35,12 @@ class Rate:
 
 
 class ConnectionQuotas:
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._connections = node.dispatcher.connections
-        self._clock = node.runtime.clock
+    def __init__(self, context: BrokerContext, dispatcher: Dispatcher, pool: FramePool) -> None:
+        self._context = context
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._connections = dispatcher.connections
+        self._clock = context.runtime.clock
         self._of_address: Counter[str] = Counter()
         self._of_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}  # by listener; "": of all
@@ -49,16 +50,16 @@ class ConnectionQuotas:
 
     def acceptor(self, listener: str) -> Callable[[], ServerConnection | None]:
         def accept() -> ServerConnection | None:
-            if not self._node.serving:
+            if not self._context.metadata.published:
                 return None
             limit = self._reached(listener)
             if limit is not None:
-                self._node.metrics.hit(limit)
+                self._context.metrics.hit(limit)
                 return None
-            connection = ServerConnection(self._node.dispatcher, self._node.pool, listener)
+            connection = ServerConnection(self._dispatcher, self._pool, listener)
             self._connections[connection] = None
             self._of_listener[listener] += 1
-            self._node.metrics.connections_made += 1
+            self._context.metrics.connections_made += 1
             if not self._sweeping:
                 self._sweep_later()
             return connection
@@ -69,10 +70,10 @@ class ConnectionQuotas:
         """Now it is known where it comes from."""
         address = _address(connection.session.peer)
         self._of_address[address] += 1
-        settings = self._node.settings
+        settings = self._context.metadata.settings
         allowed = overrides(settings["max.connections.per.ip.overrides"]).get(address, settings["max.connections.per.ip"])
         if self._of_address[address] > allowed:
-            self._node.metrics.hit(replace(CONNECTIONS_OF_ADDRESS, value=allowed, reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}"))
+            self._context.metrics.hit(replace(CONNECTIONS_OF_ADDRESS, value=allowed, reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}"))
             connection.abort("too many connections from that address")
 
     def closed(self, connection: ServerConnection) -> None:
@@ -84,7 +85,7 @@ class ConnectionQuotas:
 
     def _reached(self, listener: str) -> Limit | None:
         """The limit that another connection would exceed. Brokers that have a listener of their own take the place of a client."""
-        own = self._node.settings.of_listener(listener, "max.connections")
+        own = self._context.metadata.settings.of_listener(listener, "max.connections")
         if own is not None and self._of_listener[listener] >= own:
             return replace(CONNECTIONS_OF_LISTENER, value=own, reason=f"{CONNECTIONS_OF_LISTENER.reason}, {listener}")
         protected = self._protected(listener)
@@ -95,7 +96,7 @@ class ConnectionQuotas:
         return limit
 
     def _too_fast(self, listener: str, protected: bool) -> Limit | None:
-        settings = self._node.settings
+        settings = self._context.metadata.settings
         asked = [] if protected else [("", settings["max.connection.creation.rate"])]
         if (own := settings.of_listener(listener, "max.connection.creation.rate")) is not None:
             asked.append((listener, own))
@@ -108,10 +109,10 @@ class ConnectionQuotas:
         return None
 
     def _allowed(self) -> int:
-        return min(CONNECTIONS.value, int(self._node.settings["max.connections"]))
+        return min(CONNECTIONS.value, int(self._context.metadata.settings["max.connections"]))
 
     def _protected(self, listener: str) -> bool:
-        settings = self._node.settings
+        settings = self._context.metadata.settings
         return len(settings.listeners) > 1 and listener == settings.inter_broker_listener
 
     # going
@@ -124,7 +125,7 @@ class ConnectionQuotas:
             others = [each for each in staying if not self._protected(each.session.listener)]
             others.sort(key=lambda each: (each.active, -each.silent_s))
             for connection in others[: max(0, excess - (len(self._connections) - len(staying)))]:
-                self._node.metrics.hit(replace(CONNECTIONS, value=self._allowed()))
+                self._context.metrics.hit(replace(CONNECTIONS, value=self._allowed()))
                 connection.abort("there are too many connections")
 
     def _sweep_later(self) -> None:
@@ -133,11 +134,10 @@ class ConnectionQuotas:
 
     def _sweep(self) -> None:
         """Close who has been silent for too long; runs only while there are connections."""
-        node = self._node
         for connection in tuple(self._connections):
             if (limit := connection.overdue(SWEEP_S)) is not None:
-                node.metrics.refused(limit)
-                node.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
+                self._context.metrics.refused(limit)
+                self._context.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
                 connection.abort("idle")
         self._sweeping = False
         if self._connections:

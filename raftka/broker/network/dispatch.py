@@ -9,23 +9,20 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.authorizer import AllowAll, Authorizer, Resource, authorized_operations
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection, Session, Slot
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_requests import CLOSED, LongRequests
 from raftka.broker.network.long_work import LongWork, Steps, T, Unfinished, drained
-from raftka.broker.telemetry.event_log import Events
-from raftka.broker.telemetry.metrics import SAMPLED, Latency, Metrics
+from raftka.broker.telemetry.metrics import SAMPLED, Latency
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
 from raftka.wire.rows import free
 from raftka.wire.schema import Api, Row, Struct
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
@@ -126,7 +123,7 @@ class Request:
 
 
 Answer = Row | Pending | None
-Handler = Callable[[Request, "Node"], Answer | Steps[Answer]] | Callable[[Request, "Node"], Awaitable[Answer]]
+Handler = Callable[[Request, Any], Answer | Steps[Answer]] | Callable[[Request, Any], Awaitable[Answer]]  # the second: handlers/services.py
 Refusal = Callable[[Request, Code], Row | Steps[Row | None] | None]
 Interceptor = Callable[[Request], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
 
@@ -159,17 +156,22 @@ def _refused(request: Request, code: Code) -> Row:
 
 
 class Dispatcher:
-    def __init__(self, node: "Node", events: Events, metrics: Metrics) -> None:
-        self.node = node
-        self.long_work = LongWork(node.runtime.clock, self.work_failed)
-        self.long_requests = LongRequests(metrics, self._abandoned)
-        self.events = events
-        self.metrics = metrics
+    def __init__(self, context: BrokerContext, pool: FramePool) -> None:
+        self.context = context
+        self.pool = pool
+        self.services: Any = None  # what handlers are given: the node sets it when it has all its parts
+        self.on_opened: Callable[[ServerConnection], None] = _ignore
+        self.on_closed: Callable[[ServerConnection], None] = _ignore
+        self.on_broken: Callable[[int], None] = _ignore  # the connection of a follower, by its broker id
+        self.long_work = LongWork(context.runtime.clock, self.work_failed)
+        self.long_requests = LongRequests(context.metrics, self._abandoned)
+        self.events = context.events
+        self.metrics = context.metrics
         self.authorizer: Authorizer = AllowAll()
         self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
         self.connections: dict[ServerConnection, None] = {}
-        self.now = node.runtime.clock.now
-        self.cpu_s = node.runtime.clock.cpu_s
+        self.now = context.runtime.clock.now
+        self.cpu_s = context.runtime.clock.cpu_s
         self.began = 0.0  # when the bytes under way were handed to us
         self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
 
@@ -240,7 +242,7 @@ class Dispatcher:
         return header, position
 
     def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, frame: memoryview) -> None:
-        api, pool = registration.api, self.node.pool
+        api, pool = registration.api, self.pool
         lent = pool.lends(frame)
         if not lent:
             frame = memoryview(bytearray(frame))  # it may be read in later turns too
@@ -315,7 +317,7 @@ class Dispatcher:
                     steps = self._in_steps(registration, request)
                     answer = self.long_work.begin(steps)
                 else:
-                    answer = registration.handler(request, self.node)
+                    answer = registration.handler(request, self.services)
         except Unfinished:
             self._call_later(request, steps)
             return
@@ -341,7 +343,7 @@ class Dispatcher:
         """The handler, and if it fails the refusal of every item of the request."""
         try:
             handler: Any = registration.handler
-            answer: Answer = yield from handler(request, self.node)
+            answer: Answer = yield from handler(request, self.services)
             return answer
         except KafkaError as error:
             self._count_limit(error)
@@ -353,7 +355,7 @@ class Dispatcher:
     def _call_later(self, request: Request, steps: Steps[Answer]) -> None:
         """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
         connection = request.connection
-        request.keep(self.node.pool)
+        request.keep(self.pool)
         request.slot = request.slot or connection.slot()
         request.goes_on = True
         connection.hold()
@@ -386,12 +388,12 @@ class Dispatcher:
         request.connection.hold()
         request.goes_on = True
         pending = Pending(request)
-        self.node.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
+        self.context.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
     async def _wait(self, registration: Registration, request: Request, pending: Pending) -> None:
         try:
             handler: Any = registration.handler
-            answer = await handler(request, self.node)
+            answer = await handler(request, self.services)
         except KafkaError as error:
             self._count_limit(error)
             refusal: Any = registration.refused(request, error.code)
@@ -456,12 +458,12 @@ class Dispatcher:
     # what connections report
 
     def connection_opened(self, connection: ServerConnection) -> None:
-        self.node.admission.opened(connection)
+        self.on_opened(connection)
 
     def connection_closed(self, connection: ServerConnection, reason: str) -> None:
-        self.node.admission.closed(connection)
+        self.on_closed(connection)
         if connection.follower >= 0:
-            self.node.suspects.broken(connection.follower)
+            self.on_broken(connection.follower)
         self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
 
     def refused(self, connection: ServerConnection, reason: str) -> None:

@@ -4,15 +4,13 @@ A broker that comes back joins thousands of ISRs at once; one entry in the metad
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.replica.partition import Partition
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.replication.partition import Altered, AlterIsr
 from raftka.wire.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 CHANGES_OF_REQUEST = 500  # one entry of the metadata log, some milliseconds of the controller
 
@@ -21,27 +19,28 @@ Answered = Callable[[Partition, AlterIsr, Altered | Code], None]
 
 
 class AlterPartitionManager:
-    def __init__(self, node: "Node", answered: Answered, finished: Callable[[], None]) -> None:
-        self._node = node
+    def __init__(self, context: BrokerContext, lifecycle: BrokerLifecycle, answered: Answered, finished: Callable[[], None]) -> None:
+        self._context = context
+        self._lifecycle = lifecycle
         self._answered = answered  # one change
         self._finished = finished  # a request, after all its changes
         self._waiting: list[Asked] = []
         self._busy = False  # a request is on its way, or will be at the end of this turn
 
     def ask(self, host: Partition, effect: AlterIsr) -> None:
-        self._node.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
+        self._context.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
         self._waiting.append((host, effect))
         if not self._busy:
             self._busy = True
-            self._node.runtime.clock.at_turn_end(self._send)
+            self._context.runtime.clock.at_turn_end(self._send)
 
     def _send(self) -> None:
         asked, self._waiting = self._waiting[:CHANGES_OF_REQUEST], self._waiting[CHANGES_OF_REQUEST:]
         self._busy = bool(asked)
         if asked:
             changes = [Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr) for host, effect in asked]
-            command = AlterPartition(self._node.node_id, self._node.link.broker_epoch, tuple(changes))
-            self._node.link.call(command, lambda error, reply: self._came_back(asked, error, reply))
+            command = AlterPartition(self._context.node_id, self._lifecycle.broker_epoch, tuple(changes))
+            self._lifecycle.controller.call(command, lambda error, reply: self._came_back(asked, error, reply))
 
     def _came_back(self, asked: list[Asked], error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
         if error is None and (reply is None or len(reply) != len(asked)):

@@ -8,8 +8,11 @@ behind it makes the leader answer.
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
+from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.partition import Partition
 from raftka.metadata.image import MetadataImage
@@ -32,9 +35,6 @@ from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
@@ -93,17 +93,17 @@ class PartitionFetchState:
                 self._change(effect)
 
     def _append(self, records: memoryview | bytes, leader_epoch: int) -> None:
-        fetch, host, node = self.fetch, self.host, self.fetcher.node
+        fetch, host, context = self.fetch, self.host, self.fetcher.context
         log, throttle = host.log, self._throttle()
         try:
             log.append_as_follower(memoryview(records), leader_epoch)
         except KafkaError as error:
             if log.failed is not None:
                 raise log.failed from error
-            node.events.error("replica_append_refused", partition=host.name, error=str(error))
+            context.events.error("replica_append_refused", partition=host.name, error=str(error))
             fetch.append_failed(self.fetcher.now())
             return
-        node.metrics.replication_bytes_in += len(records)
+        context.metrics.replication_bytes_in += len(records)
         if not host.touched:
             host.touched = True
             host.manager.touch(host)
@@ -115,8 +115,8 @@ class PartitionFetchState:
         fetch, log = self.fetch, self.host.log
         match effect:
             case TruncateTo(offset):
-                self.fetcher.node.events.info("truncated", partition=self.host.name, offset=offset, log_end=log.end_offset)
-                self.fetcher.node.metrics.count("raftka_truncations_total")
+                self.fetcher.context.events.info("truncated", partition=self.host.name, offset=offset, log_end=log.end_offset)
+                self.fetcher.context.metrics.count("raftka_truncations_total")
                 log.truncate_to(offset)
                 self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
             case StartAfresh(offset):
@@ -154,7 +154,7 @@ class ReplicaFetcher:
 
     def __init__(self, fetchers: "ReplicaFetcherManager", leader: int) -> None:
         self.fetchers = fetchers
-        self.node = fetchers.node
+        self.context = fetchers.context
         self.leader = leader
         self.follows: dict[Key, PartitionFetchState] = {}
         self.ready: dict[PartitionFetchState, None] = {}  # by phase
@@ -175,17 +175,17 @@ class ReplicaFetcher:
         self._wakes_at = inf
 
     def now(self) -> float:
-        return self.node.runtime.clock.now()
+        return self.context.runtime.clock.now()
 
     def pump_later(self) -> None:
         if not self._due:
             self._due = True
-            self.node.runtime.clock.at_turn_end(self.pump)
+            self.context.runtime.clock.at_turn_end(self.pump)
 
     def wake_at(self, when: float) -> None:
         if when < self._wakes_at:
             self._wakes_at = when
-            self.node.runtime.clock.call_at(when, self._wake)
+            self.context.runtime.clock.call_at(when, self._wake)
 
     def _wake(self) -> None:
         self._wakes_at = inf
@@ -259,14 +259,14 @@ class ReplicaFetcher:
             self.wake_at(max(min(follow.fetch.retry_at for follow in resting), now + 0.01))
 
     def _send(self, asked: Iterable[PartitionFetchState]) -> None:
-        settings, session = self.node.settings, self.session
+        settings, session = self.context.metadata.settings, self.session
         if self.begin_anew:
             self.begin_anew = False
             session.lost()
         wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
         lapsed, self.lapsed = self.lapsed, {}
         row = FETCH.request(
-            replica_state=FETCH.request.replica_state(replica_id=self.node.node_id, replica_epoch=self.node.link.broker_epoch),
+            replica_state=FETCH.request.replica_state(replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch),
             max_wait_ms=settings["replica.fetch.wait.max.ms"],
             min_bytes=1,
             max_bytes=settings["replica.fetch.response.max.bytes"],
@@ -308,7 +308,7 @@ class ReplicaFetcher:
                 self.taking = True
                 for _, partition in answers:  # the buffer is the connection's, and goes with the turn
                     partition.records = None if partition.records is None else memoryview(bytes(partition.records))
-            self.node.runtime.clock.call_at(now, lambda: self._take(answers, was_whole=was_whole))
+            self.context.runtime.clock.call_at(now, lambda: self._take(answers, was_whole=was_whole))
             return
         if self.taking:
             self.taking = False
@@ -343,7 +343,7 @@ class ReplicaFetcher:
         request = LIST_OFFSETS.request
         for which in (EARLIEST, LATEST):
             rows = [request.topics.partitions(partition_index=follow.host.index, current_leader_epoch=leader_epoch, timestamp=which)]
-            row = request(replica_id=self.node.node_id, topics=[request.topics(name=follow.host.topic, partitions=rows)])
+            row = request(replica_id=self.context.node_id, topics=[request.topics(name=follow.host.topic, partitions=rows)])
             self.connection.request(LIST_OFFSETS, row, answered(which), version=7)
 
     # the connection
@@ -353,17 +353,17 @@ class ReplicaFetcher:
         if now < self.connect_at:
             self.wake_at(self.connect_at)
             return
-        broker = self.node.image.brokers.get(self.leader)
-        endpoint = broker.endpoint(self.node.settings.inter_broker_listener) if broker is not None else None
+        broker = self.context.metadata.image.brokers.get(self.leader)
+        endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) if broker is not None else None
         if endpoint is None:
             return  # an image that knows it wakes us
-        self.connection = ClientConnection(f"broker-{self.node.node_id}-fetcher", on_closed=self._closed, pool=self.node.pool)
-        self.node.runtime.network.connect(endpoint.host, endpoint.port, self.connection)
+        self.connection = ClientConnection(f"broker-{self.context.node_id}-fetcher", on_closed=self._closed, pool=self.fetchers.pool)
+        self.context.runtime.network.connect(endpoint.host, endpoint.port, self.connection)
         self.pump_later()
 
     def _closed(self, reason: str) -> None:
         if self.follows and self.connection is not None and self.connection.versions:  # it was up, and we did not close it
-            self.node.suspects.broken(self.leader)
+            self.fetchers.broken(self.leader)
         self.connection = None
         self.in_flight = False
         self.session.lost()
@@ -380,8 +380,12 @@ class ReplicaFetcher:
 
 
 class ReplicaFetcherManager:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
+    def __init__(self, context: BrokerContext, lifecycle: BrokerLifecycle, pool: FramePool, broken: Callable[[int], None]) -> None:
+        """`broken` hears of a leader whose connection broke."""
+        self.context = context
+        self.lifecycle = lifecycle
+        self.pool = pool
+        self.broken = broken
         self.by_leader: dict[int, ReplicaFetcher] = {}
 
     def add(self, host: Partition, leader: int) -> None:

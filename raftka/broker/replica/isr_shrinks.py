@@ -30,7 +30,9 @@ class IsrShrinks:
         if not self._due and when < inf:
             self._due = True
             now = self._clock.now()
-            at_most_s = self._replicas.node.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
+            at_most_s = (
+                self._replicas.context.metadata.settings.seconds("replica.lag.time.max.ms") / 2
+            )  # another partition's follower may have to leave before
             self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._look)
 
     def note_lag(self, leader: LeaderState) -> None:

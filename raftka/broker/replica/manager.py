@@ -1,8 +1,9 @@
 """The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.logs.damaged_logs import DamagedLogs
 from raftka.broker.logs.directories import LogDirectories
 from raftka.broker.logs.flush_scheduler import FlushScheduler
@@ -10,6 +11,7 @@ from raftka.broker.logs.mover import LogMover
 from raftka.broker.logs.opener import LogOpener
 from raftka.broker.logs.retention import LogRetention
 from raftka.broker.logs.stray_logs import StrayLogs
+from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.slices import Slices
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetch_session_cache import Waiting
@@ -27,9 +29,6 @@ from raftka.replication.partition import Altered, AlterIsr, FollowerState, Leade
 from raftka.runtime.interfaces import File
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
-
 Flushed = Callable[[OSError | None], None]
 
 EXPIRE_EVERY_S = 0.1  # resolution of produce deadlines
@@ -40,23 +39,25 @@ REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
 
 
 class ReplicaManager:
-    def __init__(self, node: "Node", logs: LogManager) -> None:
-        self.node = node
-        self.me = node.node_id
-        self.clock = node.runtime.clock
+    def __init__(self, context: BrokerContext, logs: LogManager, lifecycle: BrokerLifecycle, pool: FramePool, broken: Callable[[int], None]) -> None:
+        """`broken` hears of a broker whose connection to this node broke."""
+        self.context = context
+        self.lifecycle = lifecycle
+        self.me = context.node_id
+        self.clock = context.runtime.clock
         self.logs = logs
         self.hosts: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
-        self.fetchers = ReplicaFetcherManager(node)
+        self.fetchers = ReplicaFetcherManager(context, lifecycle, pool, broken)
         self.keeper = LogRetention(self)
         self.late_flushes = FlushScheduler(self)
         self.directories = LogDirectories(self)
         self.mover = LogMover(self)
-        self.throttles = ReplicationThrottles(node)
-        self.isr_changes = IsrChanges(node)
-        self._isr_requests = AlterPartitionManager(node, self._altered, self.isr_changes.tell)
+        self.throttles = ReplicationThrottles(context)
+        self.isr_changes = IsrChanges(context)
+        self._isr_requests = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
-        self.doubtful = DamagedLogs(node)
+        self.doubtful = DamagedLogs(context, lifecycle)
         self._touched: list[Partition] = []
         self._to_flush: dict[LogDirectory, list[tuple[list[File | str], Flushed]]] = {}
         self._watched: dict[Partition, float] = {}
@@ -70,18 +71,18 @@ class ReplicaManager:
         self._doomed: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
         self._reviewed: Slices[Partition] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
         self._configured: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
-        self.strays = StrayLogs(node, logs)
+        self.strays = StrayLogs(context, logs)
         self._openings = LogOpener(self.clock, self._make_ahead, self._open_more)
         logs.work_in_turns(self._next_turn)
         self.leaderships: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
-        self.prefers_racks = (node.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
+        self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
         self.keeper.start()
 
     def _rolled(self, host: Partition) -> None:
-        self.node.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
-        self.node.metrics.count("raftka_segments_rolled_total")
+        self.context.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
+        self.context.metrics.count("raftka_segments_rolled_total")
 
     # finding
 
@@ -89,7 +90,7 @@ class ReplicaManager:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is elsewhere."""
         host = self.hosts.get((topic, partition))
         if host is None:
-            known = self.node.image.topic_named(topic)
+            known = self.context.metadata.image.topic_named(topic)
             raise self._absent(known, partition, Code.UNKNOWN_TOPIC_OR_PARTITION)
         return host
 
@@ -97,7 +98,7 @@ class ReplicaManager:
         """Raises UNKNOWN_TOPIC_ID, or as `find`."""
         host = self.by_id.get((topic_id, partition))
         if host is None:
-            raise self._absent(self.node.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
+            raise self._absent(self.context.metadata.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
         return host
 
     def _absent(self, topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
@@ -148,18 +149,18 @@ class ReplicaManager:
         now, began = self.clock.now, self.clock.now()
 
         def flushed(error: OSError | None) -> None:
-            self.node.metrics.flushes.add(now() - began)
+            self.context.metrics.flushes.add(now() - began)
             for _, done in asked:
                 done(error)
 
-        self.node.runtime.files.flush([file for files, _ in asked for file in files], flushed)
+        self.context.runtime.files.flush([file for files, _ in asked for file in files], flushed)
 
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""
-        self.node.events.error("flush_failed", error=str(error))
+        self.context.events.error("flush_failed", error=str(error))
         for host in self.hosts.values():
             host.log.abandon()
-        self.node.runtime.fail(error)
+        self.context.runtime.fail(error)
 
     def flush_failed(self, host: Partition, error: OSError) -> None:
         if not self.directories.failed(host.home, error):
@@ -190,9 +191,9 @@ class ReplicaManager:
         host.give_up(Code.KAFKA_STORAGE_ERROR)
 
     def _unusable(self, partition: str, error: OSError) -> None:
-        self.node.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
-        self.node.metrics.count("raftka_log_failures_total")
-        self.node.link.withdraw("a log failed")
+        self.context.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
+        self.context.metrics.count("raftka_log_failures_total")
+        self.lifecycle.withdraw("a log failed")
 
     # deadlines
 
@@ -234,7 +235,7 @@ class ReplicaManager:
 
     def checkpoint(self) -> None:
         """Now; nothing while an earlier one is under way."""
-        if self.node.stopped:
+        if self.context.stopped:
             return  # closing has written them, and another process may have the directory by now
         self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)
 
@@ -255,7 +256,7 @@ class ReplicaManager:
             return
         before = leader.isr
         if not isinstance(answer, Altered):
-            self.node.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
+            self.context.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
         host.apply(leader.alter_answered(effect, answer, self.clock.now()))
         self.isr_changes.note(host.name, before, leader.isr)
         host.wake_all()
@@ -284,11 +285,11 @@ class ReplicaManager:
             self._loaded = True
             if self._changed or self._openings:
                 self._loading = True  # a log that has lost records is found before this broker may be elected
-                self.node.link.withdraw(LOADING)
+                self.lifecycle.withdraw(LOADING)
 
     def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
         """As the image has them by now."""
-        topics = self.node.image.topics
+        topics = self.context.metadata.image.topics
         for topic_id, index in keys:
             if topic_id in topics:
                 self._on_partition(topics[topic_id], index)
@@ -296,16 +297,16 @@ class ReplicaManager:
         self.fetchers.pump()
         if self._loading and not self._changed and not self._openings:
             self._loading = False
-            self.node.link.come_back(LOADING)
+            self.lifecycle.come_back(LOADING)
 
     def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:
-        image, wanted = self.node.image, []
+        image, wanted = self.context.metadata.image, []
         for topic_id, index in keys:
             topic = image.topics.get(topic_id)
             if topic is not None and index < len(topic.partitions):
-                config = self.node.topic_configs.of(image, topic.name).log
+                config = self.context.metadata.topic_configs.of(image, topic.name).log
                 wanted.append(((topic.name, index), topic_id, config, self._others_have(topic, index)))
-        self.node.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
+        self.context.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
 
     def _others_have(self, topic: TopicImage, index: int) -> bool:
         """Else what is left on this broker is the best there is, or will be made good."""
@@ -313,7 +314,7 @@ class ReplicaManager:
         return self.me in isr and len(isr) > 1
 
     def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
-        if not self.node.stopped:
+        if not self.context.stopped:
             self._on_partitions(keys)
             if self.logs.forget_ahead():
                 self.strays.remove()
@@ -348,7 +349,7 @@ class ReplicaManager:
                     self._unusable(f"{topic.name}-{index}", error)
                 return
             if (cut := host.log.cut) is not None:
-                self.node.events.warning("log_cut", partition=host.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
+                self.context.events.warning("log_cut", partition=host.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
         before, host.image = host.image, partition
         if partition.leader == self.me:
             self._lead(host, partition)
@@ -356,7 +357,7 @@ class ReplicaManager:
             self._follow(host, before, partition)
 
     def _open(self, topic: TopicImage, index: int) -> Partition:
-        config = self.node.topic_configs.of(self.node.image, topic.name).log
+        config = self.context.metadata.topic_configs.of(self.context.metadata.image, topic.name).log
         whole = self._others_have(topic, index)
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
         self.doubtful.discard(topic.topic_id, index)
@@ -372,7 +373,7 @@ class ReplicaManager:
     def _lead(self, host: Partition, partition: PartitionImage) -> None:
         leader = host.leader
         now = self.clock.now()
-        min_isr = self.node.topic_configs.of(self.node.image, host.topic).min_insync_replicas
+        min_isr = self.context.metadata.topic_configs.of(self.context.metadata.image, host.topic).min_insync_replicas
         if leader is None or leader.leader_epoch != partition.leader_epoch:
             if host.log.failed is not None:
                 return
@@ -388,7 +389,7 @@ class ReplicaManager:
                 host.log.flushed_offset,
                 host.follower_state.high_watermark if leader is None else leader.high_watermark,
                 now,
-                self.node.settings.seconds("replica.lag.time.max.ms"),
+                self.context.metadata.settings.seconds("replica.lag.time.max.ms"),
                 min_isr,
                 self._live_of(partition),
             )
@@ -396,7 +397,7 @@ class ReplicaManager:
             host.flush()  # what an earlier role left
             host.wake_all()
             self.high_watermark_changed(host)
-            self.node.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
+            self.context.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
             self.leadership_changed(host)
         else:
             isr_before = leader.isr
@@ -446,8 +447,8 @@ class ReplicaManager:
             self._configured.add([host for host in self.hosts.values() if everyone or host.topic in topics])
 
     def _configure(self, hosts: list[Partition]) -> None:
-        now, image = self.clock.now(), self.node.image
-        configs = {topic: self.node.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
+        now, image = self.clock.now(), self.context.metadata.image
+        configs = {topic: self.context.metadata.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
         for host in hosts:
             if self.hosts.get((host.topic, host.index)) is host:
                 config = configs[host.topic]
@@ -472,7 +473,7 @@ class ReplicaManager:
             self.hosts.pop((host.topic, host.index), None)
             self.by_id.pop((host.topic_id, host.index), None)
             host.stop_leading()
-            self.node.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
+            self.context.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
             self._watched.pop(host, None)
             host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
         self.logs.remove([(host.topic, host.index) for host in hosts])
@@ -488,4 +489,4 @@ class ReplicaManager:
         for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
             self.fetchers.remove(host)
             host.stop_leading()
-        self.logs.close(high_watermarks, self.node.link.broker_epoch)
+        self.logs.close(high_watermarks, self.lifecycle.broker_epoch)

@@ -1,20 +1,16 @@
 """Fetch from the nearest replica (KIP-392): to whom the leader sends a consumer that has told its rack. Reads no log."""
 
-from typing import TYPE_CHECKING
-
 from raftka.broker.replica.partition import Partition
 from raftka.replication.partition import LeaderState
 
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
-
-def nearest(node: "Node", host: Partition, leader: LeaderState, rack: str, offset: int) -> int | None:
+def nearest(host: Partition, leader: LeaderState, rack: str, offset: int) -> int | None:
     """The in-sync follower of that rack that has most of what is from `offset` on; None: read here."""
-    if not node.replicas.prefers_racks or offset < host.log.start_offset:
+    context = host.manager.context
+    if not host.manager.prefers_racks or offset < host.log.start_offset:
         return None
-    brokers = node.image.brokers
-    if brokers[node.node_id].rack == rack:
+    brokers = context.metadata.image.brokers
+    if brokers[context.node_id].rack == rack:
         return None
     there = [broker_id for broker_id in leader.isr if (broker := brokers.get(broker_id)) is not None and broker.rack == rack and broker.alive]
     return leader.most_caught_up(there, offset) if there else None

@@ -4,16 +4,13 @@ Only what catches up is throttled and counted: a replica in sync is needed for t
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.replica.partition import Partition
 from raftka.metadata.configs.settings import TopicConfig
 from raftka.metadata.configs.topic import FOREVER
 from raftka.metadata.image import TOPIC
 from raftka.replication.throttle import Throttle
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 Names = tuple[str, ...]
 
@@ -35,26 +32,26 @@ class Throttled:
 
 
 class ReplicationThrottles:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        self.clock = node.runtime.clock
+    def __init__(self, context: BrokerContext) -> None:
+        self.context = context
+        self.clock = context.runtime.clock
         self.sent, self.taken = Throttle(), Throttle()
-        self._leaders = Throttled(node.node_id, lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"])
-        self._followers = Throttled(node.node_id, lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"])
+        self._leaders = Throttled(context.node_id, lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"])
+        self._followers = Throttled(context.node_id, lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"])
 
     def sends(self, host: Partition) -> Throttle | None:
         """What a replica that catches up with us is throttled by; None: by nothing."""
-        return self._of(host, self._leaders, self.sent, self.node.settings["leader.replication.throttled.rate"])
+        return self._of(host, self._leaders, self.sent, self.context.metadata.settings["leader.replication.throttled.rate"])
 
     def takes(self, host: Partition) -> Throttle | None:
         """The same of ourselves, as we catch up with another."""
-        return self._of(host, self._followers, self.taken, self.node.settings["follower.replication.throttled.rate"])
+        return self._of(host, self._followers, self.taken, self.context.metadata.settings["follower.replication.throttled.rate"])
 
     def _of(self, host: Partition, throttled: Throttled, throttle: Throttle, rate: int) -> Throttle | None:
-        if rate == FOREVER or not throttled.has(host.topic, host.index, self.node.image.config(TOPIC, host.topic)):
+        if rate == FOREVER or not throttled.has(host.topic, host.index, self.context.metadata.image.config(TOPIC, host.topic)):
             return None
         throttle.set_rate(rate, self.clock.now())
         return throttle
 
     def _topic(self, topic: str) -> TopicConfig:
-        return self.node.topic_configs.of(self.node.image, topic)
+        return self.context.metadata.topic_configs.of(self.context.metadata.image, topic)

@@ -3,12 +3,10 @@
 The active controller tells what concerns the cluster, every node what concerns itself. Decides nothing.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from raftka.broker.context import BrokerContext
 from raftka.metadata.image import NO_LEADER, TOPIC, Delta, MetadataImage
-
-if TYPE_CHECKING:
-    from raftka.broker.node import Node
 
 NAMES = 10  # of partitions in one line; it has their count as well
 
@@ -18,15 +16,16 @@ def some(names: list[str]) -> list[str]:
 
 
 class MetadataEventLog:
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        self.events = node.events
+    def __init__(self, context: BrokerContext, leads: Callable[[], bool]) -> None:
+        """`leads`: whether this node is the active controller."""
+        self.context = context
+        self._leads = leads
+        self.events = context.events
 
     def tell(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
-        host = self.node.quorum.host
-        leads = host is not None and host.active
+        leads = self._leads()
         for broker_id in sorted(delta.brokers_changed):
-            if leads or broker_id == self.node.node_id:
+            if leads or broker_id == self.context.node_id:
                 self._broker(before, after, broker_id)
         if not leads:
             return
@@ -72,10 +71,10 @@ class MetadataEventLog:
             completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
             joined = completed and any(after.alive(each) for each in was.isr)  # the last to join it leads: the leader that asked has waited for it
             if now.leader not in was.isr and not joined:
-                self.node.metrics.count("kafka_controller_controllerstats_uncleanleaderelections_total")
+                self.context.metrics.count("kafka_controller_controllerstats_uncleanleaderelections_total")
                 self.events.warning("unclean_election", partition=name, leader=now.leader, isr_before=was.isr)
         if moved:
-            self.node.metrics.count("raftka_leader_elections_total", len(moved))
+            self.context.metrics.count("raftka_leader_elections_total", len(moved))
             self.events.info("leaders_changed", count=len(moved), partitions=some(moved))
         if lost:
             self.events.warning("partitions_offline", count=len(lost), partitions=some(lost))
@@ -84,8 +83,8 @@ class MetadataEventLog:
 class IsrChanges:
     """What changed in the ISRs that are led here: noted one by one, told in one line for a turn's shrinks and one for its expansions."""
 
-    def __init__(self, node: "Node") -> None:
-        self.node = node
+    def __init__(self, context: BrokerContext) -> None:
+        self.context = context
         self._shrunk: list[str] = []
         self._expanded: list[str] = []
 
@@ -100,10 +99,10 @@ class IsrChanges:
 
     def tell(self) -> None:
         if self._shrunk:
-            self.node.metrics.count("kafka_server_replicamanager_isrshrinks_total", len(self._shrunk))
-            self.node.events.warning("isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk))
+            self.context.metrics.count("kafka_server_replicamanager_isrshrinks_total", len(self._shrunk))
+            self.context.events.warning("isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk))
             self._shrunk = []
         if self._expanded:
-            self.node.metrics.count("kafka_server_replicamanager_isrexpands_total", len(self._expanded))
-            self.node.events.info("isr_expanded", count=len(self._expanded), partitions=some(self._expanded))
+            self.context.metrics.count("kafka_server_replicamanager_isrexpands_total", len(self._expanded))
+            self.context.events.info("isr_expanded", count=len(self._expanded), partitions=some(self._expanded))
             self._expanded = []

@@ -47,6 +47,7 @@ class Metrics:
         "flushes",
         "held",
         "of_topics",
+        "parked_fetches",
         "replication_bytes_in",
         "replication_bytes_out",
         "requests",
@@ -59,6 +60,7 @@ class Metrics:
         self.counters: dict[str, int] = {}
         self.of_topics: dict[tuple[str, str], int] = {}  # counters by name and topic; only of topics that there are
         self.connections_made = 0
+        self.parked_fetches = 0  # now
         self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
         self.replication_bytes_in = self.replication_bytes_out = 0
         self.flushes = Latency()

@@ -109,7 +109,7 @@ class Cluster:
         """As the command line does: an exception here ends the process with a sentence."""
         try:
             node.start()
-            open_edges(node)
+            open_edges(node.services)
         except NodeStopped:
             raise
         except Exception as error:

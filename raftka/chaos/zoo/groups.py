@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.broker.controller.controller_link import ControllerLink
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.chaos.zoo.planting import part_of, plant
@@ -89,7 +89,7 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
     return bug
 
 
-@plant(ControllerLink, "vouched_for")
+@plant(BrokerLifecycle, "vouched_for")
 def coordinator_tells_what_it_remembers(_: Any) -> Any:
     """Who does not know that another coordinates by now tells an offset that the other has replaced (once real)."""
     return True

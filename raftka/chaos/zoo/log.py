@@ -100,9 +100,9 @@ def leads_after_its_end(publish: Any) -> Any:
     """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once real)."""
 
     def bug(self: Node, delta: Any) -> None:
-        stopped, self.stopped = self.stopped, False
+        stopped, self.context.stopped = self.context.stopped, False
         publish(self, delta)
-        self.stopped = stopped
+        self.context.stopped = stopped
 
     return bug
 

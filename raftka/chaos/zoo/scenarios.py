@@ -252,7 +252,7 @@ def deposed_controller_confirms() -> None:
             host.submit(command, lambda error, reply: told.append((error, reply)))
 
         def ask_and_sleep() -> None:
-            ask(AllocateProducerIds(old, node.link.broker_epoch))
+            ask(AllocateProducerIds(old, node.lifecycle.broker_epoch))
             world.pause(f"n{old}")
 
         world.at(world.now, ask_and_sleep)
@@ -262,7 +262,7 @@ def deposed_controller_confirms() -> None:
 
         def apply_and_ask(found: Any) -> None:
             """The broker asks its own controller while it takes over what the new one has decided."""
-            ask(Heartbeat(old, node.link.broker_epoch, node.image.offset))
+            ask(Heartbeat(old, node.lifecycle.broker_epoch, node.image.offset))
             apply(found)
 
         node.apply = apply_and_ask  # type: ignore[method-assign]
@@ -313,7 +313,7 @@ def isr_change_without_partition_epoch() -> None:
         topic_id = scene.host(leader).topic_id
         image = scene.host(leader).image
         members = tuple((each, cluster.newest.image.brokers[each].epoch) for each in image.isr)
-        broker_epoch = cluster.nodes[leader].link.broker_epoch
+        broker_epoch = cluster.nodes[leader].lifecycle.broker_epoch
         late = AlterPartition(leader, broker_epoch, (Change(topic_id, 0, image.leader_epoch, image.partition_epoch, members),))
         world.network.cut(f"n{leader}", f"n{follower}")
         client = scene.client
@@ -339,10 +339,10 @@ def stale_broker_epoch_accepted() -> None:
         cluster, controller = scene.cluster, scene.cluster.controller
         assert controller is not None
         broker = scene.other_than(controller)
-        earlier = cluster.nodes[broker].link.broker_epoch
+        earlier = cluster.nodes[broker].lifecycle.broker_epoch
         cluster.kill(broker, power_loss=False)
         cluster.start(broker)
-        assert cluster.settled(lambda: cluster.nodes[broker].link.broker_epoch > earlier and cluster.is_ready(), 20.0)
+        assert cluster.settled(lambda: cluster.nodes[broker].lifecycle.broker_epoch > earlier and cluster.is_ready(), 20.0)
         host = cluster.nodes[controller].quorum.host
         assert host is not None
         farewell, answered = Heartbeat(broker, earlier, cluster.newest.image.offset, want_shutdown=True), []
@@ -362,7 +362,7 @@ def moved_away_is_kept() -> None:
         new = scene.other_than(scene.leader, gone)
         cluster.kill(gone, power_loss=False)
         move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (scene.leader, new)),)),))
-        cluster.nodes[scene.leader].link.call(move, lambda error, reply: None, 5.0)
+        cluster.nodes[scene.leader].controller.call(move, lambda error, reply: None, 5.0)
         assert cluster.settled(lambda: set(scene.replicas) == {scene.leader, new}, 20.0)
         cluster.start(gone)
         cluster.wait_ready()
@@ -389,7 +389,7 @@ def controller_answers_at_once() -> None:
         node, told = cluster.nodes[leader], []
         host = node.quorum.host
         assert host is not None
-        world.at(world.now, lambda: host.submit(AllocateProducerIds(leader, node.link.broker_epoch), lambda error, reply: told.append(reply)))
+        world.at(world.now, lambda: host.submit(AllocateProducerIds(leader, node.lifecycle.broker_epoch), lambda error, reply: told.append(reply)))
         world.run(world.now + 0.1)
         assert told == [], f"told what is not committed: {told}"
 

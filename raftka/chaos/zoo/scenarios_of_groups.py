@@ -28,7 +28,7 @@ def coordinator_survives_its_leadership() -> None:
         group, first = _taken_over(cluster)
         world.network.heal()
         assert cluster.settled(lambda: len(cluster.isr_of(OFFSETS, 0)) == 3, 20.0)
-        cluster.nodes[first].link.call(ElectLeaders(0), lambda error, reply: None, 5.0)
+        cluster.nodes[first].controller.call(ElectLeaders(0), lambda error, reply: None, 5.0)
         assert cluster.settled(lambda: cluster.leader_of(OFFSETS, 0) == first, 10.0)
         _assert_nothing_lost(cluster.do(group.client, lambda: _fetched(group)))
 

@@ -37,7 +37,7 @@ def says_nothing_twice() -> None:
         world.run(world.now + 1.0)
         epoch = scene.host(follower).image.leader_epoch
         move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)),))
-        scene.cluster.nodes[gone].link.call(move, lambda error, reply: None, 5.0)
+        scene.cluster.nodes[gone].controller.call(move, lambda error, reply: None, 5.0)
         assert world.run(lambda: scene.host(follower).image.leader_epoch > epoch, at_most_s=10.0)
         world.network.heal()
         scene.wait_whole(5.0)

@@ -83,7 +83,7 @@ class Shadows:
         """The living logs themselves, when nothing happens to them any more."""
         found = []
         for node_id, node in sorted(self.cluster.living.items()):
-            if node_id != self._rotten() and node_id not in self.cluster.controllers and not node.stopped:
+            if node_id != self._rotten() and node_id not in self.cluster.controllers and not node.context.stopped:
                 files = node.runtime.files
                 logs = sorted(node.replicas.logs.logs.items())
                 found += [f"n{node_id}: {wrong}" for _, log in logs if log.failed is None and not log.cleaning for wrong in wrong_with(log, files)]
@@ -92,7 +92,7 @@ class Shadows:
     def of_node(self, node_id: int) -> list[str]:
         node, disk = self.cluster.nodes[node_id], self.cluster.disk(node_id)
         ill = disk.broken or node_id == self._rotten() or node_id in self.cluster.controllers
-        if ill or not node.ready.is_set() or node.stopped or node.replicas.logs.offline:
+        if ill or not node.ready.is_set() or node.context.stopped or node.replicas.logs.offline:
             return []
         how = self._random.choice(HOW)
         copied = copy_of(disk, Random(self._random.random()))

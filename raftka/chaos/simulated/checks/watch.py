@@ -107,7 +107,7 @@ class Watch:
         """Looked at twice in one partition epoch: between two the ISR may have been large enough for a moment."""
         leader = host.leader
         assert leader is not None
-        config = host.manager.node.topic_configs.of(host.manager.node.image, host.topic)
+        config = host.manager.context.metadata.topic_configs.of(host.manager.context.metadata.image, host.topic)
         if len(leader.isr) >= min(config.min_insync_replicas, 1 + len(leader._followers)):
             self._under.pop(key, None)
             return

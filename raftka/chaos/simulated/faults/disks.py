@@ -85,7 +85,7 @@ def _lose(it: Incident) -> None:
 
 
 def _registered(it: Incident, node_id: int) -> bool:
-    return it.cluster.alive(node_id) and it.cluster.nodes[node_id].link.broker_epoch >= 0
+    return it.cluster.alive(node_id) and it.cluster.nodes[node_id].lifecycle.broker_epoch >= 0
 
 
 @kind

@@ -79,4 +79,4 @@ class Faults:
         node = self.cluster.nodes[node_id]
         manager = node.replicas.logs
         about_to_fail = disk.broken or disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None
-        return bool(about_to_fail or manager.offline or node.link.withdrawn) or any(log.failed for log in manager.logs.values())
+        return bool(about_to_fail or manager.offline or node.lifecycle.withdrawn) or any(log.failed for log in manager.logs.values())

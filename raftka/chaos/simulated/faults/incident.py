@@ -131,7 +131,7 @@ class Incident:
         return all(len(partition.isr) == len(partition.replicas) for partition in self.cluster.all_partitions())
 
     def _epoch(self, node_id: int) -> int:
-        return self.cluster.nodes[node_id].link.broker_epoch
+        return self.cluster.nodes[node_id].lifecycle.broker_epoch
 
     def left_every_isr(self, node_id: int) -> bool:
         return not any(node_id in partition.isr for partition in self.cluster.all_partitions())

@@ -183,4 +183,4 @@ def _command(it: Incident, command: Command) -> None:
     if living:
         it.note(str(command))
         ignored: Callable[[object, object], None] = lambda error, reply: None  # noqa: E731
-        it.cluster.nodes[it.random.choice(living)].link.call(command, ignored, 5.0)
+        it.cluster.nodes[it.random.choice(living)].controller.call(command, ignored, 5.0)

@@ -189,7 +189,7 @@ class ConfigWork:
                 if value not in allowed:
                     found.append(f"n{node_id}: {name} of {resource} is {value}, acknowledged is one of {allowed}")
             for key, host in sorted(node.replicas.hosts.items()):
-                wanted = node.topic_configs.of(node.image, key[0]).log
+                wanted = node.metadata.topic_configs.of(node.image, key[0]).log
                 if host.log.config != wanted:
                     found.append(f"n{node_id}: the log of {key} goes by {host.log.config}, the settings are {wanted}")
         return found[:5] + self._described(cluster)

@@ -3,6 +3,7 @@
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EDQUOT, EEXIST, ENOSPC, ENOTDIR, EPERM, EROFS
 
 from raftka.broker.controller.boot_counter import OlderDisk
+from raftka.broker.network.listening import CannotListen
 from raftka.log.directory import LogDirectoryError
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.quorum.journal import WrongDirectory
@@ -22,14 +23,6 @@ OF_SYSTEM = {
     **dict.fromkeys((ENOSPC, EDQUOT), "make room there"),
     **dict.fromkeys((EEXIST, ENOTDIR), "`log.dirs` must name directories, there is something else"),
 }
-
-
-class CannotListen(OSError):
-    """With the setting that says where the node should listen."""
-
-    def __init__(self, error: OSError, setting: str) -> None:
-        super().__init__(error.errno, error.strerror or str(error))
-        self.setting = setting
 
 
 def told(error: BaseException, settings: NodeSettings) -> str:

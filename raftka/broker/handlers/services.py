@@ -1,0 +1,59 @@
+"""What handlers may use: the parts of a broker that requests are about. The node makes it when it has them all."""
+
+from dataclasses import dataclass
+
+from raftka.broker.context import BrokerContext, MetadataCache
+from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
+from raftka.broker.controller.controller_client import ControllerClient
+from raftka.broker.controller.listed_brokers import ListedBrokers
+from raftka.broker.controller.producer_ids import ProducerIds
+from raftka.broker.controller.quorum import Quorum
+from raftka.broker.controller.suspects import Suspects
+from raftka.broker.controller.topic_creation import TopicCreation
+from raftka.broker.coordinators.group_service import GroupCoordinatorService
+from raftka.broker.network.background_worker import BackgroundWorker
+from raftka.broker.network.dispatch import Dispatcher
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.replica.fetch_session_cache import FetchSessionCache
+from raftka.broker.replica.manager import ReplicaManager
+from raftka.log.manager import LogManager
+from raftka.metadata.extension import Extension
+from raftka.wire.schema import Row, Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    context: BrokerContext
+    metadata: MetadataCache
+    dispatcher: Dispatcher
+    pool: FramePool
+    background: BackgroundWorker
+    quorum: Quorum
+    controller: ControllerClient
+    lifecycle: BrokerLifecycle
+    suspects: Suspects
+    listed_brokers: ListedBrokers
+    producer_ids: ProducerIds
+    topic_creation: TopicCreation
+    fetch_sessions: FetchSessionCache
+    logs: LogManager
+    replicas: ReplicaManager
+    groups: GroupCoordinatorService
+    extensions: dict[str, Extension]  # packages on this node, by name
+
+    def controller_for_clients(self) -> int:
+        """The broker that clients may send admin requests to: the active controller if it is a broker, else any broker, which passes them on."""
+        image, leader = self.metadata.image, self.quorum.leader
+        if leader is not None and image.alive(leader):
+            return leader
+        return next(iter(image.alive_brokers()), -1)
+
+    def endpoints_of(self, brokers: set[int], listener: str, row: Struct) -> list[Row]:
+        """A row for each of the brokers that has an endpoint at that listener."""
+        rows = []
+        for broker_id in sorted(brokers):
+            broker = self.metadata.image.brokers.get(broker_id)
+            endpoint = broker.endpoint(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                rows.append(row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack))
+        return rows
