@@ -5,7 +5,7 @@ Every rule is shown to bite on a planted violation, at the end of the file.
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,15 @@ FLOORS = {
     "pyspark_raftka": 4,
     "pyspark_raftka_delta": 4,
 }
+# Rooms of the broker, the lowest first. A room sees those below it, and itself; types count. docs/architecture.md says what each holds.
+ROOMS = ("telemetry", "context", "network", "controller", "replica", "logs", "coordinators", "fastpath", "handlers", "exporter", "refusal", "node")
+CIRCLES = (  # modules that import each other, types counted: these are to be divided, and do not grow
+    {"raftka.broker.coordinators.partition", "raftka.broker.coordinators.runtime"},
+    {f"raftka.broker.network.{name}" for name in ("authorizer", "connection", "dispatch", "long_requests")},
+    {f"raftka.runtime.simulated.{name}" for name in ("clock", "disk", "link", "network", "tasks", "world")},
+    {f"zookeeper_bridge.{name}" for name in ("connection", "figures", "four_letter", "read_only", "reads", "server")},
+    {"raftka.chaos.small.replica", "raftka.chaos.small.replication_life"},
+)
 OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
 COMPAT = ("zookeeper_bridge", "pyspark_raftka", "pyspark_raftka_delta", "compat")
 THE_DOOR = "raftka.runtime.real"  # the one package that touches the outside
@@ -94,6 +103,13 @@ def check_floor(module: str, target: str) -> str | None:
     if here == there or FLOORS[there] < FLOORS[here] or (FLOORS[here] == FLOORS[there] and FLOORS[here] in OPEN_FLOORS):
         return None
     return f"floor {FLOORS[here]} imports {target} of floor {FLOORS[there]}"
+
+
+def check_room(module: str, target: str) -> str | None:
+    here, there = (name.split(".")[2] if within(name, "raftka.broker") and name != "raftka.broker" else "" for name in (module, target))
+    if here in ROOMS and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
+        return f"room {here} imports {target}: {there} is above it"
+    return None
 
 
 def check_purity(module: str, target: str) -> str | None:
@@ -158,7 +174,7 @@ def violations(path: str, source: str) -> list[str]:
     module = module_name(path) if path.startswith(("raftka/", "compat/")) else None
     if module is not None:
         for line, target in imports(tree, path):
-            found += [(line, said) for said in (check_floor(module, target), check_purity(module, target)) if said]
+            found += [(line, said) for said in (check_floor(module, target), check_room(module, target), check_purity(module, target)) if said]
         found += check_calls(tree, module)
     found += [*check_functions(tree, module), *check_raises(tree)]
     return [f"{path}:{line}: {said}" for line, said in sorted(found)]
@@ -184,6 +200,45 @@ def test_no_folder_is_crowded() -> None:
     assert crowded(f"raftka/log/m{number}.py" for number in range(16)) == ["raftka/log has 16 modules, 15 are allowed"]
 
 
+def circles(imported: Mapping[str, Iterable[str]]) -> list[set[str]]:
+    """Sets of modules that import each other, directly or through others (strongly connected, by Tarjan)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        path.append(module)
+        for target in imported.get(module, ()):
+            if target not in order:
+                visit(target)
+                lowest[module] = min(lowest[module], lowest[target])
+            elif target in path:
+                lowest[module] = min(lowest[module], order[target])
+        if lowest[module] == order[module]:
+            circle = set(path[path.index(module) :])
+            del path[path.index(module) :]
+            if len(circle) > 1:
+                found.append(circle)
+
+    for module in imported:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    paths = {module_name(name): name for path in sources() if (name := str(path.relative_to(ROOT))).startswith(("raftka/", "compat/"))}
+    imported = {}
+    for module, path in paths.items():
+        names = {target for _, target in imports(ast.parse((ROOT / path).read_text()), path)}
+        targets = {name if name in paths else name.rpartition(".")[0] for name in names}
+        imported[module] = sorted(name for name in targets & paths.keys() if name != module and not within(module, name))
+    assert [circle for circle in circles(imported) if not any(circle <= known for known in CIRCLES)] == []
+    assert circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": [], "e": ["d"]}) == [{"a", "b", "c"}]
+
+
 def test_every_package_has_a_floor() -> None:
     packages = {f"raftka.{p.stem}" for p in (ROOT / "raftka").iterdir() if p.suffix in ("", ".py") and not p.name.startswith((".", "__"))}
     on_a_floor = {package for package in packages if home(package) != "raftka"}
@@ -203,6 +258,16 @@ PLANTED = {
     "upwards, relative": ("raftka/wire/client.py", "from ..log import log", "floor 0 imports raftka.log.log of floor 1"),
     "upwards, for typing": ("raftka/broker/node.py", "if TYPE_CHECKING:\n    from raftka.cluster import launch", "of floor 4"),
     "upwards, in a function": ("raftka/log/log.py", "def f():\n    import raftka.broker.node", "floor 1 imports raftka.broker.node of floor 3"),
+    "a room above": (
+        "raftka/broker/replica/partition.py",
+        "from raftka.broker.logs.mover import LogMover",
+        "room replica imports raftka.broker.logs.mover.LogMover: logs is above it",
+    ),
+    "the node, for its type": (
+        "raftka/broker/handlers/fetch.py",
+        "if TYPE_CHECKING:\n    from raftka.broker.node import Node",
+        "room handlers imports raftka.broker.node.Node: node is above it",
+    ),
     "sideways on floor 2": ("raftka/replication/partition.py", "from raftka.metadata.image import MetadataImage", "floor 2 imports"),
     "the real door": (
         "raftka/broker/node.py",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from raftka.limits import Limit
-from raftka.metadata.controller.controller import Context, Outcome
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.extension import changes_of
 from raftka.metadata.image import MetadataImage

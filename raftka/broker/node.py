@@ -10,6 +10,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.controller.listed_brokers import ListedBrokers
+from raftka.broker.controller.metadata_event_log import MetadataEventLog
 from raftka.broker.controller.producer_ids import ProducerIds
 from raftka.broker.controller.quorum import Quorum
 from raftka.broker.controller.suspects import Suspects
@@ -19,6 +20,7 @@ from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import pages_of
 from raftka.broker.handlers.services import Services
+from raftka.broker.logs.care import LogCare
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
@@ -28,7 +30,6 @@ from raftka.broker.refusal import REFUSALS, told
 from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.telemetry.event_log import Events, LimitHits
-from raftka.broker.telemetry.metadata_event_log import MetadataEventLog
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
 from raftka.log.manager import LogManager
@@ -66,6 +67,7 @@ class Node:
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
         self.replicas: ReplicaManager
+        self.care: LogCare
         self.groups: GroupCoordinatorService
         self.coordinators: list[CoordinatorRuntime] = []  # told of the metadata behind the replicas
         self.logs: LogManager
@@ -104,6 +106,7 @@ class Node:
             self.runtime.files, self.settings.log_dirs, self.node_id, self.runtime.random("ids"), self.runtime.clock.wall_ms()
         )
         self.replicas = ReplicaManager(self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken)
+        self.care = self.replicas.care = LogCare(self.replicas)
         self.groups = GroupCoordinatorService(self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.work_failed)
         self.coordinators.append(self.groups.shards)
         self.services = self.dispatcher.services = self._services()
@@ -135,6 +138,7 @@ class Node:
             fetch_sessions=self.fetch_sessions,
             logs=self.logs,
             replicas=self.replicas,
+            care=self.care,
             groups=self.groups,
             extensions=self.extensions,
         )
@@ -194,12 +198,12 @@ class Node:
             self.settings.rack,
             tuple(more),
             len(self.logs.offline),
-            self.replicas.directories.held() if tell_held else None,
+            self.care.directories.held() if tell_held else None,
         )
 
     def _registered(self) -> None:
         """The controller has taken the registration; the image may have had it already."""
-        self.replicas.directories.report()
+        self.care.directories.report()
         self.replicas.doubtful.report()
         if not self.metadata.published:
             self._publish(Delta())

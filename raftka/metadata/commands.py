@@ -4,7 +4,8 @@
 A reply is what its command's REPLY says; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
@@ -182,6 +183,14 @@ class TopicReplicas(NamedTuple):
 
     topic_id: bytes
     partitions: tuple[int, ...]
+
+
+def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
+    """Of topic ids and partitions."""
+    topics: dict[bytes, list[int]] = defaultdict(list)
+    for topic_id, partition in replicas:
+        topics[topic_id].append(partition)
+    return tuple([TopicReplicas(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])
 
 
 class HeldReplicas(NamedTuple):

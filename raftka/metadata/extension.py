@@ -9,28 +9,26 @@ decide commands in the same batch, and write beside what the controller decides 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from raftka.metadata.commands import WriteExtension
+from raftka.metadata.controller.decision import Context, Outcome
+from raftka.metadata.controller.draft import Draft
 from raftka.metadata.image import NO_ENTRIES, Delta, ExtensionImage, MetadataImage
 from raftka.metadata.records import ExtensionChanged, ExtensionDelete, ExtensionPut, Record
 from raftka.wire.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from raftka.metadata.controller.controller import Context, Outcome
-    from raftka.metadata.controller.draft import Draft
 
 
 class ExtensionMachine(Protocol):
     """Made of the committed image when this node's controller begins, dropped when it ends. It runs ahead of what is committed, as the controller."""
 
-    def decide(self, payload: bytes, context: "Context", draft: "Draft") -> "Outcome":
+    def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
         """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is refused as a whole.
 
         `draft`: where the controller decides its own commands, as far as the package wants any; its records count if they are in the outcome.
         """
 
-    def beside(self, records: Sequence[Record], context: "Context", image: MetadataImage) -> Sequence[Record]:
+    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
         """What the package writes in the same batch, because of these records that it has not decided itself. `image`: as it is before them."""
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
@@ -39,7 +37,7 @@ class ExtensionMachine(Protocol):
     def deadline(self) -> float:
         """When `tick` wants to run; inf: never. A tick that has run moves it."""
 
-    def tick(self, context: "Context") -> "Outcome": ...
+    def tick(self, context: Context) -> Outcome: ...
 
 
 class Extension(Protocol):

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from raftka.metadata.commands import CreateTopics, ExtensionCommand, NewTopic, WriteExtension
-from raftka.metadata.controller.controller import Context, Outcome
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage

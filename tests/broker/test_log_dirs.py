@@ -51,7 +51,7 @@ def alter(stage: Stage, path: str, topic: str = "t", *partitions: int) -> list[C
 
 
 def moved(stage: Stage, path: str) -> bool:
-    return stage.host("t").home.path == path and not stage.nodes[1].replicas.mover.moves
+    return stage.host("t").home.path == path and not stage.nodes[1].care.mover.moves
 
 
 def filled(stage: Stage, batches: int = 8) -> None:
@@ -106,7 +106,7 @@ def test_what_is_refused(stage: Stage) -> None:
     assert alter(stage, SECOND, "t" * 240) == [Code.INVALID_TOPIC_EXCEPTION]
     assert alter(stage, SECOND, "t", 3) == [Code.UNKNOWN_TOPIC_OR_PARTITION]
     assert alter(stage, stage.host("t").home.path) == [Code.NONE], "where it is already"
-    assert not stage.nodes[1].replicas.mover.moves
+    assert not stage.nodes[1].care.mover.moves
 
 
 def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
@@ -148,7 +148,7 @@ def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
     before = content(stage)
     for number in range(6):
         assert alter(stage, SECOND if stage.host("t").home.path == FIRST else FIRST) == [Code.NONE]
-        stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+        stage.wait(lambda: not stage.nodes[1].care.mover.moves)
         assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
     assert content(stage)[: len(before)] == before
     assert not stage.events("log_directory_move_failed")
@@ -173,7 +173,7 @@ def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledge
 
     stage.nodes[1].logs.end_move = failing  # type: ignore[method-assign, assignment]
     alter(stage, FIRST)
-    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     disk.failing_syncs = 0
     assert not stage.world.failures
     stage.kill(1, power_loss=True)
@@ -189,7 +189,7 @@ def test_a_copy_that_finds_no_room_harms_nobody(stage: Stage) -> None:
     home = stage.host("t").home.path
     stage.world.disk("n1").room_bytes = 3 * PIECE_BYTES // 2
     assert alter(stage, SECOND if home == FIRST else FIRST) == [Code.NONE]
-    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     stage.world.disk("n1").room_bytes = None
     assert stage.events("log_directory_move_failed")
     assert stage.nodes[1].logs.offline == {}
@@ -206,7 +206,7 @@ def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage:
     stage.world.run(stage.world.now + 1.0)
     stage.world.disk("n1").broken.add(broken)
     stage.world.run(stage.world.now + 3.0)
-    assert not stage.nodes[1].replicas.mover.moves
+    assert not stage.nodes[1].care.mover.moves
     assert set(stage.nodes[1].logs.offline) <= {broken}
 
 
@@ -216,7 +216,7 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
     filled(stage)
     if stage.host("t").home.path == target:
         alter(stage, SECOND if target == FIRST else FIRST)
-        stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+        stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     before = content(stage)
     open_log, end_move = Log.open, stage.nodes[1].logs.end_move
 
@@ -229,7 +229,7 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
 
     monkeypatch.setattr(stage.nodes[1].logs, "end_move", watched)
     alter(stage, target)
-    stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     monkeypatch.setattr(Log, "open", open_log)
     wire = stage.wire()
     wire.request(PRODUCE, produce("t", batch(b"lost?")))
@@ -274,7 +274,7 @@ def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="100000")
     alter(stage, target)
     stage.world.run(stage.world.now + 1.0)
-    assert stage.nodes[1].replicas.mover.moves
+    assert stage.nodes[1].care.mover.moves
     assert alter(stage, home) == [Code.NONE]
 
     assert moved(stage, home)
@@ -299,7 +299,7 @@ def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage)
     host, target = stage.host("t"), SECOND if stage.host("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
     alter(stage, target)
-    move: Move = stage.nodes[1].replicas.mover.moves[host]
+    move: Move = stage.nodes[1].care.mover.moves[host]
     stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
     host.log.truncate_to(3)
     host.log.assign_epoch(host.leader_epoch + 1)
@@ -319,7 +319,7 @@ def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
     stage.world.run(stage.world.now + 1.0)
     stage.delete("t")
     stage.wait(lambda: not stage.nodes[1].replicas.hosts)
-    assert not stage.nodes[1].replicas.mover.moves
+    assert not stage.nodes[1].care.mover.moves
     assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
 
 
@@ -385,7 +385,7 @@ def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:
             stage.wait(lambda: is_back(stage))
             assert not stage.refused, at
             assert content(stage) == before, at
-            stage.wait(lambda: not stage.nodes[1].replicas.mover.moves)
+            stage.wait(lambda: not stage.nodes[1].care.mover.moves)
             assert content(stage) == before, at
             stage.world.kill("n1", power_loss=True)
         return cut.left <= 0

@@ -48,8 +48,8 @@ def update(stage: Stage, count: int, keys: int = 7, topic: str = "t") -> dict[by
 
 
 def compacted(stage: Stage, host: Partition, times: int = 1) -> None:
-    counted = stage.counted("raftka_compactions_total", host.manager.me)
-    stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.me) >= counted + times)
+    counted = stage.counted("raftka_compactions_total", host.manager.context.node_id)
+    stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.context.node_id) >= counted + times)
 
 
 def clean(stage: Stage, host: Partition) -> None:
@@ -149,7 +149,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
         random = stage.world.random("when the power goes")
         for _ in range(4):
             table |= update(stage, 60)
-            stage.wait(lambda: bool(stage.nodes[1].replicas.keeper.cleaner.rounds) or stage.counted("raftka_compactions_total") > 0)
+            stage.wait(lambda: bool(stage.nodes[1].care.retention.cleaner.rounds) or stage.counted("raftka_compactions_total") > 0)
             stage.world.run(stage.world.now + random.random() * 0.02)
             stage.kill(1, power_loss=True)
             stage.start(1)
@@ -162,7 +162,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
 def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 60)
-    cleaner = stage.nodes[1].replicas.keeper.cleaner
+    cleaner = stage.nodes[1].care.retention.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
     stage.delete("t")
     stage.wait(lambda: not cleaner.rounds)
@@ -178,7 +178,7 @@ def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
 def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage, moment: int) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 70)
-    host, cleaner = stage.host("t"), stage.nodes[1].replicas.keeper.cleaner
+    host, cleaner = stage.host("t"), stage.nodes[1].care.retention.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
     stage.world.run(stage.world.now + moment * 0.0005)
     end = host.log.truncate_to(42)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.logs.opener import OPENED_IN_A_TURN
 from raftka.broker.node import Node
+from raftka.broker.replica.log_opener import OPENED_IN_A_TURN
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.metadata.records import TopicDeleted

@@ -27,7 +27,8 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.configs.validate import SET, UNCLEAN
 from raftka.metadata.controller import walks
-from raftka.metadata.controller.controller import REBALANCED_AT_ONCE, Context, Controller, Outcome
+from raftka.metadata.controller.controller import REBALANCED_AT_ONCE, Controller
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.partitions import changed
 from raftka.metadata.controller.walks import Walk, size_bound
 from raftka.metadata.image import BROKER, NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage

@@ -31,7 +31,8 @@ from raftka.metadata.commands import (
     UnregisterBroker,
 )
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.controller.controller import Context, Controller, Outcome
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.records import BrokerRegistered, encode_batch
 from raftka.wire.errors import Code, KafkaError

@@ -12,7 +12,8 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.limits import PROPOSALS_IN_FLIGHT, Limit
 from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, NewTopic
 from raftka.metadata.controller import walks
-from raftka.metadata.controller.controller import Controller, Outcome
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.decision import Outcome
 from raftka.metadata.quorum.raft_types import ProposalsFull
 from raftka.metadata.records import Record
 from raftka.runtime.simulated.world import World

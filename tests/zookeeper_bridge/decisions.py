@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from raftka.metadata.controller.controller import Context, Outcome
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.image import MetadataImage

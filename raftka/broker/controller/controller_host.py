@@ -13,7 +13,8 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
-from raftka.metadata.controller.controller import Context, Controller, Outcome, Rest
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.decision import Context, Outcome, Rest
 from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull

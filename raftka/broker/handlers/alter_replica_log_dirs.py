@@ -49,7 +49,7 @@ def _answer(request: Request, alter: Callable[[str, str, int], Code]) -> Steps[R
 
 def _alter(services: Services, path: str, topic: str, index: int) -> Code:
     try:
-        services.replicas.mover.alter(path, topic, index)
+        services.care.mover.alter(path, topic, index)
     except KafkaError as error:
         return error.code
     return Code.NONE

@@ -55,7 +55,7 @@ def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]
 
 def _replicas(request: Request, services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
     found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
-    hosts, moves = services.replicas.hosts, services.replicas.mover.moves
+    hosts, moves = services.replicas.hosts, services.care.mover.moves
     for key in asked:
         yield
         host = hosts.get(key)

@@ -225,7 +225,7 @@ class Fetch:
             ) = -1  # it learns that when it has cut its log: else its session never said it again
             return diverging
         before, now = host.high_watermark, self.services.context.runtime.clock.now()
-        throttle = host.manager.throttles.sends(host) if self.replica not in leader.isr else None
+        throttle = self.services.replicas.throttles.sends(host) if self.replica not in leader.isr else None
         if throttle is not None and throttle.free_at > now:
             row = self._row(host, asked, before)
         else:
@@ -272,7 +272,7 @@ class Fetch:
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
         except OSError as error:
-            host.manager.directories.failed(host.home, error)
+            self.services.care.directory_failed(host.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         wanted.size = size
         if not size:
@@ -317,7 +317,7 @@ class Fetch:
             if wanted.host is not None:
                 wanted.host.watched_by(wanted)
             yield
-        answer = FetchAnswer(self, told)
+        answer = FetchAnswer(self.request, session, told)
         if len(self.rows) > ROWS_OF_TURN:
             for wanted in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
                 self._look_at(wanted)  # its records come with the next answer
@@ -334,13 +334,13 @@ class Fetch:
             self.full = False
             for wanted in list(self.held):
                 self._look_at(wanted)
-        answer.add_rest()
+        answer.add_rest(self.rows)
         if lasted or self.body.session_epoch == END or version < 7:
             self.plain = self._plain()
         if self.replica >= 0:
             self.services.context.metrics.replication_bytes_out += self.bytes
         self._finish()
-        return response(session_id=session.id if session.lasting else 0, responses=answer.topics(), node_endpoints=answer.endpoints())
+        return response(session_id=session.id if session.lasting else 0, responses=answer.topics(), node_endpoints=answer.endpoints(self.services))
 
     def _admitted(self) -> bool:
         """Whether the request begins a session that lasts."""

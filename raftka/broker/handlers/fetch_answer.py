@@ -1,14 +1,13 @@
 """The answer to a Fetch: its rows by topic, and what its session knows to have told. Reads no log."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from raftka.broker.replica.fetch_session_cache import CachedPartition
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.dispatch import Request
+from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.handlers.fetch import Fetch
 
 response = FETCH.response
 
@@ -16,25 +15,27 @@ response = FETCH.response
 class FetchAnswer:
     """The rows of an answer, by topic, and the brokers that its errors name."""
 
-    def __init__(self, fetch: "Fetch", told: bool) -> None:
-        self._fetch = fetch
+    def __init__(self, request: Request, session: FetchSession, told: bool) -> None:
+        """`told`: the session remembers what this answer tells."""
+        self._request = request
+        self._session = session
         self._told = told
         self._rows: dict[str | bytes, tuple[CachedPartition, EncodedRows]] = {}
         self._added: set[CachedPartition] = set()
         self._leaders: set[int] = set()
 
     def add(self, wanted: CachedPartition, row: Row) -> None:
-        fetch, session = self._fetch, self._fetch.session
+        session = self._session
         topic = self._rows.get(wanted.name)
         if topic is None:
-            topic = self._rows[wanted.name] = wanted, fetch.request.encoded_rows(response.responses.partitions)
+            topic = self._rows[wanted.name] = wanted, self._request.encoded_rows(response.responses.partitions)
         topic[1].add(row)
         self._added.add(wanted)
         if row.error_code:
             self._leaders.add(row.current_leader.leader_id)
         if (host := wanted.host) is not None:
             host.fetched += 1
-            if fetch.replica < 0:
+            if not session.reader.follows:
                 host.bytes_out += wanted.size
         if self._told:  # records and errors are told again, even if nothing happens, until the reader asks for something else
             wanted.high_watermark, wanted.log_start = row.high_watermark, row.log_start_offset
@@ -43,19 +44,19 @@ class FetchAnswer:
             if wanted.size or told_again(row):
                 session.news[wanted] = None
 
-    def add_rest(self) -> None:
-        for wanted, row in self._fetch.rows.items():
+    def add_rest(self, rows: Mapping[CachedPartition, Row]) -> None:
+        for wanted, row in rows.items():
             if wanted not in self._added:
                 self.add(wanted, row)
 
     def topics(self) -> list[Row]:
         return [response.responses(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
 
-    def endpoints(self) -> list[Row]:
-        request = self._fetch.request
+    def endpoints(self, services: Services) -> list[Row]:
+        request = self._request
         if not self._leaders or request.version < 16:
             return []
-        return self._fetch.services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
+        return services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
 
 
 def told_again(row: Row) -> bool:

@@ -11,6 +11,7 @@ from raftka.broker.controller.quorum import Quorum
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
+from raftka.broker.logs.care import LogCare
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
@@ -38,6 +39,7 @@ class Services:
     fetch_sessions: FetchSessionCache
     logs: LogManager
     replicas: ReplicaManager
+    care: LogCare
     groups: GroupCoordinatorService
     extensions: dict[str, Extension]  # packages on this node, by name
 

@@ -6,20 +6,18 @@ disk the round is tried again after log.cleaner.backoff.ms.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for
 from raftka.log.compaction.compaction import compact
 from raftka.log.compaction.job import Cleaned, Ended
 from raftka.log.log import Log
 
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
-
 
 class LogCleaner:
-    def __init__(self, replicas: "ReplicaManager") -> None:
+    def __init__(self, replicas: ReplicaManager) -> None:
         self.replicas = replicas
         self.context = replicas.context
         self.clock = replicas.clock

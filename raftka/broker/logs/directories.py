@@ -3,22 +3,16 @@
 The last directory, and the one with the metadata log, cannot be spared: then whoever noticed does what has to be done for the whole node.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.log.directory import LogDirectory
-from raftka.metadata.commands import HeldReplicas, ReplicasOffline, TopicReplicas
+from raftka.metadata.commands import HeldReplicas, ReplicasOffline, TopicReplicas, by_topic
 from raftka.wire.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
 
 RETRY_S = 1.0
 
 
 class LogDirectories:
-    def __init__(self, replicas: "ReplicaManager") -> None:
+    def __init__(self, replicas: ReplicaManager) -> None:
         self.replicas = replicas
         self.context = replicas.context
         self.logs = replicas.logs
@@ -65,10 +59,3 @@ class LogDirectories:
     def held(self) -> tuple[HeldReplicas, ...]:
         """For a controller that asks what lies where."""
         return tuple([HeldReplicas(directory_id, by_topic(replicas)) for directory_id, replicas in self.logs.held().items()])
-
-
-def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
-    topics: dict[bytes, list[int]] = defaultdict(list)
-    for topic_id, partition in replicas:
-        topics[topic_id].append(partition)
-    return tuple([TopicReplicas(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])

@@ -4,24 +4,21 @@ Kafka looks every log.flush.scheduler.interval.ms, which is for ever until someb
 """
 
 from math import inf
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
-    from raftka.broker.replica.partition import Partition
-
+from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.replica.partition import Partition
 
 FLUSHED_IN_A_TURN = 200
 
 
 class FlushScheduler:
-    def __init__(self, replicas: "ReplicaManager") -> None:
+    def __init__(self, replicas: ReplicaManager) -> None:
         self._replicas = replicas
         self._clock = replicas.clock
         self._due: dict[Partition, float] = {}  # since its first write that is not flushed
         self._look_at = inf
 
-    def written(self, host: "Partition") -> None:
+    def written(self, host: Partition) -> None:
         if host not in self._due and host.log.unflushed:
             due = self._due[host] = self._clock.now() + host.log.config.flush_ms / 1000
             self._look_again(due)
@@ -39,7 +36,7 @@ class FlushScheduler:
         if self._due:
             self._look_again(max(now, min(self._due.values())))
 
-    def _flush(self, host: "Partition") -> None:
+    def _flush(self, host: Partition) -> None:
         log = host.log
         if self._replicas.hosts.get((host.topic, host.index)) is not host or not log.unflushed:
             return

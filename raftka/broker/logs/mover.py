@@ -5,8 +5,9 @@ future one takes its place in one go. Who moves is not told to the controller: a
 """
 
 from errno import ENOSPC
-from typing import TYPE_CHECKING
 
+from raftka.broker.logs.directories import LogDirectories
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.log.directory import DirectoryFailure, LogDirectory, failing
 from raftka.log.future import align, append_copy, fits, future_path, next_spans
@@ -15,17 +16,15 @@ from raftka.replication.throttle import Throttle
 from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
-
 PIECE_BYTES = 512 * 1024
 LAST_BYTES = 64 * 1024  # what may be copied while everybody waits
 AGAIN_S = 0.05
 
 
 class LogMover:
-    def __init__(self, replicas: "ReplicaManager") -> None:
+    def __init__(self, replicas: ReplicaManager, directories: LogDirectories) -> None:
         self.replicas = replicas
+        self.directories = directories
         self.context = replicas.context
         self.clock = replicas.clock
         self.moves: dict[Partition, Move] = {}
@@ -77,7 +76,7 @@ class LogMover:
         try:
             future = self.replicas.logs.begin_move(key, target)
         except OSError as error:
-            if not self.replicas.directories.failed(target, error):
+            if not self.directories.failed(target, error):
                 self.context.events.error("log_directory_move_failed", partition=host.name, target=target.path, error=str(error))
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         move = self.moves[host] = Move(self, host, target, future)
@@ -203,7 +202,7 @@ class Move:
         del mover.moves[host]
         self.over = True
         mover.replicas.log_moved(host, log, self.target)
-        if error is not None and not mover.replicas.directories.failed(before, error):
+        if error is not None and not mover.directories.failed(before, error):
             mover.replicas.fail(error)
             return
         mover.context.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
@@ -215,7 +214,7 @@ class Move:
         self.mover.context.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
         self.give_up()
         if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
-            self.mover.replicas.directories.failed(error.home, error)
+            self.mover.directories.failed(error.home, error)
         if self.present.failed is not None and self.host.log is self.present and isinstance(error, OSError):
             self.host.home = self.target
             self.mover.replicas.log_failed(self.host, error)

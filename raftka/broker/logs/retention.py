@@ -4,22 +4,19 @@ Compaction stands in cleaner.py. Knows no role of a replica: leaders and followe
 """
 
 from math import inf
-from typing import TYPE_CHECKING
 
 from raftka.broker.logs.cleaner import LogCleaner
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.log.log import Log
 from raftka.runtime.interfaces import File
-
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
 
 RETENTION_FIRST_S = 30.0  # as Kafka after its start
 LOGS_OF_SLICE = 200
 
 
 class LogRetention:
-    def __init__(self, replicas: "ReplicaManager") -> None:
+    def __init__(self, replicas: ReplicaManager) -> None:
         self.replicas = replicas
         self.context = replicas.context
         self.clock = replicas.clock

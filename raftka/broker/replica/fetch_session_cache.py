@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from math import inf
 from operator import attrgetter
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.partition import Partition
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row
-
-if TYPE_CHECKING:
-    from raftka.broker.replica.partition import Partition
 
 BEGIN, END = 0, -1  # epochs of full fetches: one that would like a session, one without
 LAST_EPOCH = 0x7FFFFFFF
@@ -67,6 +65,12 @@ class CachedPartition:
     @property
     def name(self) -> Name:
         return self.topic_id if self.session.by_id else self.topic
+
+    @property
+    def follower(self) -> tuple[int, float] | None:
+        """Broker id of the reader and the time when it last asked; None: a consumer."""
+        session = self.session
+        return (session.reader.replica, session.heard) if session.reader.follows else None
 
     def changed(self, *, wake: bool) -> None:
         """Something happened at its host. `wake`: something that a parked fetch waits for."""

@@ -15,6 +15,7 @@ from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.partition import Partition
+from raftka.broker.replica.throttles import ReplicationThrottles
 from raftka.metadata.image import MetadataImage
 from raftka.replication.follower import (
     Answer,
@@ -146,7 +147,7 @@ class PartitionFetchState:
         return True
 
     def _throttle(self) -> Throttle | None:
-        return self.host.manager.throttles.takes(self.host) if self.fetch.catches_up else None
+        return self.fetcher.fetchers.throttles.takes(self.host) if self.fetch.catches_up else None
 
 
 class ReplicaFetcher:
@@ -380,10 +381,13 @@ class ReplicaFetcher:
 
 
 class ReplicaFetcherManager:
-    def __init__(self, context: BrokerContext, lifecycle: BrokerLifecycle, pool: FramePool, broken: Callable[[int], None]) -> None:
+    def __init__(
+        self, context: BrokerContext, lifecycle: BrokerLifecycle, throttles: ReplicationThrottles, pool: FramePool, broken: Callable[[int], None]
+    ) -> None:
         """`broken` hears of a leader whose connection broke."""
         self.context = context
         self.lifecycle = lifecycle
+        self.throttles = throttles
         self.pool = pool
         self.broken = broken
         self.by_leader: dict[int, ReplicaFetcher] = {}

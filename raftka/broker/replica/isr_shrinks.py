@@ -3,23 +3,23 @@
 Decides nothing: `LeaderState.tick` does.
 """
 
+from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.replica.partition import Partition
 from raftka.replication.partition import LeaderState
-
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
-    from raftka.broker.replica.partition import Partition
 
 LOOKED_AT_IN_A_TURN = 1000
 SOONEST_S = 0.05
 
 
 class IsrShrinks:
-    def __init__(self, replicas: "ReplicaManager") -> None:
-        self._replicas = replicas
-        self._clock = replicas.clock
+    def __init__(self, context: BrokerContext, hosts: Mapping[tuple[str, int], Partition]) -> None:
+        """`hosts`: all partitions of this broker."""
+        self._metadata = context.metadata
+        self._clock = context.runtime.clock
+        self._hosts = hosts
         self._due = False  # a look is under way, or has its time
         self._left: list[Partition] = []
         self._earliest = inf
@@ -30,9 +30,7 @@ class IsrShrinks:
         if not self._due and when < inf:
             self._due = True
             now = self._clock.now()
-            at_most_s = (
-                self._replicas.context.metadata.settings.seconds("replica.lag.time.max.ms") / 2
-            )  # another partition's follower may have to leave before
+            at_most_s = self._metadata.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
             self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._look)
 
     def note_lag(self, leader: LeaderState) -> None:
@@ -42,12 +40,12 @@ class IsrShrinks:
 
     def _look(self) -> None:
         self._earliest = inf
-        self._left = list(self._replicas.hosts.values())
+        self._left = list(self._hosts.values())
         self._left.reverse()
         self._go_on()
 
     def _go_on(self) -> None:
-        now, hosts = self._clock.now(), self._replicas.hosts
+        now, hosts = self._clock.now(), self._hosts
         for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
             host = self._left.pop()
             leader = host.leader

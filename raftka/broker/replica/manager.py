@@ -4,22 +4,19 @@ from collections.abc import Callable, Mapping
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
-from raftka.broker.logs.damaged_logs import DamagedLogs
-from raftka.broker.logs.directories import LogDirectories
-from raftka.broker.logs.flush_scheduler import FlushScheduler
-from raftka.broker.logs.mover import LogMover
-from raftka.broker.logs.opener import LogOpener
-from raftka.broker.logs.retention import LogRetention
-from raftka.broker.logs.stray_logs import StrayLogs
+from raftka.broker.controller.metadata_event_log import IsrChanges
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.slices import Slices
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
+from raftka.broker.replica.care import Care
+from raftka.broker.replica.damaged_logs import DamagedLogs
 from raftka.broker.replica.fetch_session_cache import Waiting
 from raftka.broker.replica.fetcher import ReplicaFetcherManager
 from raftka.broker.replica.isr_shrinks import IsrShrinks
+from raftka.broker.replica.log_opener import LogOpener
 from raftka.broker.replica.partition import HighWatermarks, Partition
+from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.broker.replica.throttles import ReplicationThrottles
-from raftka.broker.telemetry.metadata_event_log import IsrChanges
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
@@ -48,12 +45,9 @@ class ReplicaManager:
         self.logs = logs
         self.hosts: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
-        self.fetchers = ReplicaFetcherManager(context, lifecycle, pool, broken)
-        self.keeper = LogRetention(self)
-        self.late_flushes = FlushScheduler(self)
-        self.directories = LogDirectories(self)
-        self.mover = LogMover(self)
         self.throttles = ReplicationThrottles(context)
+        self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
+        self.care: Care  # the node sets it
         self.isr_changes = IsrChanges(context)
         self._isr_requests = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
@@ -64,7 +58,7 @@ class ReplicaManager:
         self._expiring = False
         self._checkpoint_due = False
         self._looking: dict[Waiting, None] = {}
-        self.isr_shrinks = IsrShrinks(self)
+        self.isr_shrinks = IsrShrinks(context, self.hosts)
         self._loaded = False  # the first image has come
         self._loading = False  # logs that lay here at the start are not open yet
         self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
@@ -78,7 +72,7 @@ class ReplicaManager:
         self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
 
     def start(self) -> None:
-        self.keeper.start()
+        self.care.start()
 
     def _rolled(self, host: Partition) -> None:
         self.context.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
@@ -163,7 +157,7 @@ class ReplicaManager:
         self.context.runtime.fail(error)
 
     def flush_failed(self, host: Partition, error: OSError) -> None:
-        if not self.directories.failed(host.home, error):
+        if not self.care.directory_failed(host.home, error):
             self.fail(error)
 
     def log_failed(self, host: Partition, error: OSError) -> None:
@@ -171,7 +165,7 @@ class ReplicaManager:
 
         When that cannot be spared the broker withdraws, so that others lead; a controller on this node goes on.
         """
-        if not self.directories.failed(host.home, error):
+        if not self.care.directory_failed(host.home, error):
             self._unusable(host.name, error)
             self.stop(host)
 
@@ -185,7 +179,7 @@ class ReplicaManager:
 
     def stop(self, host: Partition) -> None:
         """Its log has failed."""
-        self.mover.stop(host)
+        self.care.stopped(host)
         host.stop_leading()
         self.fetchers.remove(host)
         host.give_up(Code.KAFKA_STORAGE_ERROR)
@@ -218,6 +212,13 @@ class ReplicaManager:
         if self._expiring:
             self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
 
+    def note_lag(self, leader: LeaderState) -> None:
+        """The leader's log has grown: a follower may fall behind from now on."""
+        self.isr_shrinks.note_lag(leader)
+
+    def written(self, host: Partition) -> None:
+        self.care.written(host)
+
     def high_watermark_changed(self, host: Partition) -> None:
         self.checkpoint_later()
 
@@ -243,7 +244,7 @@ class ReplicaManager:
         if error is not None:
             self.fail(error)
         else:
-            self.keeper.checkpointed()
+            self.care.checkpointed()
 
     # ISR
 
@@ -343,7 +344,7 @@ class ReplicaManager:
                 self.doubtful.add(topic, index, damage)
                 return
             except DirectoryFailure as error:
-                if self.directories.failed(error.home, error):
+                if self.care.directory_failed(error.home, error):
                     self._on_partition(topic, index)  # in another directory, if it is new
                 else:
                     self._unusable(f"{topic.name}-{index}", error)
@@ -367,7 +368,7 @@ class ReplicaManager:
         self.hosts[topic.name, index] = host
         self.by_id[topic.topic_id, index] = host
         if self.logs.leftovers:
-            self.mover.opened(host)
+            self.care.opened(host)
         return host
 
     def _lead(self, host: Partition, partition: PartitionImage) -> None:
@@ -468,7 +469,7 @@ class ReplicaManager:
     def _remove(self, hosts: list[Partition]) -> None:
         self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
         for host in hosts:
-            self.mover.stop(host)
+            self.care.stopped(host)
             self.fetchers.remove(host)
             self.hosts.pop((host.topic, host.index), None)
             self.by_id.pop((host.topic_id, host.index), None)
@@ -482,8 +483,7 @@ class ReplicaManager:
         """Clean shutdown: everything written, indexes and checkpoints too."""
         for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting):
             waiting.clear()
-        self.keeper.close()
-        self.mover.close()
+        self.care.close()
         self._write()
         high_watermarks = dict(HighWatermarks(self.hosts))
         for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to

@@ -6,9 +6,9 @@ Answers wait here: produces for the high watermark or for the leader's own flush
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from raftka.broker.replica.fetch_session_cache import CachedPartition
+from raftka.broker.context import BrokerContext
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
@@ -18,8 +18,46 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.runtime.interfaces import File
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.broker.replica.manager import ReplicaManager
+
+class Manager(Protocol):
+    """What a partition asks of the manager of all partitions."""
+
+    context: BrokerContext
+    prefers_racks: bool
+
+    def touch(self, host: "Partition") -> None:
+        """Write what is staged at the turn's end."""
+
+    def flush(self, home: LogDirectory, files: "list[File | str]", done: "Callable[[OSError | None], None]") -> None: ...
+
+    def written(self, host: "Partition") -> None: ...
+
+    def watch(self, host: "Partition", deadline: float) -> None:
+        """Expire what waits at the deadline."""
+
+    def note_lag(self, leader: LeaderState) -> None: ...
+
+    def alter_isr(self, host: "Partition", effect: AlterIsr) -> None: ...
+
+    def high_watermark_changed(self, host: "Partition") -> None: ...
+
+    def leadership_changed(self, host: "Partition") -> None: ...
+
+    def log_failed(self, host: "Partition", error: OSError) -> None: ...
+
+    def flush_failed(self, host: "Partition", error: OSError) -> None: ...
+
+
+class IdleReader(Protocol):
+    """A partition of a fetch session that has read all there is (IdleReader)."""
+
+    log_start: int
+
+    @property
+    def follower(self) -> tuple[int, float] | None:
+        """Broker id and the time when it last asked; None: a consumer."""
+
+    def changed(self, *, wake: bool) -> None: ...
 
 
 class Waiter(Protocol):
@@ -71,7 +109,7 @@ class Partition:
         "traffic",
     )
 
-    def __init__(self, manager: "ReplicaManager", topic: TopicImage, index: int, log: Log, home: LogDirectory, high_watermark: int) -> None:
+    def __init__(self, manager: Manager, topic: TopicImage, index: int, log: Log, home: LogDirectory, high_watermark: int) -> None:
         self.manager = manager
         self.topic = topic.name
         self.topic_id = topic.topic_id
@@ -85,8 +123,8 @@ class Partition:
         self.deletions: dict[Deletion, None] = {}
         self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who), the lowest offset first
         self.awaiting_flush: deque[tuple[int, Waiter]] = deque()  # (offset to be on this leader's disk, who), the lowest offset first
-        self.idle_consumers: dict[CachedPartition, None] = {}  # readers that have looked here since anything happened
-        self.idle_followers: dict[CachedPartition, None] = {}
+        self.idle_consumers: dict[IdleReader, None] = {}  # readers that have looked here since anything happened
+        self.idle_followers: dict[IdleReader, None] = {}
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
         self.touched = False
         self.flushing = False
@@ -195,8 +233,9 @@ class Partition:
     def _watch_followers(self, leader: LeaderState) -> None:
         """The log has grown: who is silent from now on falls behind."""
         for wanted in self.idle_followers:
-            leader.was_there(wanted.session.reader.replica, wanted.session.heard)
-        self.manager.isr_shrinks.note_lag(leader)
+            if wanted.follower is not None:
+                leader.was_there(*wanted.follower)
+        self.manager.note_lag(leader)
 
     def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
         """Tell `waiter` when everything below `offset` is committed."""
@@ -247,7 +286,7 @@ class Partition:
         if not files:
             self._durable(offset)
             if self.log.config.flush_ms != FOREVER:
-                self.manager.late_flushes.written(self)
+                self.manager.written(self)
             return
         self.flushing = True
         self.manager.flush(self.home, files, lambda error: self._flush_done(files, offset, error))
@@ -309,9 +348,9 @@ class Partition:
 
     # readers
 
-    def watched_by(self, wanted: CachedPartition) -> None:
+    def watched_by(self, wanted: IdleReader) -> None:
         """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
-        (self.idle_followers if wanted.session.reader.follows else self.idle_consumers)[wanted] = None
+        (self.idle_followers if wanted.follower is not None else self.idle_consumers)[wanted] = None
 
     def _grown(self) -> None:
         if self.idle_followers:

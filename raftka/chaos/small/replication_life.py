@@ -26,7 +26,8 @@ from raftka.metadata.commands import (
     RegisterBroker,
 )
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.controller.controller import Context, Controller, Outcome
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.metadata.records import encode_batch
 from raftka.replication.follower import FollowerFetch

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.broker.logs.stray_logs import StrayLogs
 from raftka.broker.node import Node
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.chaos.zoo.planting import part_of, plant
 from raftka.log import recovery
 from raftka.log.checkpointing import Gathered

@@ -3,7 +3,7 @@
 from typing import Any
 
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.node import Node
+from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.zoo.planting import plant
@@ -63,7 +63,20 @@ def says_nothing_twice(want: Any) -> Any:
     return bug
 
 
-@plant(Node, "serving")
-def serves_before_it_knows_anything(_: Any) -> Any:
+@plant(ConnectionQuotas, "acceptor")
+def serves_before_it_knows_anything(acceptor: Any) -> Any:
     """A broker that has just started tells clients that their topic is not there, and they believe it (once real)."""
-    return property(lambda self: True)
+
+    def bug(self: ConnectionQuotas, listener: str) -> Any:
+        accept, metadata = acceptor(self, listener), self._context.metadata
+
+        def at_once() -> Any:
+            published, metadata.published = metadata.published, True
+            try:
+                return accept()
+            finally:
+                metadata.published = published
+
+        return at_once
+
+    return bug

@@ -258,14 +258,14 @@ def deposed_controller_confirms() -> None:
         world.at(world.now, ask_and_sleep)
         world.run(world.now + 4.0)  # the next one commits more than the old one has proposed
         assert max(each.image.offset for each in cluster.nodes.values()) > core.last_index
-        apply = node.apply
+        apply = node.quorum._apply
 
         def apply_and_ask(found: Any) -> None:
             """The broker asks its own controller while it takes over what the new one has decided."""
             ask(Heartbeat(old, node.lifecycle.broker_epoch, node.image.offset))
             apply(found)
 
-        node.apply = apply_and_ask  # type: ignore[method-assign]
+        node.quorum._apply = apply_and_ask
         world.resume(f"n{old}")
         assert world.run(lambda: len(told) > 1, at_most_s=30.0)
         codes = {error.code if error is not None else None for error, _ in told}

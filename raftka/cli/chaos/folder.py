@@ -1,11 +1,13 @@
 """The folder of a run: what `raftka chaos report` reads. history.jsonl, faults.jsonl, samples.jsonl, verdict.json, plan.json."""
 
 import json
+import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import raftka
 from raftka.chaos import history
 from raftka.chaos.simulation import Run
 
@@ -40,8 +42,6 @@ def _verdict(run: Run) -> dict[str, Any]:
 
 
 def _plan(run: Run) -> dict[str, Any]:
-    from raftka.cli.chaos.sim import version
-
     return {
         "seed": run.seed,
         "plan": run.plan.name,
@@ -51,3 +51,14 @@ def _plan(run: Run) -> dict[str, Any]:
         "replay": f"raftka chaos replay {run.seed} --plan {run.plan.name}",
         "simulated_s": run.simulated_s,
     }
+
+
+def version() -> str:
+    """The commit that raftka/ last changed in, with + when it was changed since; without git the version."""
+    here = Path(raftka.__file__).parent
+    try:
+        commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "."], cwd=here, capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "status", "--porcelain", "--", "."], cwd=here, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return raftka.__version__
+    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")

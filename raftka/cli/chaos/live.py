@@ -14,7 +14,7 @@ from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
 from raftka.chaos.report import report
 from raftka.chaos.verdict import Outcome
-from raftka.cli.chaos.sim import version
+from raftka.cli.chaos.folder import version
 from raftka.cluster.processes import ClusterFailed
 
 EXIT_CODES = {Outcome.VALID: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}

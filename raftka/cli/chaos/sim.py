@@ -1,20 +1,18 @@
 """`raftka chaos sim`: many seeds, with a progress bar, seeds a second and what was never seen."""
 
 import json
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import raftka
 from raftka.chaos.simulated.checks.probes import PROBES, never_seen
 from raftka.chaos.simulated.many import Summary, Total, many
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.verdict import Outcome
-from raftka.cli.chaos.folder import write_folder
+from raftka.cli.chaos.folder import version, write_folder
 
 BAR = 30
 LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
@@ -118,14 +116,3 @@ def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:
 def _record(path: Path, result: dict[str, object]) -> None:
     with path.open("a") as file:
         file.write(json.dumps({"at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "commit": version(), **result}) + "\n")
-
-
-def version() -> str:
-    """The commit that raftka/ last changed in, with + when it was changed since; without git the version."""
-    here = Path(raftka.__file__).parent
-    try:
-        commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "."], cwd=here, capture_output=True, text=True, check=True)
-        changed = subprocess.run(["git", "status", "--porcelain", "--", "."], cwd=here, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return raftka.__version__
-    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")

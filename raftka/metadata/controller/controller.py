@@ -5,12 +5,11 @@ appends each Outcome's records as one entry at `next_offset`, replays them at on
 leadership the whole object is dropped, and a new leader makes one of its committed image. Knows no Raft, no connection, no clock.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any, Optional
 
 from raftka.limits import Limit
 from raftka.metadata.commands import (
@@ -34,6 +33,7 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.configs.settings import INHERITED, NodeSettings, TopicConfigs
 from raftka.metadata.controller.brokers import Sessions, Wish, check_registration, current, registered_already, wish
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.directories import DirectoriesHere, offline, when_lost, when_registered
 from raftka.metadata.controller.draft import Draft, Standing
 from raftka.metadata.controller.features import FORMED_WITH
@@ -63,28 +63,6 @@ REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in o
 REBALANCE_PAUSE_S = 1.0
 NO_MACHINES: Mapping[str, ExtensionMachine] = {}
 BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a decision may know besides its command."""
-
-    now: float  # seconds, on the node's monotonic clock
-    wall_ms: int
-    random: Random
-    next_offset: int  # index that the records of this decision will have
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    records: Sequence[Record] = ()  # one atomic batch
-    reply: Any = None  # plain values; what type, says the command's REPLY
-    confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
-    hand_over: bool = False  # once it is committed and answered, another node shall be the controller
-    rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply
-
-
-Rest = Callable[[Context], Outcome]
 
 
 class Controller:

@@ -42,7 +42,8 @@ from raftka.metadata.commands import (
 )
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.validate import APPEND, DELETE, SET, SUBTRACT
-from raftka.metadata.controller.controller import Context, Controller, Outcome
+from raftka.metadata.controller.controller import Controller
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage, PartitionImage
 from raftka.metadata.records import (
     ConfigSet,

@@ -22,7 +22,7 @@ class LogStarts:
         replicas = self._cluster.replicas_of(*self._key)
         self._written = {node_id: start for node_id, start in self._written.items() if node_id in replicas}
         for node_id, host in self._cluster.hosts(*self._key).items():
-            logs = host.manager.logs
+            logs = self._cluster.nodes[node_id].logs
             if node_id in replicas and host.log.failed is None and not logs._checkpoints._under_way:
                 start = host.home.offsets[START_OFFSETS].get(self._key, 0)
                 self._written[node_id] = max(self._written.get(node_id, 0), start)

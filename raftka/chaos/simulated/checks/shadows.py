@@ -141,7 +141,7 @@ class _Opened:
 
     def _doubtful(self, key: Key, log: Log) -> bool:
         """It has failed, or is on its way elsewhere."""
-        return log.failed is not None or any((host.topic, host.index) == key for host in self._node.replicas.mover.moves)
+        return log.failed is not None or any((host.topic, host.index) == key for host in self._node.care.mover.moves)
 
     def _opened(self, logs: LogManager) -> list[Key]:
         """The logs that the living node has too, of the same topic; the others are not looked at."""

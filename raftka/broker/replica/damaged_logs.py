@@ -5,12 +5,12 @@ Until then the broker is fenced, so that it leads nobody with what is left; then
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
-from raftka.broker.logs.directories import RETRY_S, by_topic
 from raftka.log.recovery import Damaged
-from raftka.metadata.commands import ReplicasLost
+from raftka.metadata.commands import ReplicasLost, by_topic
 from raftka.metadata.image import TopicImage
 from raftka.wire.errors import Code, KafkaError
 
+RETRY_S = 1.0
 REASON = "logs have lost what was on disk"
 
 

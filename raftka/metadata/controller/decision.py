@@ -1,0 +1,30 @@
+"""What a decision of the controller may know, and what comes of it: one atomic batch of records, and a reply. Decides nothing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Optional
+
+from raftka.metadata.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may know besides its command."""
+
+    now: float  # seconds, on the node's monotonic clock
+    wall_ms: int
+    random: Random
+    next_offset: int  # index that the records of this decision will have
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    records: Sequence[Record] = ()  # one atomic batch
+    reply: Any = None  # plain values; what type, says the command's REPLY
+    confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
+    hand_over: bool = False  # once it is committed and answered, another node shall be the controller
+    rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply
+
+
+Rest = Callable[[Context], Outcome]
