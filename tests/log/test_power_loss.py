@@ -7,7 +7,7 @@ import pytest
 from raftka.log.log import Log
 from raftka.wire.records import crc_matches, iterate
 from tests.log.files import MemoryFiles
-from tests.log.given import NOW, append, batch, checkpoint, content, disk, open_log, read_all
+from tests.log.given import NOW, append, batch, checkpoint, content, disk, flush, open_log, read_all
 
 
 class Life:
@@ -133,6 +133,25 @@ def test_lives_with_power_loss(block: int) -> None:
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_index_entries_of_what_was_cut_are_not_believed_after_the_next_checkpoint(seed: int) -> None:
+    """The segment was full, its index files were closed, and nothing that is appended after the cut needs an entry."""
+    files = disk()
+    log = open_log(files, segment_bytes=400)
+    append(log, batch(1, size=100), batch(1, size=100, timestamp=NOW + 1000), batch(1, size=200))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    flush(log)
+    checkpoint(log)
+    log.truncate_to(1)
+    append(log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1)
+    flush(log)
+    point = checkpoint(log)
+    left = open_log(files.power_loss(Random(seed)), recovery_point=point, segment_bytes=400)
+    assert left.end_offset == 3
+    assert left.max_timestamp_offset(3) == log.max_timestamp_offset(3)
+    assert left.offset_for_timestamp(NOW + 11, 3) is None
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -231,7 +231,9 @@ class Segment:
     def truncate(self, position: int, offset: int) -> int:
         """Nothing at or behind `position` stays, where the first batch that reaches `offset` begins; returns the end offset."""
         self._keep_entries_below(offset)
-        if self.index_files is not None:
+        if self.index_files is None:
+            self.index_files = self._open_index_files()  # and cuts them: else entries of what goes would be believed after the next checkpoint
+        else:
             self._cut_index_files(self.index_files)
         self.file.truncate(position)
         self.size = position
