@@ -19,7 +19,6 @@ LARGER = {  # handlers and messages: one file for each API or family; the others
     "raftka/broker/handlers": 50,
     "raftka/wire/messages": 30,
     "raftka/chaos/live": 22,
-    "raftka/chaos/zoo": 17,
     "raftka/pipeline": 38,
     "compat/zookeeper_bridge": 33,
 }

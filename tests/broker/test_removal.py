@@ -1,5 +1,5 @@
-"""A replica that goes in the very turn in which it was written to: nothing is written to a file that is closed. (The zoo has the other way round, a
-flush that was asked for before: raftka/chaos/zoo/scenarios_of_logs.py.)"""
+"""A replica that goes in the very turn in which it was written to: nothing is written to a file that is closed. (The mutants have the other
+way round, a flush that was asked for before: tests/mutants/scenarios_of_logs.py.)"""
 
 import pytest
 

@@ -19,9 +19,9 @@ from raftka.chaos.simulated.many import Summary, Total, many, one_of_many
 from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.verdict import Outcome
-from raftka.chaos.zoo.catalogue import planted
 from raftka.cli.chaos.commands import chaos
 from raftka.runtime.simulated.world import World
+from tests.mutants.catalogue import mutated
 
 ROOT = Path(__file__).parent.parent.parent
 SHORT = Settings(seconds=3.0, pause_s=0.3, gap_s=(0.2, 0.6))
@@ -194,7 +194,7 @@ def test_too_little_is_inconclusive_and_one_violation_is_enough() -> None:
 def test_sim_keeps_and_records_what_it_found(tmp_path: Path) -> None:
     out, record = tmp_path / "out", tmp_path / "runs.jsonl"
     words = ["sim", "--seeds", str(FOUND_BY), "--plan", "power", "--out", str(out), "--record", str(record)]
-    with planted(BUG):
+    with mutated(BUG):
         result = CliRunner().invoke(chaos, words)
 
     assert result.exit_code == 1
@@ -207,7 +207,7 @@ def test_sim_keeps_and_records_what_it_found(tmp_path: Path) -> None:
 
 
 def test_a_failing_seed_opens_where_it_fails() -> None:
-    with planted(BUG):
+    with mutated(BUG):
         result = CliRunner().invoke(chaos, ["replay", str(FOUND_BY), "--plan", "power"])
 
     assert result.exit_code == 1

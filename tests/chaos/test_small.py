@@ -12,8 +12,8 @@ from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Entry, Log
 from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
 from raftka.chaos.verdict import Outcome
-from raftka.chaos.zoo.catalogue import planted
 from raftka.cli.chaos.commands import chaos
+from tests.mutants.catalogue import mutated
 
 FOUND = {
     "follower_claims_what_is_written": 5,
@@ -34,13 +34,13 @@ def test_no_promise_is_broken() -> None:
 
 @pytest.mark.parametrize(("bug", "seeds"), FOUND.items())
 def test_a_planted_bug_is_found(bug: str, seeds: int) -> None:
-    with planted(bug):
+    with mutated(bug):
         assert any(_fails(seed) for seed in range(seeds))
 
 
 @pytest.mark.parametrize(("bug", "seeds"), [("journal_renamed_without_a_flush", 6), ("journal_rewritten_in_its_place", 20)])
 def test_renames_and_cuts_that_were_not_flushed_come_undone_in_the_quorum(bug: str, seeds: int) -> None:
-    with planted(bug):
+    with mutated(bug):
         assert any(_fails(seed, raft_life.run_seed) for seed in range(seeds))
 
 
@@ -100,7 +100,7 @@ def test_both_kinds_of_life_have_their_command() -> None:
     assert result.exit_code == 0
     assert "6 valid, 0 violated" in result.output
     assert "replication alone" in CliRunner().invoke(chaos, ["replay", "7", "--small"]).output
-    with planted("majority_of_the_isr_is_enough"):
+    with mutated("majority_of_the_isr_is_enough"):
         assert CliRunner().invoke(chaos, ["sim", "--small", "--seeds", "1"]).exit_code == 1
 
 

@@ -1,4 +1,6 @@
-"""The controller in a cluster: what it says holds. When it is deposed in the middle of a word: scenario `deposed_controller_confirms` of the zoo."""
+"""The controller in a cluster: what it says holds.
+
+When it is deposed in the middle of a word: the scenario `deposed_controller_confirms` of the mutants."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -11,10 +11,10 @@ from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.zoo.catalogue import planted
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.toy import TOPIC, Add, Asked, Read, host
+from tests.mutants.catalogue import mutated
 
 LIVES = 12
 STEP_S = 0.0004
@@ -122,7 +122,7 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["coordinator_answers_before_commit", "coordinator_loads_to_its_high_watermark"])
 def test_a_mistake_of_the_zoo_is_noticed(name: str) -> None:
-    with planted(name):
+    with mutated(name):
         assert any(live(seed) for seed in range(4))
 
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from raftka.chaos.simulated.clients.groups import Claims
 from raftka.chaos.simulated.workloads.at_work import WORKS, one
 from raftka.chaos.verdict import Outcome
-from raftka.chaos.zoo.catalogue import planted
 from raftka.cli.chaos.commands import chaos
+from tests.mutants.catalogue import mutated
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -51,7 +51,7 @@ def test_they_are_run_and_replayed_by_the_command() -> None:
     assert run.exit_code == 0, run.output
     assert (json.loads(run.output)["plan"], json.loads(run.output)["valid"]) == ("groups", 2)
 
-    with planted("commits_of_any_member_epoch"):
+    with mutated("commits_of_any_member_epoch"):
         told = CliRunner().invoke(chaos, ["replay", "2", "--work", "consumer-groups"])
 
     assert told.exit_code == 1

@@ -118,26 +118,11 @@ def chaos_replay(**options: Any) -> None:
 @click.argument("seed", type=int)
 @PLAN
 @click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
-@click.option("--planted", metavar="NAME", help="With this mistake of the zoo planted.")
 def chaos_shrink(**options: Any) -> None:
     """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))
-
-
-@chaos.command("zoo")
-@click.option("--bugs", default="", metavar="NAME,NAME", help="These alone; all, if it is not said.")
-@click.option("--seeds", type=click.IntRange(1), default=50, show_default=True, help="How many are tried for each bug and each way to live.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
-@click.option("--survival", is_flag=True, help="Also tell which the first three seeds of the default plan would have found.")
-@click.option("--list", "listing", is_flag=True, help="Tell the bugs, hunt none.")
-@click.option("-o", "--output", type=click.Choice(["text", "markdown"]), default="text", show_default=True, help="How the table is printed.")
-def chaos_zoo(listing: bool, **options: Any) -> None:
-    """Plant bugs in the running code, one at a time, and see which seed finds each."""
-    from raftka.cli.chaos.zoo import listed, zoo
-
-    raise SystemExit(listed() if listing else zoo(**options))
 
 
 @chaos.command("live")

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 
 from raftka.chaos.shrink import Shrinker, Shrunk, way_of
@@ -11,36 +10,27 @@ from raftka.chaos.simulated.swarm import PLANS, Settings
 from raftka.chaos.simulation import Options, Run, simulate
 
 
-def shrink(seed: int, plan: str, minutes: float, planted: str | None) -> int:
+def shrink(seed: int, plan: str, minutes: float) -> int:
     ends = time.monotonic() + 60 * minutes
-    with _planting(planted):
-        first = simulate(seed, Options(PLANS[plan]))
-        way = way_of(first.violations)
-        if not way:
-            print(f"seed {seed} does not fail: {first.outcome}")
-            return 0 if first.outcome == "valid" else 2
-        everything = frozenset(fault.number for fault in first.planned)
-        struck = sorted({each.number for each in first.faults})
-        print(f"seed {seed} fails with {len(struck)} faults: {first.violations[0].strip().splitlines()[-1]}", file=sys.stderr)
+    first = simulate(seed, Options(PLANS[plan]))
+    way = way_of(first.violations)
+    if not way:
+        print(f"seed {seed} does not fail: {first.outcome}")
+        return 0 if first.outcome == "valid" else 2
+    everything = frozenset(fault.number for fault in first.planned)
+    struck = sorted({each.number for each in first.faults})
+    print(f"seed {seed} fails with {len(struck)} faults: {first.violations[0].strip().splitlines()[-1]}", file=sys.stderr)
 
-        def fails(faults: frozenset[int], settings: Settings) -> str:
-            run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
-            _progress(shrinker.best, ends)
-            return way_of(run.violations)
+    def fails(faults: frozenset[int], settings: Settings) -> str:
+        run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
+        _progress(shrinker.best, ends)
+        return way_of(run.violations)
 
-        shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
-        best = shrinker.run()
-        _clear()
-        _tell(first, best, planted, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
+    shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
+    best = shrinker.run()
+    _clear()
+    _tell(first, best, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
     return 1
-
-
-def _planting(planted: str | None) -> AbstractContextManager[None]:
-    if planted is None:
-        return nullcontext()
-    from raftka.chaos.zoo.catalogue import planted as plant
-
-    return plant(planted)
 
 
 def _progress(best: Shrunk, ends: float) -> None:
@@ -54,7 +44,7 @@ def _clear() -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _tell(first: Run, best: Shrunk, planted: str | None, last: Run) -> None:
+def _tell(first: Run, best: Shrunk, last: Run) -> None:
     struck = {each.number for each in first.faults}
     print(f"{len(struck)} faults became {len(best.faults)}, in {best.runs} lives{'' if best.in_time else ', and there was no time for more'}")
     for each in last.faults:
@@ -67,7 +57,7 @@ def _tell(first: Run, best: Shrunk, planted: str | None, last: Run) -> None:
     skip = _ranges(sorted({fault.number for fault in first.planned} - set(best.faults)))
     words = ["raftka chaos replay", str(first.seed), "--plan", first.plan.name, *(["--skip", skip] if skip else [])]
     words += [f"--set '{pair}'" for pair in changed]
-    print("again: " + " ".join(words) + (f"   (with {planted} planted)" if planted else ""))
+    print("again: " + " ".join(words))
 
 
 def _ranges(numbers: Sequence[int]) -> str:

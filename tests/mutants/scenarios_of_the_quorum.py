@@ -2,8 +2,8 @@
 
 from raftka.chaos.small.raft_cluster import Cluster
 from raftka.chaos.small.raft_oracle import Oracle
-from raftka.chaos.zoo.directed import finds
 from raftka.metadata.quorum.raft import Message, RaftConfig
+from tests.mutants.directed import finds
 
 ONE_BY_ONE = RaftConfig(batch_bytes=1)  # an entry a message
 

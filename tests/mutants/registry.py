@@ -1,6 +1,6 @@
 """How a bug comes into the running code, and goes again: an attribute of a class or a module is replaced for a while. Knows no bug.
 
-@plant(Partition, "flush")
+@mutant(Partition, "flush")
 def leader_counts_what_is_written(flush):
     '''What it breaks, in a sentence.'''
     def bug(self): ...
@@ -35,7 +35,7 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Bug:
+class Mutant:
     """`hunted_by`: names of hunts (hunt.py), the likeliest first; none: as its area says."""
 
     name: str
@@ -45,16 +45,16 @@ class Bug:
     patches: list[Patch] = field(default_factory=list)
 
 
-BUGS: dict[str, Bug] = {}
+MUTANTS: dict[str, Mutant] = {}
 
 
-def plant(owner: Owner, attribute: str, *hunted_by: str) -> Callable[[Make], Make]:
+def mutant(owner: Owner, attribute: str, *hunted_by: str) -> Callable[[Make], Make]:
     def register(make: Make) -> Make:
         assert make.__doc__, make.__name__
-        assert make.__name__ not in BUGS, make.__name__
+        assert make.__name__ not in MUTANTS, make.__name__
         area = make.__module__.rpartition(".")[2]
         breaks = " ".join(make.__doc__.split())
-        BUGS[make.__name__] = Bug(make.__name__, area, breaks, hunted_by, [Patch(owner, attribute, make)])
+        MUTANTS[make.__name__] = Mutant(make.__name__, area, breaks, hunted_by, [Patch(owner, attribute, make)])
         return make
 
     return register
@@ -62,15 +62,15 @@ def plant(owner: Owner, attribute: str, *hunted_by: str) -> Callable[[Make], Mak
 
 def part_of(bug: Make, owner: Owner, attribute: str) -> Callable[[Make], Make]:
     def register(make: Make) -> Make:
-        BUGS[bug.__name__].patches.append(Patch(owner, attribute, make))
+        MUTANTS[bug.__name__].patches.append(Patch(owner, attribute, make))
         return make
 
     return register
 
 
 @contextmanager
-def planted(*names: str) -> Iterator[None]:
-    patches = [patch for name in names for patch in BUGS[name].patches]
+def mutated(*names: str) -> Iterator[None]:
+    patches = [patch for name in names for patch in MUTANTS[name].patches]
     originals = [(patch, patch.owner.__dict__[patch.attribute]) for patch in patches]
     try:
         for patch in patches:

@@ -3,12 +3,12 @@
 from raftka.chaos.simulated.clients.client import end_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from tests.mutants.directed import finds
 
 
 @finds

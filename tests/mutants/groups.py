@@ -5,7 +5,6 @@ from typing import Any
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
-from raftka.chaos.zoo.planting import part_of, plant
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.classic import rebalance as classic_rebalance
 from raftka.coordinator.classic import sync as classic_sync
@@ -16,9 +15,10 @@ from raftka.coordinator.consumer.timers import SESSION
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
+from tests.mutants.registry import mutant, part_of
 
 
-@plant(CoordinatorPartition, "_hold")
+@mutant(CoordinatorPartition, "_hold")
 def coordinator_answers_before_commit(_: Any) -> Any:
     """A commit is answered before its record is: the next coordinator has never seen it."""
 
@@ -30,7 +30,7 @@ def coordinator_answers_before_commit(_: Any) -> Any:
     return bug
 
 
-@plant(CoordinatorPartition, "_reply")
+@mutant(CoordinatorPartition, "_reply")
 def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
     """A reply waits for the records of its own turn alone: a read shows an offset of an earlier turn that the next coordinator has never seen."""
 
@@ -44,7 +44,7 @@ def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
     return bug
 
 
-@plant(CoordinatorPartition, "load")
+@mutant(CoordinatorPartition, "load")
 def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
     """A new coordinator begins with what it knows to be committed: a group's offset goes back."""
 
@@ -59,7 +59,7 @@ def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
     return bug
 
 
-@plant(CoordinatorPartition, "submit")
+@mutant(CoordinatorPartition, "submit")
 def coordinator_answers_while_it_loads(submit: Any) -> Any:
     """Groups are answered with what has been read so far."""
 
@@ -73,7 +73,7 @@ def coordinator_answers_while_it_loads(submit: Any) -> Any:
     return bug
 
 
-@plant(CoordinatorRuntime, "_leadership_changed")
+@mutant(CoordinatorRuntime, "_leadership_changed")
 def coordinator_survives_its_leadership(_: Any) -> Any:
     """Who coordinates again after another goes on with what it knew."""
 
@@ -89,13 +89,13 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
     return bug
 
 
-@plant(BrokerLifecycle, "vouched_for")
+@mutant(BrokerLifecycle, "vouched_for")
 def coordinator_tells_what_it_remembers(_: Any) -> Any:
     """Who does not know that another coordinates by now tells an offset that the other has replaced (once real)."""
     return True
 
 
-@plant(CoordinatorPartition, "load")
+@mutant(CoordinatorPartition, "load")
 def coordinator_misses_the_last_batch(load: Any) -> Any:
     """Off by one: what was committed last before a coordinator died is not read by the next."""
 
@@ -110,7 +110,7 @@ def coordinator_misses_the_last_batch(load: Any) -> Any:
     return bug
 
 
-@plant(GroupCoordinator, "_replay_offset")
+@mutant(GroupCoordinator, "_replay_offset")
 def first_commit_wins(replay: Any) -> Any:
     """Of two commits of a partition the earlier one is kept when the log is read back."""
 
@@ -124,7 +124,7 @@ def first_commit_wins(replay: Any) -> Any:
     return bug
 
 
-@plant(offsets, "check_commit")
+@mutant(offsets, "check_commit")
 def generation_is_not_fenced(check: Any) -> Any:
     """A member of an earlier generation still commits, over what its successor has committed."""
 
@@ -136,7 +136,7 @@ def generation_is_not_fenced(check: Any) -> Any:
     return bug
 
 
-@plant(offsets, "check_commit")
+@mutant(offsets, "check_commit")
 def stranger_may_commit(check: Any) -> Any:
     """Who was put out of the group commits as if it were a member still."""
 
@@ -150,7 +150,7 @@ def stranger_may_commit(check: Any) -> Any:
     return bug
 
 
-@plant(classic_rebalance, "_next_generation")
+@mutant(classic_rebalance, "_next_generation")
 def generation_stays(begin: Any) -> Any:
     """A rebalance ends in the generation in which it began: who missed it is not told apart."""
 
@@ -161,7 +161,7 @@ def generation_stays(begin: Any) -> Any:
     return bug
 
 
-@plant(GroupCoordinator, "loaded")
+@mutant(GroupCoordinator, "loaded")
 def generation_begins_anew(loaded: Any) -> Any:
     """A new coordinator counts a group's generations from the beginning."""
 
@@ -174,7 +174,7 @@ def generation_begins_anew(loaded: Any) -> Any:
     return bug
 
 
-@plant(groups, "begin_session")
+@mutant(groups, "begin_session")
 def loaded_members_never_expire(_: Any) -> Any:
     """A new coordinator begins no sessions: a member that has died with the old coordinator keeps its partitions, which nobody reads."""
 
@@ -183,7 +183,7 @@ def loaded_members_never_expire(_: Any) -> Any:
     return bug
 
 
-@plant(ConsumerGroups, "loaded", "consumer-groups")
+@mutant(ConsumerGroups, "loaded", "consumer-groups")
 def loaded_classic_members_never_expire(loaded: Any) -> Any:
     """A new coordinator begins no sessions of the classic members of a consumer group: one that has died keeps its partitions for ever."""
 
@@ -205,7 +205,7 @@ def _whoever_is_this_instance(check: Any) -> Any:
     return bug
 
 
-@plant(classic_sync, "check_member")
+@mutant(classic_sync, "check_member")
 def static_member_is_not_fenced(check: Any) -> Any:
     """Two processes with one instance id are both the member."""
     return _whoever_is_this_instance(check)
@@ -214,7 +214,7 @@ def static_member_is_not_fenced(check: Any) -> Any:
 part_of(static_member_is_not_fenced, offsets, "check_member")(_whoever_is_this_instance)
 
 
-@plant(classic_sync, "assign")
+@mutant(classic_sync, "assign")
 def everybody_gets_the_leaders_share(assign: Any) -> Any:
     """Assignments are mixed up: two members are given the same partitions."""
 
@@ -225,7 +225,7 @@ def everybody_gets_the_leaders_share(assign: Any) -> Any:
     return bug
 
 
-@plant(groups, "expired")
+@mutant(groups, "expired")
 def offsets_expire_early(expired: Any) -> Any:
     """Committed offsets are forgotten long before offsets.retention.minutes."""
 
@@ -235,7 +235,7 @@ def offsets_expire_early(expired: Any) -> Any:
     return bug
 
 
-@plant(offsets, "check_consumer_commit", "consumer-groups")
+@mutant(offsets, "check_consumer_commit", "consumer-groups")
 def commits_of_any_member_epoch(_: Any) -> Any:
     """Zombie: a consumer that is none any more commits offsets of partitions that another one reads."""
 
@@ -244,7 +244,7 @@ def commits_of_any_member_epoch(_: Any) -> Any:
     return bug
 
 
-@plant(ConsumerGroup, "owner", "consumer-groups")
+@mutant(ConsumerGroup, "owner", "consumer-groups")
 def gives_what_is_not_released(_: Any) -> Any:
     """A partition is given to its next consumer while the one before has not given it up."""
 

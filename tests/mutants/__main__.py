@@ -1,23 +1,24 @@
-"""`raftka chaos zoo`: plants each bug in turn, and tells which seed found it. Finds nothing itself."""
+"""`./run mutants`: plant each bug in turn, and tell which seed finds it."""
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from multiprocessing import Pool
 from statistics import median
 
-from raftka.chaos.zoo.catalogue import BUGS
-from raftka.chaos.zoo.hunt import Finding, hunt, survives
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.hunt import Finding, hunt, survives
 
 COUNTS, TOO_PLAIN = "yes", "no"
 
 
-def zoo(bugs: str, seeds: int, jobs: int, survival: bool, output: str) -> int:
+def run(bugs: str, seeds: int, jobs: int, survival: bool, output: str) -> int:
     """0: all were found."""
-    names = [name for name in bugs.split(",") if name] or list(BUGS)
-    unknown = [name for name in names if name not in BUGS]
+    names = [name for name in bugs.split(",") if name] or list(MUTANTS)
+    unknown = [name for name in names if name not in MUTANTS]
     if unknown:
-        print(f"no such bug: {', '.join(unknown)}; `raftka chaos zoo --list` tells them all", file=sys.stderr)
+        print(f"no such bug: {', '.join(unknown)}; `./run mutants --list` names them all", file=sys.stderr)
         return 2
     rows = []
     print(_head(output))
@@ -58,7 +59,7 @@ def _head(output: str) -> str:
 def _row(finding: Finding, lives_on: bool | None, output: str) -> str:
     seed = "" if finding.hunt in ("", "scenario") else str(finding.seed)
     if output == "markdown":
-        bug = BUGS[finding.bug]
+        bug = MUTANTS[finding.bug]
         counts = "" if lives_on is None else COUNTS if lives_on else TOO_PLAIN
         cells = (f"`{bug.name}`", bug.area, bug.breaks, finding.hunt or "**not found**", seed, finding.lives, finding.kind)
         return "| " + " | ".join(map(str, (*cells, f"{finding.seconds:.1f}", counts))) + " |"
@@ -67,6 +68,22 @@ def _row(finding: Finding, lives_on: bool | None, output: str) -> str:
 
 
 def listed() -> int:
-    for bug in BUGS.values():
+    for bug in MUTANTS.values():
         print(f"{bug.name:46} {bug.area:12} {bug.breaks}")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="./run mutants", description="Plant bugs in the running code, one at a time; tell which seed finds each.")
+    parser.add_argument("--bugs", default="", metavar="NAME,NAME", help="these alone")
+    parser.add_argument("--seeds", type=int, default=50, help="how many are tried for each bug and each kind of life (50)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--survival", action="store_true", help="also tell which bugs the first three seeds of the default plan would have found")
+    parser.add_argument("--list", action="store_true", help="name the bugs, hunt none")
+    parser.add_argument("-o", "--output", choices=("text", "markdown"), default="text", help="how the table is printed")
+    options = parser.parse_args(arguments)
+    return listed() if options.list else run(options.bugs, options.seeds, options.jobs, options.survival, options.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

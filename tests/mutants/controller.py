@@ -3,20 +3,20 @@
 from typing import Any
 
 from raftka.broker.controller.controller_host import ControllerHost
-from raftka.chaos.zoo.planting import plant
 from raftka.metadata.controller import controller, partitions
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.directories import DirectoriesHere
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from tests.mutants.registry import mutant
 
 
-@plant(ControllerHost, "active")
+@mutant(ControllerHost, "active")
 def deposed_controller_confirms(_: Any) -> Any:
     """Zombie controller: what it takes for the commit of its own proposals is that of its successor's."""
     return property(lambda self: self.machine is not None)
 
 
-@plant(ControllerHost, "_release")
+@mutant(ControllerHost, "_release")
 def controller_answers_at_once(release: Any) -> Any:
     """The controller answers before what it decided is committed."""
 
@@ -29,7 +29,7 @@ def controller_answers_at_once(release: Any) -> Any:
     return bug
 
 
-@plant(controller, "current")
+@mutant(controller, "current")
 def stale_broker_epoch_accepted(_: Any) -> Any:
     """An earlier process of a broker is heard as if it were the one that is registered."""
 
@@ -39,7 +39,7 @@ def stale_broker_epoch_accepted(_: Any) -> Any:
     return bug
 
 
-@plant(partitions, "_altered")
+@mutant(partitions, "_altered")
 def isr_change_without_partition_epoch(altered: Any) -> Any:
     """A leader's ISR change is carried out although it was thought of before the last one: who has left is in again."""
 
@@ -50,7 +50,7 @@ def isr_change_without_partition_epoch(altered: Any) -> Any:
     return bug
 
 
-@plant(Controller, "_unclean_allowed")
+@mutant(Controller, "_unclean_allowed")
 def unclean_election_without_permission(_: Any) -> Any:
     """Any replica may lead when nobody of the ISR is there, although the topic forbids it."""
 
@@ -60,7 +60,7 @@ def unclean_election_without_permission(_: Any) -> Any:
     return bug
 
 
-@plant(partitions, "settle")
+@mutant(partitions, "settle")
 def leads_who_is_first(settle: Any) -> Any:
     """When a leader dies the first replica that lives leads, in the ISR or not."""
 
@@ -74,7 +74,7 @@ def leads_who_is_first(settle: Any) -> Any:
     return bug
 
 
-@plant(partitions, "moved")
+@mutant(partitions, "moved")
 def election_in_the_same_epoch(moved: Any) -> Any:
     """A new leader begins in its predecessor's epoch: who wrote what cannot be told any more."""
 
@@ -85,7 +85,7 @@ def election_in_the_same_epoch(moved: Any) -> Any:
     return bug
 
 
-@plant(partitions, "_completed")
+@mutant(partitions, "_completed")
 def reassignment_ends_too_early(completed: Any) -> Any:
     """A reassignment is complete before those that it adds have everything: the old replicas go, and take it with them."""
 
@@ -98,7 +98,7 @@ def reassignment_ends_too_early(completed: Any) -> Any:
     return bug
 
 
-@plant(DirectoriesHere, "has")
+@mutant(DirectoriesHere, "has")
 def believes_every_directory(_: Any) -> Any:
     """Another disk is mounted where one was, and its broker counts on with what it finds: nothing."""
 
@@ -108,7 +108,7 @@ def believes_every_directory(_: Any) -> Any:
     return bug
 
 
-@plant(controller, "registered_already")
+@mutant(controller, "registered_already")
 def session_reuse_after_restart(_: Any) -> Any:
     """A broker's new process goes on in the registration of the one before: it stays in its ISRs, whatever its disk is."""
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from raftka.chaos.zoo.planting import plant
 from raftka.log import recovery
 from raftka.log.log import Log
 from raftka.log.producer_state import SEQUENCES, Producer, ProducerState
 from raftka.metadata.image import MetadataImage
+from tests.mutants.registry import mutant
 
 
-@plant(ProducerState, "admit")
+@mutant(ProducerState, "admit")
 def retry_is_written_twice(admit: Any) -> Any:
     """A batch that is there already is appended again."""
 
@@ -19,7 +19,7 @@ def retry_is_written_twice(admit: Any) -> Any:
     return bug
 
 
-@plant(Producer, "add")
+@mutant(Producer, "add")
 def remembers_the_last_batch_alone(add: Any) -> Any:
     """Of a pipeline that is sent again only the last batch is known for a duplicate."""
 
@@ -30,7 +30,7 @@ def remembers_the_last_batch_alone(add: Any) -> Any:
     return bug
 
 
-@plant(Producer, "add")
+@mutant(Producer, "add")
 def no_sequence_follows_the_last(add: Any) -> Any:
     """After a batch that ends exactly at sequence 2^31-1 the log expects 2^31, which no producer can send, instead of 0."""
 
@@ -41,7 +41,7 @@ def no_sequence_follows_the_last(add: Any) -> Any:
     return bug
 
 
-@plant(Producer, "add")
+@mutant(Producer, "add")
 def sequences_do_not_wrap_inside_a_batch(add: Any) -> Any:
     """A batch whose sequences begin again at 0 inside it is remembered with a last sequence that is none: what follows is refused."""
 
@@ -54,7 +54,7 @@ def sequences_do_not_wrap_inside_a_batch(add: Any) -> Any:
     return bug
 
 
-@plant(Log, "_append_given")
+@mutant(Log, "_append_given")
 def follower_forgets_producers(append: Any) -> Any:
     """A follower notes no producers: when it leads it takes duplicates for new."""
 
@@ -67,7 +67,7 @@ def follower_forgets_producers(append: Any) -> Any:
     return bug
 
 
-@plant(recovery, "rebuild")
+@mutant(recovery, "rebuild")
 def restart_forgets_producers(_: Any) -> Any:
     """Producer state is not read back: after a restart duplicates are new."""
 
@@ -77,7 +77,7 @@ def restart_forgets_producers(_: Any) -> Any:
     return bug
 
 
-@plant(ProducerState, "_restore")
+@mutant(ProducerState, "_restore")
 def snapshot_has_one_coordinator_epoch(restore: Any) -> Any:
     """All producers of a snapshot come back with the coordinator epoch of its first one: a marker of a deposed transaction coordinator is current."""
 
@@ -88,7 +88,7 @@ def snapshot_has_one_coordinator_epoch(restore: Any) -> Any:
     return bug
 
 
-@plant(MetadataImage, "apply")
+@mutant(MetadataImage, "apply")
 def producer_ids_are_given_twice(apply: Any) -> Any:
     """Which blocks of producer ids were given out is not kept: two producers are one to every log."""
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from raftka.broker.logs import cleaner as log_cleaner
-from raftka.chaos.zoo.planting import plant
 from raftka.log.compaction import compaction
 from raftka.log.compaction.compaction import Compaction
 from raftka.log.log import Log
+from tests.mutants.registry import mutant
 
 
-@plant(Compaction, "_note_keys")
+@mutant(Compaction, "_note_keys")
 def cleaner_keeps_the_first_value(note: Any) -> Any:
     """Of the values of a key the oldest stays, and the last is eaten."""
 
@@ -22,7 +22,7 @@ def cleaner_keeps_the_first_value(note: Any) -> Any:
     return bug
 
 
-@plant(compaction, "kept_at")
+@mutant(compaction, "kept_at")
 def cleaner_eats_the_last_record_of_a_batch(kept_at: Any) -> Any:
     """Off by one: of a batch that is written anew the last record that should stay goes."""
 
@@ -32,7 +32,7 @@ def cleaner_eats_the_last_record_of_a_batch(kept_at: Any) -> Any:
     return bug
 
 
-@plant(log_cleaner, "dirt_of")
+@mutant(log_cleaner, "dirt_of")
 def cleans_what_is_not_committed(dirt_of: Any) -> Any:
     """A value is dropped for a later one that is cut with the next leader: the key has none."""
 
@@ -42,7 +42,7 @@ def cleans_what_is_not_committed(dirt_of: Any) -> Any:
     return bug
 
 
-@plant(log_cleaner, "dirt_of")
+@mutant(log_cleaner, "dirt_of")
 def cleans_above_the_recovery_point(dirt_of: Any) -> Any:
     """The cleaner leaves gaps where recovery takes a gap for damage, and cuts the log there."""
 
@@ -56,7 +56,7 @@ def cleans_above_the_recovery_point(dirt_of: Any) -> Any:
     return bug
 
 
-@plant(Compaction, "_kept")
+@mutant(Compaction, "_kept")
 def cleaner_drops_tombstones_early(kept: Any) -> Any:
     """A tombstone goes with the compaction that finds it: who was away keeps the value it was for."""
 

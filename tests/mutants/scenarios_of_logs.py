@@ -7,7 +7,6 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulated.workloads.compaction import all_of, state_of, times_row
 from raftka.chaos.simulated.workloads.lives import often
-from raftka.chaos.zoo.directed import finds
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from raftka.log.producer_state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.quorum.raft_types import Snapshot
@@ -19,6 +18,7 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.records import NewRecord, build_batch
+from tests.mutants.directed import finds
 
 BEGUN_MS = 1_700_000_000_000
 COMPACTED = {
@@ -460,26 +460,3 @@ def snapshot_has_one_coordinator_epoch() -> None:
     found = {producer_id: producer.coordinator_epoch for producer_id, producer in state.producers.items()}
     assert found == {1: 4, 2: 7, 3: 4}, f"coordinator epochs are mixed up: {found}"
     assert state.snapshot() == written, "the next snapshot tells other producers"
-
-
-@finds
-def forgets_producers_with_their_batches() -> None:
-    """Retention takes all that a producer wrote, and the broker loses its power in the next moment: a retry of its last batch is a duplicate."""
-    for seed in range(28, 34):  # what was not flushed may be on the disk all the same
-        with World(seed) as world:
-            settings = {"log.retention.check.interval.ms": "100"}
-            scene = Scene(world, 1, settings=settings, replication_factor=1, configs={"retention.ms": "40000"})
-            world.run(world.now + 35.0)  # the first retention has been
-            client = scene.client
-            old = [(b"key", b"old", (), client.runtime.clock.wall_ms() - 50_000)]
-            row = produce_row(TOPIC, 0, build_batch(old, producer_id=scene.producer_id, producer_epoch=0, base_sequence=0))
-            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
-            log = scene.host(1).log
-            assert world.run(lambda log=log: log.segments[0].base_offset == 1, at_most_s=60.0), "retention took nothing"  # type: ignore[misc]
-            world.run(world.now + 10 * SYNC_S[1])  # the directory is on disk
-            scene.cluster.power_loss()
-            scene.cluster.start(1)
-            scene.cluster.wait_ready()
-            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
-            end = scene.host(1).log.end_offset
-            assert end == 1, f"the retry was written again: the log ends at {end}"

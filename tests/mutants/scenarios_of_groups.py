@@ -6,7 +6,6 @@ from raftka.chaos.simulated.clients.client import NoAnswer
 from raftka.chaos.simulated.clients.groups import TOPIC, GroupClient, Story
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.workloads.group import OFFSETS
-from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import ElectLeaders
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
@@ -14,6 +13,7 @@ from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUM
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from raftka.wire.rows import Row
 from raftka.wire.schema import Api
+from tests.mutants.directed import finds
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "1000"}
 SESSION_MS = 6_000

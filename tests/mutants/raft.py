@@ -3,16 +3,16 @@
 from typing import Any
 
 from raftka.broker.controller.quorum import Quorum
-from raftka.chaos.zoo.planting import part_of, plant
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft_engine import LEADER, Engine
 from raftka.metadata.quorum.raft_membership import Membership
 from raftka.metadata.quorum.raft_voter import Voter
+from tests.mutants.registry import mutant, part_of
 
 ABOVE_ALL = 1 << 40
 
 
-@plant(Quorum, "_step")
+@mutant(Quorum, "_step")
 def journal_without_flush(_: Any) -> Any:
     """Votes, acknowledgements and commits leave before the disk has what they rest on."""
 
@@ -29,7 +29,7 @@ def journal_without_flush(_: Any) -> Any:
     return bug
 
 
-@plant(Journal, "set_vote")
+@mutant(Journal, "set_vote")
 def forgets_its_vote(_: Any) -> Any:
     """Term and vote are not written down: a voter that was restarted votes twice in a term."""
 
@@ -39,7 +39,7 @@ def forgets_its_vote(_: Any) -> Any:
     return bug
 
 
-@plant(Engine, "on_request_vote")
+@mutant(Engine, "on_request_vote")
 def votes_for_everybody(ask: Any) -> Any:
     """A voter gives its vote to whoever asks, also a second time in a term: two leaders decide at once."""
 
@@ -51,7 +51,7 @@ def votes_for_everybody(ask: Any) -> Any:
     return bug
 
 
-@plant(Engine, "on_request_vote")
+@mutant(Engine, "on_request_vote")
 def election_restriction_left_out(ask: Any) -> Any:
     """Who stands for leader need not have all that its voters have: what was committed is missing in the new leader's log."""
 
@@ -69,7 +69,7 @@ def _everybody_is_up_to_date(_: Any) -> Any:
     return bug
 
 
-@plant(Voter, "on_append_entries")
+@mutant(Voter, "on_append_entries")
 def log_matching_left_out(take: Any) -> Any:
     """A follower appends what comes behind an entry that is not the leader's: logs part, and stay so."""
 
@@ -80,7 +80,7 @@ def log_matching_left_out(take: Any) -> Any:
     return bug
 
 
-@plant(Voter, "_cap_commit")
+@mutant(Voter, "_cap_commit")
 def commits_what_is_not_the_leaders(_: Any) -> Any:
     """The leader's commit index is believed for entries that are not known to be the leader's."""
 
@@ -90,7 +90,7 @@ def commits_what_is_not_the_leaders(_: Any) -> Any:
     return bug
 
 
-@plant(Voter, "_SyncObj__sendNextNodeIdx")
+@mutant(Voter, "_SyncObj__sendNextNodeIdx")
 def acknowledges_all_it_has(send: Any) -> Any:
     """A follower acknowledges the end of its own log, whatever of it the leader has never seen."""
 
@@ -100,7 +100,7 @@ def acknowledges_all_it_has(send: Any) -> Any:
     return bug
 
 
-@plant(Voter, "step", "small quorum")
+@mutant(Voter, "step", "small quorum")
 def commits_by_count_alone(step: Any) -> Any:
     """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the next leader may not have it."""
 
@@ -113,7 +113,7 @@ def commits_by_count_alone(step: Any) -> Any:
     return bug
 
 
-@plant(Journal, "compact")
+@mutant(Journal, "compact")
 def snapshot_regress(compact: Any) -> Any:
     """A snapshot is written down with the state of the one before: whoever begins with it lacks what came between."""
     states: dict[int, bytes] = {}
@@ -126,7 +126,7 @@ def snapshot_regress(compact: Any) -> Any:
     return bug
 
 
-@plant(Journal, "compact")
+@mutant(Journal, "compact")
 def snapshot_says_one_too_many(compact: Any) -> Any:
     """A snapshot is written down under the next entry's index: whoever begins with it never sees that entry."""
 
@@ -136,7 +136,7 @@ def snapshot_says_one_too_many(compact: Any) -> Any:
     return bug
 
 
-@plant(Membership, "_meets_member")
+@mutant(Membership, "_meets_member")
 def lost_voter_votes_at_once(_: Any) -> Any:
     """A voter whose disk was lost takes itself for a new one, and votes as if it had never voted."""
 
@@ -146,7 +146,7 @@ def lost_voter_votes_at_once(_: Any) -> Any:
     return bug
 
 
-@plant(Journal, "cut")
+@mutant(Journal, "cut")
 def cut_is_not_written(_: Any) -> Any:
     """A follower drops entries in memory alone: with its next process they are there again, before those that took their place."""
 
@@ -156,7 +156,7 @@ def cut_is_not_written(_: Any) -> Any:
     return bug
 
 
-@plant(Voter, "_unless_equal")
+@mutant(Voter, "_unless_equal")
 def drops_what_it_has_already(_: Any) -> Any:
     """Entries that come a second time make a voter drop all behind the first of them, acknowledged ones too (pysyncobj as it comes)."""
 
@@ -166,7 +166,7 @@ def drops_what_it_has_already(_: Any) -> Any:
     return bug
 
 
-@plant(Journal, "_rewrite")
+@mutant(Journal, "_rewrite")
 def journal_renamed_without_a_flush(rewrite: Any) -> Any:
     """A new journal takes the old one's name, and the directory is not flushed: after a power loss the old one is there, without what came since."""
 
@@ -181,7 +181,7 @@ def journal_renamed_without_a_flush(rewrite: Any) -> Any:
     return _replacing(rewrite, replaced)
 
 
-@plant(Journal, "_rewrite")
+@mutant(Journal, "_rewrite")
 def journal_rewritten_in_its_place(rewrite: Any) -> Any:
     """The journal is cut to nothing and written anew, without a flush: a power loss undoes the cut, and takes what came since."""
 

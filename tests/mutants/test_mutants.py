@@ -1,51 +1,51 @@
-"""The zoo is complete, each bug of it comes and goes without a trace, and what finds a bug today finds it tomorrow: a sample of them.
+"""The mutants is complete, each bug of it comes and goes without a trace, and what finds a bug today finds it tomorrow: a sample of them.
 
-The whole hunt is `raftka chaos zoo`.
+The whole hunt is `./run mutants`.
 """
 
 import pytest
 
-from raftka.chaos.zoo.catalogue import AREAS, BUGS, SCENARIOS, Bug, planted
-from raftka.chaos.zoo.hunt import HUNTS, directed, hunt, hunts_of, kind_of, lived
+from tests.mutants.catalogue import AREAS, MUTANTS, SCENARIOS, Mutant, mutated
+from tests.mutants.hunt import HUNTS, directed, hunt, hunts_of, kind_of, lived
 
 AT_LEAST = 40
-each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+each_bug = pytest.mark.parametrize("bug", MUTANTS.values(), ids=MUTANTS)
 
 
 def test_there_are_enough_of_them_in_every_area() -> None:
-    assert len(BUGS) >= AT_LEAST
-    assert {bug.area for bug in BUGS.values()} == set(AREAS)
+    assert len(MUTANTS) >= AT_LEAST
+    assert {bug.area for bug in MUTANTS.values()} == set(AREAS)
 
 
 @each_bug
-def test_a_bug_says_what_it_breaks_and_is_hunted(bug: Bug) -> None:
+def test_a_bug_says_what_it_breaks_and_is_hunted(bug: Mutant) -> None:
     assert len(bug.breaks.split()) >= 5
     assert bug.breaks.endswith((".", ")."))
     assert set(hunts_of(bug)) <= set(HUNTS)
 
 
 @each_bug
-def test_a_bug_replaces_something_and_is_gone_afterwards(bug: Bug) -> None:
+def test_a_bug_replaces_something_and_is_gone_afterwards(bug: Mutant) -> None:
     before = [patch.owner.__dict__[patch.attribute] for patch in bug.patches]
 
-    with planted(bug.name):
+    with mutated(bug.name):
         assert all(patch.owner.__dict__[patch.attribute] is not was for patch, was in zip(bug.patches, before, strict=True))
 
     assert [patch.owner.__dict__[patch.attribute] for patch in bug.patches] == before
 
 
 def test_it_is_gone_also_when_the_life_with_it_ends_badly() -> None:
-    (bug,) = (BUGS["never_truncates"],)
+    (bug,) = (MUTANTS["never_truncates"],)
     before = bug.patches[0].owner.__dict__[bug.patches[0].attribute]
 
-    with pytest.raises(ZeroDivisionError), planted(bug.name):
+    with pytest.raises(ZeroDivisionError), mutated(bug.name):
         raise ZeroDivisionError
 
     assert bug.patches[0].owner.__dict__[bug.patches[0].attribute] is before
 
 
 def test_every_scenario_has_its_bug() -> None:
-    assert SCENARIOS.keys() <= BUGS.keys()
+    assert SCENARIOS.keys() <= MUTANTS.keys()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -1,123 +1,129 @@
-"""Bugs that raftka has had, or that its Raft library has as it comes: what was wrong, what found it, and the flag of the zoo that brings it back."""
+"""Bugs that raftka has had, or that its Raft library has as it comes: what was wrong, what found it, and the mutant that brings it back."""
 
 from typing import NamedTuple
 
 
-class Exhibit(NamedTuple):
-    bug: str  # in the zoo
+class Regression(NamedTuple):
+    bug: str  # in the mutants
     mended_in: str  # commit
     was_wrong: str
-    found_by: str  # a hunt of the zoo
+    found_by: str  # a hunt of the mutants
     seed: int = 0
 
 
-EXHIBITS = (
-    Exhibit(
+REGRESSIONS = (
+    Regression(
         "deposed_controller_confirms",
         "3c54dac",
         "A deposed controller took the commit index of its successor's entries for that of its own, and confirmed an ISR that nobody else knew.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "failed_flush_is_believed",
         "2afe53a",
         "A flush failed and the node ended; the next process read the unflushed tail from the page cache, claimed it, and lost it with the power.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "flushed_without_being_written",
         "85f24b1",
         "With flush=os a flush failed; the next process flushed what it found in the page cache, claimed it, and a power loss left a hole there.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "names_are_not_flushed",
         "7918e70",
         "A log made by a process that was killed before its first flush was claimed by the next one: with the power all of it went.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "divergence_tells_the_high_watermark",
         "921a8ef",
         "A follower that had to cut its log was told the high watermark when it did not listen, and its fetch session never said it again.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "moved_away_is_kept",
         "9c90432",
         "A log whose replica went elsewhere while its broker was down stayed there.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "serves_before_it_knows_anything",
         "551c6b2",
         "After a start of all a broker told clients that their topic was not there, and librdkafka gave up what it had to send.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "leader_epochs_are_believed",
         "d53e90b",
         "A bit flipped in the leader epochs of a follower: it believed in an epoch that never was, and its leader refused it for ever.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "sealed_at_the_recovery_point",
         "c629264",
         "After a power loss a segment's last records were not found by their time: its time index had been flushed before its last entry was made.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "closes_before_the_flush",
         "6b2e916",
         "A partition left the controller in the turn in which a record of it was to be flushed: the file was closed by then, and the node stopped.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "closes_and_writes",
         "6b2e916",
         "A record came in the turn in which its topic went: it was written to the closed log, which was taken for a broken disk.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "journal_without_flush",
         "ead9211",
         "pysyncobj flushes nothing: 43 of 60 runs with power losses ended with state machines that differ.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "coordinator_tells_what_it_remembers",
         "cc017a3",
         "A coordinator that had been cut off, and not heard that another had taken its group, told an offset that the other had replaced.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "clean_end_made_names_durable",
         "104d573",
         "A log that was stopped in good order without a record was given some, and lost them with the power: its names were never flushed.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "rotten_name_is_another_topic",
         "104d573",
         "A log whose partition.metadata could not be read was removed as an earlier topic's by a member of the ISR, which then led with nothing.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "says_nothing_twice",
         "2bd0ec7",
         "A follower began anew in its leader's next epoch while the answer that said what is committed was under way, and was not told again.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "leads_after_its_end",
         "c54719c",
         "A broker that was paused while it shut down heard of a leadership in the turn in which it had closed its logs, and took records into them.",
         "scenario",
     ),
-    Exhibit(
+    Regression(
         "forgets_producers_with_their_batches",
         "a8deb7d",
         "Retention deleted a segment before the snapshot of its producers was on disk: after a loss of power a retry was written again.",
+        "scenario",
+    ),
+    Regression(
+        "index_files_are_not_cut",
+        "c903369",
+        "A log was cut into a full segment whose index files were closed: they kept entries of what was cut, and a later checkpoint believed them.",
         "scenario",
     ),
 )

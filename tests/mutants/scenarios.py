@@ -4,12 +4,12 @@ from typing import Any
 
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.chaos.zoo.directed import finds
 from raftka.metadata.commands import AllocateProducerIds, AlterPartition, AlterReassignments, Change, Command, Heartbeat, Move, MovedTopic
 from raftka.metadata.quorum.journal import Standing
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
+from tests.mutants.directed import finds
 
 SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time
 

@@ -6,7 +6,6 @@ from typing import Any
 from raftka.broker.node import Node
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.stray_logs import StrayLogs
-from raftka.chaos.zoo.planting import part_of, plant
 from raftka.log import recovery
 from raftka.log.checkpointing import Gathered
 from raftka.log.checkpoints import START_OFFSETS
@@ -16,9 +15,10 @@ from raftka.log.segments import segment
 from raftka.log.segments.index import OffsetIndex, TimeIndex
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.storage import Storage
+from tests.mutants.registry import mutant, part_of
 
 
-@plant(segment, "checked")
+@mutant(segment, "checked")
 def tail_not_checked(_: Any) -> Any:
     """Recovery believes a tail by its headers: a torn batch is served as if it were whole."""
 
@@ -32,7 +32,7 @@ def tail_not_checked(_: Any) -> Any:
     return bug
 
 
-@plant(recovery, "_make_durable")
+@mutant(recovery, "_make_durable")
 def recovered_is_not_flushed(_: Any) -> Any:
     """What recovery finds after a crash of the process is claimed, although it may be in the page cache alone."""
 
@@ -41,7 +41,7 @@ def recovered_is_not_flushed(_: Any) -> Any:
     return bug
 
 
-@plant(recovery, "_agree")
+@mutant(recovery, "_agree")
 def leader_epochs_are_believed(_: Any) -> Any:
     """The checkpoint of leader epochs is taken as it is: a bit that flipped in it decides where replicas are cut."""
 
@@ -51,7 +51,7 @@ def leader_epochs_are_believed(_: Any) -> Any:
     return bug
 
 
-@plant(recovery, "_is_sealed")
+@mutant(recovery, "_is_sealed")
 def sealed_at_the_recovery_point(_: Any) -> Any:
     """Off by one: a segment that ends at the recovery point is taken for sealed, and the last of its time index was never flushed."""
 
@@ -61,7 +61,7 @@ def sealed_at_the_recovery_point(_: Any) -> Any:
     return bug
 
 
-@plant(ReplicaManager, "_remove")
+@mutant(ReplicaManager, "_remove")
 def closes_before_the_flush(remove: Any) -> Any:
     """A log goes in the turn at whose end it is to be flushed: it is closed by then, and its node stops (once real)."""
 
@@ -73,7 +73,7 @@ def closes_before_the_flush(remove: Any) -> Any:
     return bug
 
 
-@plant(Log, "close")
+@mutant(Log, "close")
 def closes_and_writes(close: Any) -> Any:
     """A log is closed with records that are still to be written: its node takes that for a broken disk (once real)."""
 
@@ -85,7 +85,22 @@ def closes_and_writes(close: Any) -> Any:
     return bug
 
 
-@plant(Log, "_remembers_without_oldest")
+@mutant(segment.Segment, "truncate")
+def index_files_are_not_cut(_: Any) -> Any:
+    """A cut leaves closed index files as they are: a later checkpoint makes recovery believe entries of what was cut (once real)."""
+
+    def bug(self: segment.Segment, position: int, offset: int) -> int:
+        self._keep_entries_below(offset)
+        if self.index_files is not None:
+            self._cut_index_files(self.index_files)
+        self.file.truncate(position)
+        self.size = position
+        return self.resume(headers(self.file, self.resume_position, position))
+
+    return bug
+
+
+@mutant(Log, "_remembers_without_oldest")
 def forgets_producers_with_their_batches(_: Any) -> Any:
     """A segment is deleted before the snapshot of its producers is on disk: after a loss of power a retry is taken for new (once real)."""
 
@@ -95,7 +110,7 @@ def forgets_producers_with_their_batches(_: Any) -> Any:
     return bug
 
 
-@plant(Node, "_publish")
+@mutant(Node, "_publish")
 def leads_after_its_end(publish: Any) -> Any:
     """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once real)."""
 
@@ -107,7 +122,7 @@ def leads_after_its_end(publish: Any) -> Any:
     return bug
 
 
-@plant(OffsetIndex, "lookup")
+@mutant(OffsetIndex, "lookup")
 def index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search begins at the entry behind the one that it needs."""
 
@@ -118,7 +133,7 @@ def index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
-@plant(TimeIndex, "lookup")
+@mutant(TimeIndex, "lookup")
 def time_index_one_too_far(lookup: Any) -> Any:
     """Off by one: a search by time begins behind records that are what is looked for."""
 
@@ -129,7 +144,7 @@ def time_index_one_too_far(lookup: Any) -> Any:
     return bug
 
 
-@plant(TimeIndex, "truncate")
+@mutant(TimeIndex, "truncate")
 def time_index_survives_truncation(_: Any) -> Any:
     """The time index keeps entries of records that were cut: a search by time begins behind records that were appended in their place."""
 
@@ -138,7 +153,7 @@ def time_index_survives_truncation(_: Any) -> Any:
     return bug
 
 
-@plant(Gathered, "offsets")
+@mutant(Gathered, "offsets")
 def deleted_records_come_back(offsets: Any) -> Any:
     """Where a log starts is not written down: what DeleteRecords took is there again after a restart."""
 
@@ -148,7 +163,7 @@ def deleted_records_come_back(offsets: Any) -> Any:
     return bug
 
 
-@plant(segment.Segment, "write_again")
+@mutant(segment.Segment, "write_again")
 def flushed_without_being_written(_: Any) -> Any:
     """Recovery flushes what a failed flush has left in the page cache, and does not write it anew: the kernel takes it for clean (once real)."""
 
@@ -157,7 +172,7 @@ def flushed_without_being_written(_: Any) -> Any:
     return bug
 
 
-@plant(Storage, "abandon")
+@mutant(Storage, "abandon")
 def failed_flush_is_believed(_: Any) -> Any:
     """What a failed flush has left in the page cache is read by the next process, and claimed (once real)."""
 
@@ -170,7 +185,7 @@ def failed_flush_is_believed(_: Any) -> Any:
 part_of(failed_flush_is_believed, segment.Segment, "write_again")(flushed_without_being_written)
 
 
-@plant(LogManager, "_make_durable")
+@mutant(LogManager, "_make_durable")
 def names_are_not_flushed(_: Any) -> Any:
     """A log that an earlier process has made, and did not come to flush, is claimed: a power loss takes it whole (once real)."""
 
@@ -179,7 +194,7 @@ def names_are_not_flushed(_: Any) -> Any:
     return bug
 
 
-@plant(LogManager, "_make_durable")
+@mutant(LogManager, "_make_durable")
 def clean_end_made_names_durable(make_durable: Any) -> Any:
     """A log without records is closed in good order; what it is given then is claimed, and a power loss takes it whole (once real)."""
 
@@ -190,7 +205,7 @@ def clean_end_made_names_durable(make_durable: Any) -> Any:
     return bug
 
 
-@plant(LogManager, "_not_that_topic")
+@mutant(LogManager, "_not_that_topic")
 def rotten_name_is_another_topic(_: Any) -> Any:
     """A log whose partition.metadata can not be read is taken for that of an earlier topic, and removed without a word (once real)."""
 
@@ -200,7 +215,7 @@ def rotten_name_is_another_topic(_: Any) -> Any:
     return bug
 
 
-@plant(StrayLogs, "remove", "width")
+@mutant(StrayLogs, "remove", "width")
 def moved_away_is_kept(_: Any) -> Any:
     """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
 

@@ -6,10 +6,10 @@ from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
-from raftka.chaos.zoo.planting import plant
+from tests.mutants.registry import mutant
 
 
-@plant(Fetch, "_consumer_read")
+@mutant(Fetch, "_consumer_read")
 def shows_what_is_not_committed(read: Any) -> Any:
     """Fetch beyond the high watermark: readers see records that are taken back with the next leader."""
 
@@ -28,7 +28,7 @@ def shows_what_is_not_committed(read: Any) -> Any:
     return bug
 
 
-@plant(Partition, "check_epoch")
+@mutant(Partition, "check_epoch")
 def answers_readers_of_another_epoch(_: Any) -> Any:
     """Stale leader read: who knows of a newer leader is answered by the one before (before KIP-320)."""
 
@@ -37,7 +37,7 @@ def answers_readers_of_another_epoch(_: Any) -> Any:
     return bug
 
 
-@plant(Fetch, "_follower_read")
+@mutant(Fetch, "_follower_read")
 def divergence_tells_the_high_watermark(read: Any) -> Any:
     """A follower is told the high watermark when it must cut its log and does not listen; its session never says it again."""
 
@@ -50,7 +50,7 @@ def divergence_tells_the_high_watermark(read: Any) -> Any:
     return bug
 
 
-@plant(FetchSession, "want")
+@mutant(FetchSession, "want")
 def says_nothing_twice(want: Any) -> Any:
     """A follower that begins anew in its leader's next epoch is not told again what the answer said that was under way (once real)."""
 
@@ -63,7 +63,7 @@ def says_nothing_twice(want: Any) -> Any:
     return bug
 
 
-@plant(ConnectionQuotas, "acceptor")
+@mutant(ConnectionQuotas, "acceptor")
 def serves_before_it_knows_anything(acceptor: Any) -> Any:
     """A broker that has just started tells clients that their topic is not there, and they believe it (once real)."""
 

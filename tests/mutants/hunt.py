@@ -21,7 +21,7 @@ from raftka.chaos.simulated.workloads.lives import Workload, play
 from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, live, simulate
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
-from raftka.chaos.zoo.catalogue import BUGS, SCENARIOS, Bug, planted
+from tests.mutants.catalogue import MUTANTS, SCENARIOS, Mutant, mutated
 
 SURVIVES = (FAULTS, range(3))
 QUIET = replace(FAULTS, name="quiet", gap_s=(1.0, 3.0))
@@ -95,7 +95,7 @@ class Finding:
         return bool(self.hunt)
 
 
-def hunts_of(bug: Bug) -> tuple[str, ...]:
+def hunts_of(bug: Mutant) -> tuple[str, ...]:
     return bug.hunted_by or OF_AREA[bug.area]
 
 
@@ -103,8 +103,8 @@ def hunt(name: str, seeds: Sequence[int], hunts: Sequence[str] = ()) -> Finding:
     """One with a scenario of its own is hunted by chance for a little while only."""
     few = seeds[:BEFORE_SCENARIO] if name in SCENARIOS else seeds
     began, lives = time.process_time(), 0
-    with planted(name):
-        for each, seed in _tries(hunts or hunts_of(BUGS[name]), seeds, few):
+    with mutated(name):
+        for each, seed in _tries(hunts or hunts_of(MUTANTS[name]), seeds, few):
             lives += 1
             violations = lived(each, seed)
             if violations:
@@ -122,7 +122,7 @@ def _tries(hunts: Sequence[str], seeds: Sequence[int], few: Sequence[int]) -> It
 def directed(name: str) -> Finding:
     """By the scenario of its name."""
     began = time.process_time()
-    with planted(name):
+    with mutated(name):
         try:
             SCENARIOS[name]()
         except Exception:
@@ -143,7 +143,7 @@ def lived(name: str, seed: int) -> list[str]:
 def survives(name: str) -> bool:
     """Nor does it keep a life from ending."""
     plan, seeds = SURVIVES
-    with planted(name):
+    with mutated(name):
         try:
             with _bounded():
                 return not any(live(seed, plan).violations for seed in seeds)

@@ -5,12 +5,12 @@ from typing import Any
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition
-from raftka.chaos.zoo.planting import plant
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
 from raftka.replication.partition import AdvanceHighWatermark, Follower, LeaderState
+from tests.mutants.registry import mutant
 
 
-@plant(Partition, "flush")
+@mutant(Partition, "flush")
 def leader_counts_what_is_written(flush: Any) -> Any:
     """Ack before fsync: the leader counts what is written, not what its disk has."""
 
@@ -22,7 +22,7 @@ def leader_counts_what_is_written(flush: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_durable_everywhere")
+@mutant(LeaderState, "_durable_everywhere")
 def leader_does_not_count_itself(everywhere: Any) -> Any:
     """What all followers have is committed, also where the leader's own disk has it not."""
 
@@ -36,7 +36,7 @@ def leader_does_not_count_itself(everywhere: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_durable_everywhere")
+@mutant(LeaderState, "_durable_everywhere")
 def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
     """What most of the ISR has is committed: one of the others may lead next."""
 
@@ -47,7 +47,7 @@ def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_ask")
+@mutant(LeaderState, "_ask")
 def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
     """Who is to leave the ISR is not waited for, although the controller may not have agreed."""
 
@@ -61,7 +61,7 @@ def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_in_sync")
+@mutant(LeaderState, "_in_sync")
 def joins_the_isr_too_early(_: Any) -> Any:
     """Who is still catching up is taken into the ISR."""
 
@@ -71,7 +71,7 @@ def joins_the_isr_too_early(_: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "_advance")
+@mutant(LeaderState, "_advance")
 def high_watermark_goes_back(_: Any) -> Any:
     """The high watermark follows whoever joins the ISR, also downwards."""
 
@@ -87,19 +87,19 @@ def high_watermark_goes_back(_: Any) -> Any:
     return bug
 
 
-@plant(LeaderState, "under_min_isr")
+@mutant(LeaderState, "under_min_isr")
 def min_isr_is_not_looked_at(_: Any) -> Any:
     """acks=all is answered whoever is left in the ISR."""
     return property(lambda self: False)
 
 
-@plant(LeaderState, "knows_its_end")
+@mutant(LeaderState, "knows_its_end")
 def tells_its_end_too_early(_: Any) -> Any:
     """A new leader shows its late high watermark as the end (before KIP-207): the end goes back."""
     return property(lambda self: True)
 
 
-@plant(LeaderState, "alter_answered")
+@mutant(LeaderState, "alter_answered")
 def late_answer_is_believed(answered: Any) -> Any:
     """An answer about an ISR that the metadata has overtaken is taken for the newest."""
 
@@ -112,7 +112,7 @@ def late_answer_is_believed(answered: Any) -> Any:
     return bug
 
 
-@plant(FollowerFetch, "_flush_first")
+@mutant(FollowerFetch, "_flush_first")
 def follower_claims_what_is_written(_: Any) -> Any:
     """A follower fetches from where it has written, before its disk has it."""
 
@@ -124,7 +124,7 @@ def follower_claims_what_is_written(_: Any) -> Any:
     return bug
 
 
-@plant(PartitionFetchState, "start")
+@mutant(PartitionFetchState, "start")
 def truncates_to_the_high_watermark(start: Any) -> Any:
     """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and loses what it had acknowledged."""
 
@@ -140,7 +140,7 @@ def truncates_to_the_high_watermark(start: Any) -> Any:
     return bug
 
 
-@plant(FollowerFetch, "_common_end")
+@mutant(FollowerFetch, "_common_end")
 def never_truncates(_: Any) -> Any:
     """A follower keeps what its leader never had."""
 
@@ -150,7 +150,7 @@ def never_truncates(_: Any) -> Any:
     return bug
 
 
-@plant(FollowerFetch, "_common_end")
+@mutant(FollowerFetch, "_common_end")
 def truncates_one_record_too_few(common_end: Any) -> Any:
     """Off by one: the first record that the leader has otherwise stays."""
 
@@ -160,7 +160,7 @@ def truncates_one_record_too_few(common_end: Any) -> Any:
     return bug
 
 
-@plant(FollowerFetch, "_common_end")
+@mutant(FollowerFetch, "_common_end")
 def truncates_by_the_leaders_end_alone(_: Any) -> Any:
     """Where its own epoch ends is not looked at: the leader's end may lie in records of another epoch here."""
 
@@ -170,7 +170,7 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
     return bug
 
 
-@plant(Fetch, "_divergence")
+@mutant(Fetch, "_divergence")
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 

@@ -1,0 +1,33 @@
+"""All planted bugs, by name: importing this knows them. The regressions, which were real once, are among them."""
+
+from tests.mutants import (
+    cleaner,
+    controller,
+    groups,
+    log,
+    producers,
+    raft,
+    reading,
+    replication,
+    scenarios,
+    scenarios_of_disks,
+    scenarios_of_groups,
+    scenarios_of_logs,
+    scenarios_of_readers,
+    scenarios_of_the_quorum,
+)
+from tests.mutants.directed import SCENARIOS
+from tests.mutants.registry import MUTANTS, Mutant, mutated
+
+__all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
+
+AREAS = tuple(module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner))
+# Importing these fills SCENARIOS.
+DIRECTED = (
+    scenarios,
+    scenarios_of_disks,
+    scenarios_of_groups,
+    scenarios_of_logs,
+    scenarios_of_readers,
+    scenarios_of_the_quorum,
+)

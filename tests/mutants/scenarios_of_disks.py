@@ -1,0 +1,52 @@
+"""Directed simulations and steps of logs that lose their power in the one moment that matters. See scenarios.py."""
+
+from random import Random
+
+from raftka.chaos.simulated.clients.client import produce_row
+from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.runtime.simulated.disk import SYNC_S
+from raftka.runtime.simulated.world import World
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
+from tests.log.given import NOW, append, batch, checkpoint, disk, flush, open_log
+from tests.mutants.directed import finds
+
+
+@finds
+def forgets_producers_with_their_batches() -> None:
+    """Retention takes all that a producer wrote, and the broker loses its power in the next moment: a retry of its last batch is a duplicate."""
+    for seed in range(28, 34):  # what was not flushed may be on the disk all the same
+        with World(seed) as world:
+            settings = {"log.retention.check.interval.ms": "100"}
+            scene = Scene(world, 1, settings=settings, replication_factor=1, configs={"retention.ms": "40000"})
+            world.run(world.now + 35.0)  # the first retention has been
+            client = scene.client
+            old = [(b"key", b"old", (), client.runtime.clock.wall_ms() - 50_000)]
+            row = produce_row(TOPIC, 0, build_batch(old, producer_id=scene.producer_id, producer_epoch=0, base_sequence=0))
+            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
+            log = scene.host(1).log
+            assert world.run(lambda log=log: log.segments[0].base_offset == 1, at_most_s=60.0), "retention took nothing"  # type: ignore[misc]
+            world.run(world.now + 10 * SYNC_S[1])  # the directory is on disk
+            scene.cluster.power_loss()
+            scene.cluster.start(1)
+            scene.cluster.wait_ready()
+            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
+            end = scene.host(1).log.end_offset
+            assert end == 1, f"the retry was written again: the log ends at {end}"
+
+
+@finds
+def index_files_are_not_cut() -> None:
+    """A full segment is cut and goes on; what is appended needs no index entry, a checkpoint passes, and the power goes."""
+    files = disk()
+    log = open_log(files, segment_bytes=400)
+    append(log, batch(1, size=100), batch(1, size=100, timestamp=NOW + 1000), batch(1, size=200))
+    flush(log)
+    checkpoint(log)
+    log.truncate_to(1)
+    append(log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1)
+    flush(log)
+    point = checkpoint(log)
+    left = open_log(files.power_loss(Random(1)), recovery_point=point, segment_bytes=400)
+    found, right = left.max_timestamp_offset(left.end_offset), log.max_timestamp_offset(log.end_offset)
+    assert found == right, f"the largest timestamp is {right}, after the loss of power {found}"
