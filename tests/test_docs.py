@@ -1,5 +1,6 @@
 """What the documents say of settings and commands is so."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from raftka.cli.commands import root
 from raftka.metadata.configs.broker import DIFFERENCES
 from raftka.metadata.configs.names import OURS
 
+LOGS = {"debug", "info", "warning", "error", "_log"}
 ROOT = Path(__file__).parent.parent
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
@@ -44,6 +46,25 @@ def test_every_command_stands_in_the_table() -> None:
     told = [row[0].strip("`") for row in rows("## The command line") if len(row) == 2][1:]
 
     assert sorted(told) == sorted(commands(root))
+
+
+def logged(source: str) -> Iterator[str]:
+    """Names of events that a module logs."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and node.args and isinstance(name := node.args[0], ast.Constant) and isinstance(name.value, str):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+            if called in LOGS and re.fullmatch(r"[a-z]+(_[a-z]+)*", name.value):
+                yield name.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "BoundedRate":
+            yield node.args[1].value  # type: ignore[attr-defined]
+
+
+def test_every_event_of_the_log_stands_in_the_table() -> None:
+    sources = [path for top in ("raftka/broker", "compat/zookeeper_bridge") for path in (ROOT / top).rglob("*.py")]
+    events = {name for path in [*sources, ROOT / "raftka/cli/broker.py"] for name in logged(path.read_text())}
+    told = {name for row in rows("### Events in the log") if len(row) == 4 for name in re.findall(r"`(\w+)`", row[0])}
+
+    assert sorted(told) == sorted(events)
 
 
 def test_documents_name_files_that_are_there() -> None:
