@@ -31,7 +31,7 @@ MIB = 1024 * 1024
 REQUEST_BYTES = Limit("request_bytes", 100 * MIB, "Kafka's socket.request.max.bytes; memory grows with bytes received, never with the size field")
 DECODED_OBJECTS = Limit("decoded_objects", 1_000_000, "rows, strings and numbers of one request: Python objects are 10 to 50 times their wire size")
 TAGGED_FIELDS = Limit("tagged_fields", 10_000, "of one struct of a message, or of a header: they are skipped in one go, 0.5 us each")
-DECOMPRESSED_BYTES = Limit("decompressed_bytes", 64 * MIB, "a batch is decompressed only to be validated or compacted; bombs reach 32,000:1")
+DECOMPRESSED_BYTES = Limit("decompressed_bytes", 64 * MIB, "a batch is opened only to be validated or compacted, for the former in pieces; bombs reach 32,000:1")
 HEADERS_OF_RECORD = Limit("headers_of_record", 10_000, "headers of one record, walked only when records are validated")
 
 # broker

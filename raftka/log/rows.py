@@ -5,6 +5,7 @@
 
 from hashlib import blake2b
 
+from raftka.limits import DECOMPRESSED_BYTES
 from raftka.log.segments.scan import Header
 from raftka.wire.compression import decompress
 from raftka.wire.errors import ProtocolError
@@ -21,13 +22,13 @@ def digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=16).digest())
 
 
-def body_of(data: bytes, at: int, header: Header) -> tuple[bytes, int, int]:
+def body_of(data: bytes, at: int, header: Header, limit_bytes: int = DECOMPRESSED_BYTES.value) -> tuple[bytes, int, int]:
     """The records of the batch at `at`: where, from, to. Raises ProtocolError."""
     stop = at + header[1] + LOG_OVERHEAD_BYTES
     codec = header[5] & COMPRESSION_MASK
     if codec == 0:
         return data, at + BATCH_HEADER_BYTES, stop
-    body = bytes(decompress(codec, memoryview(data)[at + BATCH_HEADER_BYTES : stop]))
+    body = bytes(decompress(codec, memoryview(data)[at + BATCH_HEADER_BYTES : stop], limit_bytes))
     return body, 0, len(body)
 
 

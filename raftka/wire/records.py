@@ -6,7 +6,7 @@ The CRC covers everything from the attributes on, so a leader sets base offset a
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
@@ -123,12 +123,28 @@ def build_batch(
 
         body = compress(compression, body, level)
     attributes = compression | (LOG_APPEND_TIME if timestamp_type else 0) | (TRANSACTIONAL if transactional else 0)
+    times = base_timestamp, max(record[3] for record in records)
+    return batch_of(body, len(records), attributes, times, (producer_id, producer_epoch, base_sequence), base_offset, leader_epoch)
+
+
+def batch_of(
+    payload: Buffer,
+    count: int,
+    attributes: int,
+    times: tuple[int, int],
+    producer: tuple[int, int, int],
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """A batch of records that are encoded already, and compressed as `attributes` tells, with its CRC.
+
+    `times`: of the first record, and the largest; `producer`: its id, epoch and first sequence number.
+    """
     batch = bytearray(BATCH_HEADER_BYTES)
-    batch += body
+    batch += payload
     BATCH_HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, len(records) - 1, base_timestamp,
-        max(record[3] for record in records), producer_id, producer_epoch, base_sequence, len(records),
-    )  # fmt: skip
+        batch, 0, base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, count - 1, *times, *producer, count
+    )
     seal(batch)
     return batch
 
@@ -172,7 +188,13 @@ def put_signed(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def signed(view: Buffer, position: int, bits: int = 64) -> tuple[int, int]:
+class Indexed(Protocol):
+    """Bytes that are asked for one by one."""
+
+    def __getitem__(self, position: int, /) -> int: ...
+
+
+def signed(view: Indexed, position: int, bits: int = 64) -> tuple[int, int]:
     """A zigzag varint: its value and the position behind it. IndexError at the end of the view, ProtocolError when it does not end."""
     value = shift = 0
     while True:
@@ -210,7 +232,7 @@ def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
     position = 0
     try:
         for _ in range(header.count):
-            size, position = _size(body, position)
+            size, position = size_of_record(body, position)
             stop = position + size
             yield _read_record(body, position, stop, header)
             position = stop
@@ -220,7 +242,8 @@ def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
         raise ProtocolError(f"{len(body) - position} bytes behind the last record")
 
 
-def _size(body: Buffer, position: int) -> tuple[int, int]:
+def size_of_record(body: Indexed, position: int) -> tuple[int, int]:
+    """And where the record begins. Raises EndlessSize."""
     try:
         return signed(body, position, 32)
     except ProtocolError as error:
@@ -246,10 +269,15 @@ def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) ->
         headers.append((name.decode("utf-8", "replace"), content))
     if position != stop:
         raise ProtocolError(f"a record ends at byte {position} of {stop}")
-    timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
+    return Record(header.base_offset + offset_delta, timestamp_of(header, timestamp_delta), key, value, headers)
+
+
+def timestamp_of(header: BatchHeader, delta: int) -> int:
+    """In ms, of a record with that delta."""
+    timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + delta
     if not -SIGN <= timestamp < SIGN:
         timestamp = ((timestamp + SIGN) & (2 * SIGN - 1)) - SIGN
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+    return timestamp
 
 
 def _sized(body: Buffer, position: int, stop: int) -> tuple[bytes | None, int]:

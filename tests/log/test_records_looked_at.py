@@ -1,12 +1,15 @@
 """raftka.validation=records, as the log sees it. All that can be wrong with a batch stands in tests/broker/odd_batches.py, with Kafka's answers."""
 
 import gzip
+import tracemalloc
 from struct import pack
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from raftka.log.validation import RefusedRecords
+from raftka.limits import MIB
+from raftka.log.config import LogConfig
+from raftka.log.validation import RefusedRecords, walked
 from raftka.wire.errors import Code
 from raftka.wire.records import build_batch, read_header, seal
 from tests.broker.odd_batches import record
@@ -78,3 +81,35 @@ def test_a_time_beyond_all_numbers_is_no_mistake_of_ours(validation: str, config
 
     with pytest.raises(RefusedRecords):
         log.append_as_leader(batch(record(0) + record(1, time=(1 << 63) - 1), NONE), 0, NOW)
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+@pytest.mark.parametrize("stored", ["producer", "lz4", "gzip"])
+@pytest.mark.parametrize("validation", ["header", "records"])
+def test_many_small_records_take_little_memory(validation: Literal["header", "records"], stored: str, codec: int) -> None:
+    """As objects they would be a hundred times their bytes."""
+    records = 30_000
+    view = memoryview(build_batch([(b"k", b"", (), SENT_MS)] * records, compression=codec))
+    config = LogConfig(validation=validation, cleanup_policy="compact", compression_type=stored)
+    walked(memoryview(build_batch([(b"k", b"", (), SENT_MS)])), NOW, config, "t-0")
+    tracemalloc.start()
+    try:
+        made = walked(view, NOW, config, "t-0")
+        assert tracemalloc.get_traced_memory()[1] < 3 * MIB
+    finally:
+        tracemalloc.stop()
+    assert (read_header(made.batch).count, made.largest_ms) == (records, SENT_MS)
+
+
+def test_a_batch_that_opens_to_more_than_may_be_stored_is_refused_while_it_is_opened() -> None:
+    records = [(b"k", bytes(MIB), (), SENT_MS)] * 40
+    view = memoryview(build_batch(records, compression=GZIP))
+    config = LogConfig(compression_type="uncompressed")
+    tracemalloc.start()
+    try:
+        with pytest.raises(RefusedRecords) as caught:
+            walked(view, NOW, config, "t-0")
+        assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code is Code.MESSAGE_TOO_LARGE

@@ -68,6 +68,7 @@ def test_tens_of_thousands_of_empty_gzip_members_are_looked_at_once_each(monkeyp
         class Counted:
             eof = property(lambda self: member.eof)
             unused_data = property(lambda self: member.unused_data)
+            unconsumed_tail = property(lambda self: member.unconsumed_tail)
 
             def decompress(self, data: bytes, limit: int) -> bytes:
                 nonlocal given
