@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
-from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.network.frame_pool import KEPT_BYTES, LOOK, FramePool
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
+from raftka.wire.frame import FrameBuffer
 from tests.broker.conftest import Lower
 
 
@@ -137,6 +138,43 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_announced() -> None:
 
     assert line.pool.taken_bytes > 0
     assert line.pool.taken_bytes <= 4096
+
+
+def test_large_frames_of_many_connections_share_few_buffers() -> None:
+    """One after the other, ten at a time: also the buffers in which frames begin are used again."""
+    turn: list[Callable[[], None]] = []
+    pool = FramePool(turn.append)
+    for _ in range(100):
+        buffers = [FrameBuffer(pool=pool) for _ in range(10)]
+        for piece in (pack(">i", 1_000_000) + bytes(60_000), bytes(200_000), bytes(740_000)):
+            for buffer in buffers:
+                buffer.feed(memoryview(piece))
+            while turn:
+                turn.pop()()
+        assert not pool.taken_bytes
+    assert pool._free_bytes < 20_000_000
+
+
+def test_buffers_that_nobody_needs_any_more_are_given_back() -> None:
+    turn: list[Callable[[], None]] = []
+    pool = FramePool(turn.append)
+
+    def used(count: int) -> None:
+        taken = [pool.take(100_000, 100_000) for _ in range(count)]
+        for buffer in taken:
+            pool.give_at_turn_end(buffer)
+        while turn:
+            turn.pop()()
+
+    used(100)
+    assert len(pool._free) == 100
+    for _ in range(2 * LOOK):
+        used(3)
+    assert len(pool._free) == 3
+    assert pool._free_bytes == 300_000
+    used(2 * LOOK)
+    used(100)
+    assert pool._free_bytes == sum(map(len, pool._free)) <= KEPT_BYTES
 
 
 def test_a_frame_for_which_there_is_no_room_is_refused(lowered: Lower) -> None:

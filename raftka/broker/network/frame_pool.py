@@ -6,6 +6,7 @@ from raftka.limits import PARTIAL_BYTES, LimitExceeded
 
 KEPT_BYTES = 32 * 1024 * 1024
 WORTH_KEEPING_BYTES = 64 * 1024
+LOOK = 256  # buffers that come back, between two looks for those that nobody needs
 
 
 class FramePool:
@@ -15,22 +16,28 @@ class FramePool:
         self._at_turn_end = at_turn_end
         self._free: list[bytearray] = []
         self._free_bytes = 0
+        self._least_free = 0  # buffers, since the last look: so many nobody has needed
+        self._came_back = 0  # buffers, since the last look
         self._returned: list[bytearray] = []
         self.taken_bytes = 0
 
     def take(self, size: int, total: int) -> bytearray:
-        """A buffer of at least `size` bytes; a kept one that has room for `total` is preferred. Raises LimitExceeded."""
+        """A buffer of at least `size` bytes, a kept one if there is one; one that has room for `total` is preferred. Raises LimitExceeded."""
         if self.taken_bytes + size > PARTIAL_BYTES.value:
             raise LimitExceeded(PARTIAL_BYTES, self.taken_bytes + size)
-        for index, buffer in enumerate(self._free):
-            if total <= len(buffer) <= 4 * total:
-                del self._free[index]
-                self._free_bytes -= len(buffer)
-                break
-        else:
-            buffer = bytearray(size)
+        buffer = self._kept(total) or self._kept(size) or bytearray(size)
         self.taken_bytes += len(buffer)
         return buffer
+
+    def _kept(self, size: int) -> bytearray | None:
+        """The one that was given last of those that fit."""
+        for index in range(len(self._free) - 1, -1, -1):
+            if size <= len(self._free[index]) <= 4 * size:
+                buffer = self._free.pop(index)
+                self._free_bytes -= len(buffer)
+                self._least_free = min(self._least_free, len(self._free))
+                return buffer
+        return None
 
     def give_at_turn_end(self, buffer: bytearray) -> None:
         """Views of it live until then."""
@@ -53,4 +60,13 @@ class FramePool:
             if self._free_bytes + len(buffer) <= KEPT_BYTES:
                 self._free.append(buffer)
                 self._free_bytes += len(buffer)
+        self._came_back += len(self._returned)
         self._returned.clear()
+        if self._came_back >= LOOK:
+            self._drop_unneeded()
+
+    def _drop_unneeded(self) -> None:
+        """Those that have waited longest are at the front."""
+        self._free_bytes -= sum([len(buffer) for buffer in self._free[: self._least_free]])
+        del self._free[: self._least_free]
+        self._least_free, self._came_back = len(self._free), 0
