@@ -23,6 +23,7 @@ from raftka.cluster.edges import close_edges, open_edges
 from raftka.cluster.notices import tell
 from raftka.cluster.properties import parse
 from raftka.metadata.configs.settings import NodeSettings
+from raftka.runtime.real.allocator import give_memory_back
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
@@ -35,6 +36,7 @@ def start(file: str, ready: str = "") -> int:
     except (OSError, ValueError) as error:
         return _refuse(file, error)
     _allow_descriptors()
+    give_memory_back()
     pid_file = PidFile(Path(file).absolute().parent / "raftka.pid")
     failure: BaseException | None = None
     try:
