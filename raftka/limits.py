@@ -31,7 +31,9 @@ MIB = 1024 * 1024
 REQUEST_BYTES = Limit("request_bytes", 100 * MIB, "Kafka's socket.request.max.bytes; memory grows with bytes received, never with the size field")
 DECODED_OBJECTS = Limit("decoded_objects", 1_000_000, "rows, strings and numbers of one request: Python objects are 10 to 50 times their wire size")
 TAGGED_FIELDS = Limit("tagged_fields", 10_000, "of one struct of a message, or of a header: they are skipped in one go, 0.5 us each")
-DECOMPRESSED_BYTES = Limit("decompressed_bytes", 64 * MIB, "a batch is opened only to be validated or compacted, for the former in pieces; bombs reach 32,000:1")
+DECOMPRESSED_BYTES = Limit(
+    "decompressed_bytes", 64 * MIB, "a batch is opened only to be validated or compacted, for the former in pieces; bombs reach 32,000:1"
+)
 HEADERS_OF_RECORD = Limit("headers_of_record", 10_000, "headers of one record, walked only when records are validated")
 
 # broker
@@ -41,7 +43,7 @@ CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.conne
 CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
 CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
 LONG_REQUEST_BYTES = Limit(
-    "long_request_bytes", 2 * MIB, "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin"
+    "long_request_bytes", 1 * MIB, "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin"
 )
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")

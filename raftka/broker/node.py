@@ -1,6 +1,7 @@
 """One node: puts the parts together, and hands each committed metadata entry to those whom it concerns. Decides nothing itself."""
 
 import sys
+from functools import partial
 from typing import IO
 
 import trio
@@ -55,7 +56,9 @@ class Node:
         self.dispatcher = Dispatcher(context, self.pool)
         self.quotas = ConnectionQuotas(context, self.dispatcher, self.pool)
         self.background = BackgroundWorker(runtime.offload, self.metrics)
-        self.fetch_sessions = FetchSessionCache(settings["max.incremental.fetch.session.cache.slots"], runtime.random("fetch sessions"), self.metrics)
+        slots: int = settings["max.incremental.fetch.session.cache.slots"]
+        end = partial(self.dispatcher.long_work.run, "ending a fetch session", done=lambda _: None)
+        self.fetch_sessions = FetchSessionCache(slots, runtime.random("fetch sessions"), self.metrics, lambda session: end(session.end()))
         self.suspects = Suspects(context, self.dispatcher.long_work)
         self.listed_brokers = ListedBrokers(context)
         self.extensions: dict[str, Extension] = {}  # packages on this node, by name; the code that starts the node puts them here

@@ -1,5 +1,6 @@
 """Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
 
+import gc
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ import pytest
 from raftka.broker.network import long_work
 from raftka.broker.network.dispatch import LONG_FRAME_BYTES
 from raftka.broker.network.long_requests import LongRequests
+from raftka.broker.network.long_work import Steps
+from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES
 from raftka.runtime.simulated.clock import READING_S
@@ -19,7 +22,7 @@ from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.rows import Row
+from raftka.wire.rows import Row, free
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage
@@ -86,8 +89,30 @@ def test_so_many_long_requests_are_at_work_and_others_wait(stage: Stage, lowered
     assert stage.counted(LONG_REQUEST_BYTES.metric) == 3
     assert len(requests._inside) == 1
     assert [len(wire.answer(METADATA).topics) for wire in wires] == [MANY] * 4
-    assert not requests._inside
+    stage.wait(lambda: not requests._inside)
     assert not requests._bytes
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_next_long_request_enters_when_the_one_before_is_freed(stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered(LONG_REQUEST_BYTES, 100_000)
+    requests = stage.nodes[1].dispatcher.long_requests
+    inside: list[int] = []
+
+    def freed(row: Row) -> Iterator[None]:
+        for _ in free(row):
+            inside.append(len(requests._inside))
+            yield
+
+    monkeypatch.setattr("raftka.broker.network.dispatch.free", freed)
+    wires = [stage.wire() for _ in range(2)]
+    for wire in wires:
+        wire.request(METADATA, unknown(MANY))
+
+    assert [len(wire.answer(METADATA).topics) for wire in wires] == [MANY] * 2
+    stage.wait(lambda: not requests._inside)
+    assert len(inside) > MANY
+    assert set(inside) == {1}
 
 
 @pytest.mark.usefixtures("tiny")
@@ -244,6 +269,48 @@ def test_a_client_that_goes_in_the_middle_of_its_fetch_leaves_nothing_behind(sta
 
     assert not stage.nodes[1].fetch_sessions.by_id
     assert fetched(stage.wire().ask(FETCH, fetch("t", 0))).error_code == 0
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_client_that_goes_while_its_session_is_made_is_no_bug_of_ours(stage: Stage) -> None:
+    wire, sessions = stage.wire(), stage.nodes[1].fetch_sessions
+    made: list[int] = []
+    want = FetchSession.want
+
+    def seen(session: FetchSession, topics: Any) -> Steps[None]:
+        for _ in want(session, topics):
+            made.append(len(session.partitions))
+            yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FetchSession, "want", seen)
+        wire.request(FETCH, wide(), 12)
+        stage.wait(lambda: bool(made))
+    wire.close()
+    stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting)
+
+    assert 0 < made[-1] < 600
+    assert not sessions.by_id
+    assert not stage.events("handler_failed")
+
+
+@pytest.mark.parametrize("ends", [{"session_epoch": -1}, {"session_epoch": 0}, {"session_epoch": -1, "max_wait_ms": 20}])
+def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(stage: Stage, ends: dict[str, int]) -> None:
+    """Its partitions lead to it and back: a hundred fetches of thousands of partitions were hundreds of megabytes."""
+    stage.nodes[1].fetch_sessions.slots = 1
+    wire = stage.wire()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            answer = wire.ask(FETCH, wide(session_id=0, **ends), 12)
+            if answer.session_id:
+                wire.ask(FETCH, FETCH.request(session_id=answer.session_id, session_epoch=-1, max_wait_ms=0), 12)
+        stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting)
+        assert not stage.nodes[1].fetch_sessions.by_id
+        assert not [each for each in gc.get_objects() if isinstance(each, CachedPartition | FetchSession)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("tiny")

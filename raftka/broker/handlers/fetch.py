@@ -43,8 +43,8 @@ def fetch(request: Request, services: Services) -> Steps[Row | Pending]:
     run = Fetch(request, services)
     if run.replica >= 0:
         request.connection.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
+    yield from run.begin()
     try:
-        yield from run.begin()
         yield from run.look()
         wait_ms = request.body.max_wait_ms
         if wait_ms > 0 and not run.settled:
@@ -445,8 +445,11 @@ class Fetch:
             self.services.context.metrics.parked_fetches -= 1
         if session.parked is self:
             session.parked = None
-            if not session.lasting:
-                session.leave()
+        if not session.lasting and session.parked is None:
+            if self.plain is None:
+                self.services.fetch_sessions.end(session)
+            else:  # a plan is made of its partition, which stays where it was found
+                session.partitions, session.news = {}, {}
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -76,6 +76,7 @@ class Slot:
     def complete(self, parts: Parts) -> None:
         if self.parts is None:
             self.parts = parts
+            self.hurry = None  # it leads to the request, and that to us
             self.connection.settle()
 
 
@@ -274,6 +275,7 @@ class ServerConnection:
         for slot in slots:
             if slot.parts is None and slot.hurry is not None:
                 slot.hurry()
+                slot.hurry = None
         self._backlog.clear()
         self._frames.drop()
 

@@ -286,9 +286,12 @@ class Dispatcher:
         return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
 
     def answered(self, request: Request) -> None:
-        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too."""
-        if self.long_requests.leave(request):
-            self.long_work.go_on("freeing a request", free(request.body), _ignore)
+        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too, before the next one enters."""
+        if self.long_requests.has(request):
+            self.long_work.go_on("freeing a request", free(request.body), lambda _: self._freed(request))
+
+    def _freed(self, request: Request) -> None:
+        self.long_requests.leave(request)
 
     def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
         connection = request.connection
@@ -469,10 +472,6 @@ class Dispatcher:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.metrics.count("raftka_protocol_errors_total")
         self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
-
-
-def _ignore(_: Any) -> None:
-    pass
 
 
 def _drained(refusal: Any) -> Row | None:

@@ -4,13 +4,13 @@ A partition that was looked at stays *idle* at its host until something happens 
 session of thousands of partitions costs what changes in it. A Fetch without a session has one that is forgotten with its answer. Reads no log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from operator import attrgetter
 from random import Random
 from typing import NamedTuple, Protocol
 
-from raftka.broker.network.long_work import Steps
+from raftka.broker.network.long_work import Steps, drained
 from raftka.broker.replica.partition import Partition
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
@@ -145,15 +145,23 @@ class FetchSession:
         """Look at everything again."""
         self.news = dict.fromkeys(self.partitions.values())
 
-    def leave(self) -> None:
-        for wanted in self.partitions.values():
-            wanted.leave()
+    def end(self) -> Steps[None]:
+        """Nobody goes on with it. Its partitions lead to it, and it to them: they would stay until all garbage is collected."""
+        partitions, self.partitions = self.partitions, {}
+        while partitions:
+            partitions.popitem()[1].leave()
+            yield
+        self.news = {}
 
 
 class FetchSessionCache:
     """The sessions of a node, which one a request goes on with, and who must go when there are too many."""
 
-    def __init__(self, slots: int, random: Random, metrics: Metrics) -> None:
+    def __init__(
+        self, slots: int, random: Random, metrics: Metrics, end: Callable[[FetchSession], None] = lambda session: drained(session.end())
+    ) -> None:
+        """`end` is called with sessions that are closed: to run their `end`."""
+        self.end = end
         self.slots = slots
         self.metrics = metrics
         self.by_id: dict[int, FetchSession] = {}  # the one that was used longest ago first
@@ -174,7 +182,11 @@ class FetchSessionCache:
                 return session, True
             self.close(session)
         session = FetchSession(reader, now, by_id=by_id)
-        yield from session.want(body.topics)
+        try:
+            yield from session.want(body.topics)
+        except GeneratorExit:
+            self.end(session)  # the client has gone
+            raise
         return session, False
 
     def _known(self, body: Row, reader: Reader, *, by_id: bool) -> FetchSession:
@@ -245,7 +257,7 @@ class FetchSessionCache:
         self.partitions -= len(session.partitions)
         session.lasting = False
         if session.parked is None:
-            session.leave()
+            self.end(session)
 
 
 def _worth(session: FetchSession) -> tuple[bool, int]:
