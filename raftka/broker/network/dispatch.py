@@ -484,3 +484,7 @@ def _where(error: Exception) -> str:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
+
+
+def _ignore(_: Any) -> None:
+    pass
