@@ -4,6 +4,7 @@ Kafka 4.3 writes a committed offset in version 4 (version 1 when it carries a ti
 Knows no group and no rule. Offsets are packed by hand: thousands a second are written, and read back at once.
 """
 
+from operator import attrgetter
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
@@ -143,10 +144,8 @@ def read_group_key(key: bytes) -> str:
 
 
 def group_record(group_id: str, group: GroupMetadata) -> Record:
-    members = [_MEMBER(**dict(zip(_MEMBER_FIELDS, member, strict=True))) for member in group.members]
-    row = _GROUP_VALUE(**dict(zip(_GROUP_FIELDS, (*group[:-1], members), strict=True)))
     parts: list[Any] = [_LENGTH.pack(3)]
-    _encode_group(row, parts)
+    _encode_group(group, parts)
     return Record(group_key(group_id), b"".join(parts))
 
 
@@ -157,9 +156,9 @@ def group_tombstone(group_id: str) -> Record:
 def read_group_value(value: bytes) -> GroupMetadata:
     """Raises ValueError."""
     row = _read(_GROUP_READER, value, "group")
-    members = [GroupMember(*[getattr(member, name) for name in _MEMBER_FIELDS]) for member in row.members]
+    members = [GroupMember._make(_MEMBER_VALUES(member)) for member in row.members]
     members = [m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms) for m in members]
-    return GroupMetadata(row.protocol_type, row.generation, row.protocol, row.leader, row.current_state_timestamp, tuple(members))
+    return GroupMetadata._make((*_GROUP_VALUES(row)[:-1], tuple(members)))
 
 
 _OFFSET_STRUCT = parse_struct(
@@ -177,25 +176,24 @@ _GROUP_VALUE = parse_struct(
     "GroupMetadataValue",
     """
     protocol_type           string
-    generation              int32
-    protocol                string?0+
+    generation_id           int32
+    protocol_name           string?0+
     leader                  string?0+
-    current_state_timestamp int64=-1    2+
+    state_timestamp_ms      int64=-1    2+
     members []
         member_id           string
-        group_instance_id   string?     3+
+        instance_id         string?     3+
         client_id           string
         client_host         string
-        rebalance_timeout   int32=-1    1+
-        session_timeout     int32
+        rebalance_timeout_ms int32=-1   1+
+        session_timeout_ms  int32
         subscription        bytes
         assignment          bytes
     """,
 )
-_MEMBER = _GROUP_VALUE.members
-_GROUP_FIELDS = tuple(field.name for field in _GROUP_VALUE.fields)
-_MEMBER_FIELDS = tuple(field.name for field in _MEMBER.fields)
-_encode_group = compile_encoder(_GROUP_VALUE, 3, flexible=False)
+_GROUP_VALUES = attrgetter(*GroupMetadata._fields)
+_MEMBER_VALUES = attrgetter(*GroupMember._fields)
+_encode_group: Any = compile_encoder(_GROUP_VALUE, 3, flexible=False)  # takes what has these fields: a thousand members need not be made rows
 
 
 class _Reader:

@@ -14,6 +14,7 @@ from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.records import NO_TIME, CommittedOffset, GroupMember, GroupMetadata, offset_prefix
 from raftka.coordinator.timers import Alarm
+from raftka.limits import MEMBER_PROTOCOL_BYTES
 
 CONSUMER = "consumer"  # the type of protocol whose subscriptions can be read
 
@@ -27,7 +28,6 @@ class State(StrEnum):
 
 class Member:
     __slots__ = (
-        "_topics",
         "assignment",
         "client_host",
         "client_id",
@@ -56,17 +56,12 @@ class Member:
         self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
         self.session: Alarm
         self.weight = MEMBER_BYTES
-        self._topics: tuple[bytes | None, frozenset[str] | None] = None, None
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        return next((each.metadata for each in self.protocols if each.name == protocol_name), b"")
-
-    def topics(self, protocol_name: str) -> frozenset[str] | None:
-        """That it subscribes to; None: that cannot be read. Read once: a record of a thousand members comes whenever one of them has restarted."""
-        data = self.metadata(protocol_name)
-        if data is not self._topics[0]:
-            self._topics = data, topics_of([data])
-        return self._topics[1]
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
 
 
 class ClassicGroup:
@@ -83,7 +78,8 @@ class ClassicGroup:
         self.state_timestamp_ms = NO_TIME  # of the last record
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}  # member id by instance id
-        self.subscribed: frozenset[str] | None = None  # None: not known
+        self._subscribed: frozenset[str] | None = None  # None: not known
+        self._subscriptions: frozenset[bytes] | None = None  # what its members say, while it is not read
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}  # by topic, by partition
         self.in_log = False  # a record made it, or keeps it
         # soft
@@ -189,16 +185,20 @@ class ClassicGroup:
 
     def know_topics(self) -> None:
         """Has to be told when members or their protocol are others."""
-        if self.protocol_type != CONSUMER:
-            self.subscribed = None
-        elif not self.members:
-            self.subscribed = frozenset()
-        elif self.protocol_name is None:
-            self.subscribed = None
-        else:
-            of_members = {member.topics(self.protocol_name) for member in self.members.values()}
-            known = [topics for topics in of_members if topics is not None]
-            self.subscribed = frozenset().union(*known) if len(known) == len(of_members) else None
+        self._subscribed = self._subscriptions = None
+        if self.protocol_type == CONSUMER and not self.members:
+            self._subscribed = frozenset()
+        elif self.protocol_type == CONSUMER and self.protocol_name is not None:
+            self._subscriptions = frozenset([member.metadata(self.protocol_name) for member in self.members.values()])
+
+    @property
+    def subscribed(self) -> frozenset[str] | None:
+        """The topics of its consumers; None: not known. They are read when somebody asks: few do, and a thousand members may name a thousand each."""
+        if self._subscriptions is not None:
+            small = sum(map(len, self._subscriptions)) <= MEMBER_PROTOCOL_BYTES.value  # else the group has no record, and never will
+            self._subscribed = topics_of(self._subscriptions) if small else None
+            self._subscriptions = None
+        return self._subscribed
 
     def subscribes(self, topic: str) -> bool:
         """As far as it is known; of consumers whose words cannot be read it is believed."""

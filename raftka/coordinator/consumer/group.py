@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequ
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.records import (
@@ -33,6 +33,8 @@ from raftka.coordinator.machine import Record, Topics
 from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
 from raftka.coordinator.overlay import Overlay
 from raftka.coordinator.records import CommittedOffset, offset_prefix
+
+K = TypeVar("K")
 
 LEFT = -1  # epochs of who goes for good
 AWAY = -2  # and of a static member that will be back
@@ -77,7 +79,8 @@ class ConsumerGroup:
         self.targets = NO_TARGETS
         self.target: MutableMapping[str, Target] = {}  # by member
         self.owners: MutableMapping[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
-        self.names: MutableMapping[str, int] = {}  # of topics that members subscribe to by name: how many do
+        self.subscriptions: MutableMapping[tuple[str, ...], int] = {}  # to topics by name: how many members have each
+        self.names: MutableMapping[str, int] = {}  # of topics: how many of these subscriptions name each
         self.regexes: MutableMapping[str, Resolved] = {}
         self.regex_members: MutableMapping[str, int] = {}  # how many subscribe to each
         self.protocols: MutableMapping[str, int] = {}  # of classic members: how many have each
@@ -90,7 +93,7 @@ class ConsumerGroup:
         """To decide on: what is decided is not so before it is replayed."""
         other = ConsumerGroup.__new__(ConsumerGroup)
         other.__dict__.update(self.__dict__)
-        for name in ("members", "static", "target", "owners", "names", "regexes", "regex_members", "protocols"):
+        for name in ("members", "static", "target", "owners", "subscriptions", "names", "regexes", "regex_members", "protocols"):
             setattr(other, name, Overlay(getattr(self, name)))
         return other
 
@@ -187,10 +190,17 @@ class ConsumerGroup:
             self._count(member.said, -1)
 
     def _count(self, said: Said, by: int) -> None:
-        """What is subscribed to: a group of a thousand members is not looked through whenever one says something."""
+        """What is subscribed to: a group of a thousand members is not looked through whenever one says something.
+
+        Most of them subscribe to the same thousand topics, which are counted once.
+        """
         before = len(self.names) + len(self.regex_members)
-        for name in said.topics:
-            _put(self.names, name, self.names.get(name, 0) + by or None)
+        members = self.subscriptions.get(said.topics, 0) + by
+        if said.topics:
+            _put(self.subscriptions, said.topics, members or None)
+            if members == max(by, 0):  # the first of them, or the last
+                for name in said.topics:
+                    _put(self.names, name, self.names.get(name, 0) + by or None)
         if said.regex:
             _put(self.regex_members, said.regex, self.regex_members.get(said.regex, 0) + by or None)
         if len(self.names) + len(self.regex_members) != before:
@@ -235,7 +245,7 @@ def _all(current: Current) -> Iterator[tuple[bytes, int]]:
                 yield topic_id, partition
 
 
-def _put(values: MutableMapping[str, Any], name: str, value: Any) -> None:
+def _put(values: MutableMapping[K, Any], name: K, value: Any) -> None:
     if value is None:
         values.pop(name, None)
     else:
