@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, failover, faults, groups, histories, hostile, malformed, pipeline, scale, spark_jobs, zookeepers
+from bench import bridge, compaction, decisions, failover, faults, groups, histories, hostile, malformed, pipeline, scale, spark_jobs, zookeepers
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
@@ -25,6 +25,7 @@ GROUPS = (
     "leave",
     "many",
     "groups",
+    "decisions",
     "compact",
     "checker",
     "bridge",
@@ -137,6 +138,11 @@ class Bench:
                 columns.append(groups.figures(system, self.runs, self.seconds))
         for title in columns[0]:
             yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
+
+    def decisions(self) -> Iterator[str]:
+        yield "| longest single decisions of a group coordinator | CPU ms | of one piece |"
+        yield "|---|---|---|"
+        yield from decisions.rows(self.runs)
 
     def checker(self) -> Iterator[str]:
         yield "| checker: a generated history, one core | operations | records read | checked, operations/s | with reading its lines |"

@@ -7,6 +7,8 @@ from raftka.coordinator.machine import Context, Outcome, Record, Ticket
 from raftka.coordinator.timers import Alarms
 from raftka.wire.errors import Code, KafkaError
 
+MANY_RECORDS = 1_000  # of one decision: they may not fit into one batch
+
 
 class Turn:
     __slots__ = ("alarms", "context", "now", "records", "replies", "settings")
@@ -25,5 +27,6 @@ class Turn:
     def refuse(self, ticket: Ticket, code: Code) -> None:
         self.replies.append((ticket, KafkaError(code)))
 
-    def outcome(self, *, atomic: bool = True) -> Outcome:
-        return Outcome(self.records, self.replies, atomic)
+    def outcome(self, *, atomic: bool | None = None) -> Outcome:
+        """Targets of very many members may not fit into one batch; their epoch comes last, and without it they are worked out anew."""
+        return Outcome(self.records, self.replies, len(self.records) < MANY_RECORDS if atomic is None else atomic)

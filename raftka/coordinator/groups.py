@@ -36,9 +36,9 @@ from raftka.coordinator.consumer.group import State as ConsumerState
 from raftka.coordinator.consumer.groups import ConsumerGroups, Group
 from raftka.coordinator.consumer.records import KINDS as CONSUMER_GROUP_KEYS
 from raftka.coordinator.decision import Turn
-from raftka.coordinator.machine import Context, Outcome, Record, Ticket
+from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, Ticket, begun
 from raftka.coordinator.memory_budget import MEMBER_BYTES, Room
-from raftka.coordinator.offsets import all_tombstones, commit, delete, expired, fetch, of_deleted_topic, tombstone
+from raftka.coordinator.offsets import all_partitions, commit, delete, expired, fetch, of_deleted_topic, tombstones
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
     OFFSET_COMMIT_KEYS,
@@ -55,9 +55,10 @@ from raftka.wire.errors import Code, KafkaError, check_limit
 
 CLASSIC, CONSUMER = "classic", "consumer"
 EMPTY = (State.EMPTY, ConsumerState.EMPTY)
+DECIDED_IN_A_TICK = 100  # records, before those of the last alarm
 SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
 
-Decide = Callable[[Any, Ticket, Context], Outcome]
+Decide = Callable[[Any, Ticket, Context], Decision]
 
 
 class GroupCoordinator:
@@ -90,9 +91,10 @@ class GroupCoordinator:
 
     # the machine
 
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
         self._becoming = None
-        return self._decide[type(command)](command, ticket, context)
+        decision = self._decide[type(command)](command, ticket, context)
+        return decision if isinstance(decision, Outcome) else begun(decision)
 
     def replay(self, record: Record) -> None:
         key, value = record
@@ -119,30 +121,33 @@ class GroupCoordinator:
                 prepare_rebalance(group, turn)  # those who come back first stay; nobody leads what was a consumer group
         return turn.outcome()
 
-    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Decision:
         self.consumers.on_topics(context)
-        if not deleted:
-            return Outcome()
+        return begun(self._forget_topics(deleted)) if deleted else Outcome()
+
+    def _forget_topics(self, deleted: Sequence[tuple[bytes, str]]) -> Steps[Outcome]:
         ids: dict[str, list[bytes]] = {}
         for topic_id, name in deleted:
             ids.setdefault(name, []).append(topic_id)
-        records = [
-            record
-            for group in self.groups.values()
-            for name in sorted(group.offsets.keys() & ids.keys())
-            for topic_id in ids[name]
-            for record in of_deleted_topic(group, topic_id, name)
-        ]
+        records: list[Record] = []
+        for group in self.groups.values():
+            for name in sorted(group.offsets.keys() & ids.keys()):
+                records += yield from tombstones(group, of_deleted_topic(group, ids[name], name))
+            yield
         return Outcome(records, atomic=False)
 
     def deadline(self) -> float:
         return 0.0 if self.consumers.resolutions else min(self._alarms.next(), self._sweep_at)
 
-    def tick(self, context: Context) -> Outcome:
+    def tick(self, context: Context) -> Decision:
+        return begun(self._tick(context))
+
+    def _tick(self, context: Context) -> Steps[Outcome]:
         """One group is not decided about twice: what was decided first is not replayed yet."""
         turn = self._turn(context)
         decided = set()
-        while (alarm := self._alarms.due(context.now)) is not None:
+        while len(turn.records) < DECIDED_IN_A_TICK and (alarm := self._alarms.due(context.now)) is not None:
+            yield
             group = alarm.owner
             if group in decided:
                 self._alarms.set(alarm, context.now)
@@ -150,7 +155,7 @@ class GroupCoordinator:
             if isinstance(group, ClassicGroup) and self.groups.get(group.group_id) is not group:
                 continue  # of a group that did not come to be
             before = len(turn.records)
-            alarm.ring(turn)
+            yield from alarm.ring(turn) or ()
             if len(turn.records) > before:
                 decided.add(group)
             if isinstance(group, ClassicGroup):
@@ -159,7 +164,7 @@ class GroupCoordinator:
             return self.consumers.resolve(context)
         if turn.records or self._sweep_at > context.now:
             return turn.outcome()
-        turn.records += self._expire(context)
+        turn.records += yield from self._expire(context)
         return turn.outcome(atomic=not turn.records)
 
     def forget(self, ticket: Ticket) -> None:
@@ -167,14 +172,14 @@ class GroupCoordinator:
 
     # members
 
-    def _join(self, command: Join, ticket: Ticket, context: Context) -> Outcome:
+    def _join(self, command: Join, ticket: Ticket, context: Context) -> Steps[Outcome]:
         turn = self._turn(context)
         check_session(command, turn)
         group = self.groups.get(command.group_id)
         size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
         self._room.check(size, context.now)
         if isinstance(group, ConsumerGroup):
-            self._join_consumers(group, command, ticket, turn)
+            yield from self._join_consumers(group, command, ticket, turn)
         else:
             self._join_classic(group, command, ticket, turn)
         self._room.take(size)
@@ -191,21 +196,21 @@ class GroupCoordinator:
         finally:
             self._forget_nothing(group)
 
-    def _consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Outcome:
+    def _consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
         if command.topics is None:
-            return self.consumers.heartbeat(command, ticket, context)
+            return (yield from self.consumers.heartbeat(command, ticket, context))
         known = _known_weight(self.groups.get(command.group_id), command.member_id, command.instance_id)
         size = MEMBER_BYTES + weight_of_names(command.topics) - known
         self._room.check(size, context.now)
-        outcome = self.consumers.heartbeat(command, ticket, context)
+        outcome = yield from self.consumers.heartbeat(command, ticket, context)
         self._room.take(size)
         return outcome
 
-    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> Steps[None]:
         """One without members becomes a classic group."""
         if group.members:
             try:
-                self.consumers.join(group, command, ticket, turn)
+                yield from self.consumers.join(group, command, ticket, turn)
             except KafkaError as error:
                 turn.records.clear()
                 turn.reply(ticket, JoinRefused(error.code))
@@ -240,11 +245,11 @@ class GroupCoordinator:
             heartbeat(group, command, self._alarms, context.now)
         return Outcome((), ((ticket, None),))
 
-    def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Outcome:
+    def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Steps[Outcome]:
         turn = self._turn(context)
         group = self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
-            turn.reply(ticket, self.consumers.leave(group, command, turn))
+            turn.reply(ticket, (yield from self.consumers.leave(group, command, turn)))
             return turn.outcome()
         turn.reply(ticket, leave(group, command, turn))
         if group is not None:
@@ -263,7 +268,7 @@ class GroupCoordinator:
             return outcome
         return commit(group, command, ticket, self.settings, context, self._alarms)
 
-    def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
+    def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
         return fetch(self.groups.get(command.group_id), command, ticket, context)
 
     def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, context: Context) -> Outcome:
@@ -303,11 +308,12 @@ class GroupCoordinator:
         chosen = [each for each in found if (not states or each.state.lower() in states) and (not types or each.type in types)]
         return Outcome((), ((ticket, GroupsListed(tuple(chosen))),))
 
-    def _delete_group(self, command: DeleteGroup, ticket: Ticket, context: Context) -> Outcome:
+    def _delete_group(self, command: DeleteGroup, ticket: Ticket, context: Context) -> Steps[Outcome]:
         group = self._existing(command.group_id)
         if group.state not in EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        return Outcome([*all_tombstones(group), *_tombstones(group)], ((ticket, None),), atomic=False)
+        records = yield from tombstones(group, all_partitions(group))
+        return Outcome([*records, *_tombstones(group)], ((ticket, None),), atomic=False)
 
     def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -317,7 +323,7 @@ class GroupCoordinator:
 
     # expiry
 
-    def _expire(self, context: Context) -> list[Record]:
+    def _expire(self, context: Context) -> Steps[list[Record]]:
         """A part of the sweep: the log takes what it finds in portions, and others are served in between."""
         self._sweep = self._sweep or list(self.groups)
         records: list[Record] = []
@@ -326,15 +332,15 @@ class GroupCoordinator:
             group = self.groups.get(self._sweep.pop())
             if group is not None:
                 looked_at += 1 + sum(map(len, group.offsets.values()))
-                records += self._expired(group, context.wall_ms)
+                records += yield from self._expired(group, context.wall_ms)
         if not self._sweep:
             self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
         return records
 
-    def _expired(self, group: Group, wall_ms: int) -> list[Record]:
+    def _expired(self, group: Group, wall_ms: int) -> Steps[list[Record]]:
         """An empty group goes with the last of its offsets."""
-        gone = expired(group, self.settings, wall_ms)
-        records = [tombstone(group, name, partition) for name, partition in gone]
+        gone = yield from expired(group, self.settings, wall_ms)
+        records = yield from tombstones(group, gone)
         if len(gone) == sum(map(len, group.offsets.values())) and group.state in EMPTY and not group.pending:
             records += _tombstones(group)
         return records
@@ -423,7 +429,7 @@ def _known_weight(group: Group | None, member_id: str, instance_id: str | None) 
 
 
 def _tombstones(group: Group) -> list[Record]:
-    return group.tombstones() if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
+    return [*group.tombstones()] if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
 
 
 def _listed(group: Group) -> ListedGroup:

@@ -5,16 +5,22 @@ without records: else a new coordinator would take back what a read has shown. A
 With the loss of leadership the machine is dropped; a new leader replays the log into a new one. The shell may refuse an Outcome before anything of
 it is replayed, as when it is larger than a batch may be: its replies then carry an error.
 
+Long decisions come as `Steps`: a generator that yields between items and returns the Outcome. The shell resumes it over several turns, and gives the
+machine nothing else to do meanwhile, so a decision sees the same state from its first step to its last. Small ones are done at once.
+
 *Hard* state changes in `replay` alone. *Soft* state (who waits for an answer, sessions, timers) is what a new coordinator does without; `decide` and
 `tick` may change it, in such a way that nothing is wrong when the records of the same Outcome are refused: its replies then carry an error.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+T = TypeVar("T")
 Ticket = Hashable  # stands for whoever waits for the reply to a command
+Steps = Generator[None, None, T]  # yields between items, returns the result
+FEW = 100  # steps, some 10 us each, that are taken at once
 
 
 class Record(NamedTuple):
@@ -56,9 +62,23 @@ class Outcome:
     confirm: Record | None = None  # the replies must not be of the past: this record is written if the turn has no other (see Context.vouched_for)
 
 
+Decision = Outcome | Steps[Outcome]
+
+
+def begun(steps: Steps[Outcome]) -> Decision:
+    """The outcome where few steps lead to it, else the steps that are left. Raises what they raise."""
+    try:
+        for _ in range(FEW):
+            next(steps)
+    except StopIteration as stop:
+        outcome: Outcome = stop.value
+        return outcome
+    return steps
+
+
 class Machine(Protocol):
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
-        """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError for what is refused as a whole, unchanged."""
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
+        """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError, as its steps do, for what is refused as a whole."""
 
     def replay(self, record: Record) -> None:
         """Raises ValueError for a record that cannot be read; one of a kind that is not known is passed over."""
@@ -66,13 +86,13 @@ class Machine(Protocol):
     def loaded(self, context: Context) -> Outcome:
         """The log has been replayed, and this node leads: sessions begin."""
 
-    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Outcome:
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Decision:
         """The cluster's metadata changed; `deleted` topics are gone (id, name)."""
 
     def deadline(self) -> float:
         """When `tick` wants to run; inf: never."""
 
-    def tick(self, context: Context) -> Outcome: ...
+    def tick(self, context: Context) -> Decision: ...
 
     def forget(self, ticket: Ticket) -> None:
         """Who holds it has gone away and hears no reply. The machine may go on as if it was there."""

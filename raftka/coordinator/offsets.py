@@ -3,7 +3,7 @@
 Knows no log; what changes offsets is records that are replayed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from raftka.coordinator.classic.group import CONSUMER, ClassicGroup, State
 from raftka.coordinator.classic.members import check_member
@@ -23,7 +23,7 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.offsets import check_consumer_commit, check_consumer_fetch
-from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
+from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
 from raftka.coordinator.records import (
     LONGEST_STRING,
     NO_TIME,
@@ -38,6 +38,8 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
 
 Group = ClassicGroup | ConsumerGroup
+
+AT_ONCE = 10  # offsets
 
 # A tombstone of what can not be committed: no topic is without a name.
 NOTHING = Record(offset_key(offset_topic_prefix(offset_prefix(""), ""), 0), None)
@@ -115,25 +117,34 @@ def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
 # fetching
 
 
-def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context) -> Outcome:
+def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
     """A coordinator that nobody vouches for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
-    return Outcome((), ((ticket, _offsets(group, command, context.topics)),), confirm=None if context.vouched_for else NOTHING)
+    offsets = yield from _offsets(group, command, context.topics)
+    return Outcome((), ((ticket, offsets),), confirm=None if context.vouched_for else NOTHING)
 
 
-def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> OffsetsFetched:
+def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> Steps[OffsetsFetched]:
     """Never an error of a classic group's; who has not committed reads -1."""
     if isinstance(group, ConsumerGroup):
         check_consumer_fetch(group, command)
     if command.topics is None:
-        return OffsetsFetched(tuple(_all_of(group, topics)) if group is not None else ())
+        return OffsetsFetched(tuple((yield from _all_of(group, topics))) if group is not None else ())
     return OffsetsFetched(tuple([_fetched(group, topic, topics) for topic in command.topics]))
 
 
-def _all_of(group: Group, topics: Topics) -> Iterator[FetchedTopic]:
+def _all_of(group: Group, topics: Topics) -> Steps[list[FetchedTopic]]:
+    all_topics = []
     for name, partitions in group.offsets.items():
-        found = [_shown(partition, committed) for partition, committed in partitions.items() if _is_current(committed, topics.topic_id(name))]
+        topic_id = topics.topic_id(name)
+        found = []
+        for partition, committed in partitions.items():
+            if _is_current(committed, topic_id):
+                found.append(_shown(partition, committed))
+            if len(found) % AT_ONCE == 0:
+                yield
         if found:
-            yield FetchedTopic(name, tuple(found))
+            all_topics.append(FetchedTopic(name, tuple(found)))
+    return all_topics
 
 
 def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedTopic:
@@ -195,25 +206,33 @@ def tombstone(group: Group, name: str, partition: int) -> Record:
     return Record(offset_key(offset_topic_prefix(group.offset_prefix, name), partition), None)
 
 
-def all_tombstones(group: Group) -> list[Record]:
-    return [tombstone(group, name, partition) for name, partitions in group.offsets.items() for partition in partitions]
+def tombstones(group: Group, partitions: Iterable[tuple[str, int]]) -> Steps[list[Record]]:
+    records = []
+    for name, partition in partitions:
+        records.append(tombstone(group, name, partition))
+        if len(records) % AT_ONCE == 0:
+            yield
+    return records
 
 
-def of_deleted_topic(group: Group, topic_id: bytes, name: str) -> Iterator[Record]:
+def all_partitions(group: Group) -> Iterator[tuple[str, int]]:
+    return ((name, partition) for name, partitions in group.offsets.items() for partition in partitions)
+
+
+def of_deleted_topic(group: Group, topic_ids: Collection[bytes], name: str) -> Iterator[tuple[str, int]]:
     """A topic of the same name may be there again, with offsets of its own."""
-    for partition, committed in group.offsets.get(name, {}).items():
-        if committed.topic_id in (topic_id, ZERO_UUID):
-            yield tombstone(group, name, partition)
+    gone = {*topic_ids, ZERO_UUID}
+    return ((name, partition) for partition, committed in group.offsets.get(name, {}).items() if committed.topic_id in gone)
 
 
 # expiring
 
 
-def expired(group: Group, settings: GroupSettings, wall_ms: int) -> list[tuple[str, int]]:
+def expired(group: Group, settings: GroupSettings, wall_ms: int) -> Steps[list[tuple[str, int]]]:
     """An empty group keeps its offsets from the time when it became empty, a simple one each from its commit; a stable group of consumers keeps
     those of the topics it subscribes to. A version 1 commit has brought its own time.
     """
-    gone = []
+    gone, looked_at = [], 0
     for name, partitions in group.offsets.items():
         if not _may_expire(group, name):
             continue
@@ -224,6 +243,9 @@ def expired(group: Group, settings: GroupSettings, wall_ms: int) -> list[tuple[s
                 over = wall_ms - _since(group, committed) >= settings.offsets_retention_ms
             if over:
                 gone.append((name, partition))
+            looked_at += 1
+            if looked_at % AT_ONCE == 0:
+                yield
     return gone
 
 

@@ -9,15 +9,17 @@ from itertools import count
 from math import inf
 from typing import Any
 
+from raftka.coordinator.machine import Steps
+
 FEW = 100
 
 
 class Alarm:
-    """`ring` is called once `due` has come, with what `Alarms.ring` was given."""
+    """`ring` is called once `due` has come. It may be a generator, whose steps are then to be taken."""
 
     __slots__ = ("_known", "due", "owner", "ring")
 
-    def __init__(self, owner: Any, ring: Callable[[Any], None]) -> None:
+    def __init__(self, owner: Any, ring: Callable[[Any], Steps[None] | None]) -> None:
         self.owner = owner
         self.ring = ring
         self.due = inf

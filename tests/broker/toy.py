@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
-from raftka.coordinator.machine import Context, Outcome, Record, Ticket
+from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, Ticket
 from raftka.wire.errors import Code, KafkaError
 from tests.broker.stage import Stage
 
@@ -50,6 +50,14 @@ class Fail(NamedTuple):
     name: str
 
 
+class Slow(NamedTuple):
+    """Answered with the list before it, after so many steps; then `word` is added. An empty word is refused with the last step."""
+
+    name: str
+    word: str
+    steps: int = 5_000
+
+
 @dataclass
 class Toy:
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -60,8 +68,10 @@ class Toy:
     begun: int = 0
     ticks: int = 0
 
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Outcome:
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
         match command:
+            case Slow():
+                return self._slowly(command, ticket)
             case Add(name, words, atomic):
                 if "" in words:
                     raise KafkaError(Code.INVALID_REQUEST)
@@ -79,6 +89,14 @@ class Toy:
                 self.alarms[name] = context.now + after_s
                 return Outcome(replies=[(ticket, None)])
         raise ZeroDivisionError
+
+    def _slowly(self, command: Slow, ticket: Ticket) -> Steps[Outcome]:
+        before = list(self.lists.get(command.name, ()))
+        for _ in range(command.steps):
+            yield
+        if not command.word:
+            raise KafkaError(Code.INVALID_REQUEST)
+        return Outcome([Record(command.name.encode(), command.word.encode())], [(ticket, before)])
 
     def replay(self, record: Record) -> None:
         if record.value is None:
@@ -123,7 +141,7 @@ class NoTopics:
 
 
 def host(node: Node) -> CoordinatorRuntime:
-    runtime = CoordinatorRuntime(node.context, node.replicas, node.lifecycle, node.dispatcher.work_failed, TOPIC, NoTopics(), Toy)
+    runtime = CoordinatorRuntime(node.context, node.replicas, node.lifecycle, node.dispatcher.long_work, TOPIC, NoTopics(), Toy)
     node.coordinators.append(runtime)
     return runtime
 

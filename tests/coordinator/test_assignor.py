@@ -2,15 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
 
-from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish, assign_range, assign_uniform
+from raftka.broker.network.long_work import drained
+from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish
 from raftka.coordinator.consumer.commands import Target
 from tests.coordinator.world import LINEAR, counted
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]
+
+
+def assign(name: str, wishes: dict[str, Wish], counts: dict[bytes, int], before: dict[str, Target]) -> dict[str, Target]:
+    return drained(ASSIGNORS[name](wishes, counts, before))
+
+
+assign_range, assign_uniform = partial(assign, "range"), partial(assign, "uniform")
 
 
 def partitions(found: dict[str, Target]) -> list[tuple[bytes, int]]:
@@ -32,7 +41,7 @@ def test_every_partition_that_somebody_subscribes_to_has_one_owner_who_does(name
         members = [f"m{i}" for i in range(random.randint(1, 8))]
         alike = frozenset(random.sample(sorted(counts), random.randint(0, len(counts))))
         wishes = {m: Wish(None, alike if seed % 2 else frozenset(random.sample(sorted(counts), random.randint(0, len(counts))))) for m in members}
-        found = ASSIGNORS[name](wishes, counts, before)
+        found = assign(name, wishes, counts, before)
 
         wanted = {topic_id for wish in wishes.values() for topic_id in wish.topics}
         assert sorted(partitions(found)) == sorted((topic_id, each) for topic_id in wanted for each in range(counts[topic_id]))
@@ -130,9 +139,9 @@ def _steps(name: str, kind: Callable[[int, list[bytes]], dict[str, Wish]], membe
     wishes = kind(members, list(counts))
     half = dict(list(wishes.items())[: members // 2])
     with counted() as steps:
-        before = ASSIGNORS[name](half, counts, {})
-        after = ASSIGNORS[name](wishes, counts, before)
-        ASSIGNORS[name](half, counts, after)
+        before = assign(name, half, counts, {})
+        after = assign(name, wishes, counts, before)
+        assign(name, half, counts, after)
     return steps.count
 
 

@@ -17,7 +17,7 @@ from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.protocol import read_assignment
 from raftka.wire.errors import KafkaError
-from tests.coordinator.world import FakeTopics, consumer_view, subscription
+from tests.coordinator.world import FakeTopics, consumer_view, outcome_of, subscription
 
 SETTINGS = GroupSettings(min_session_timeout_ms=1000, initial_rebalance_delay_ms=0, consumer=ConsumerSettings(assignment_interval_ms=0))
 OFTEN = {"beat": 30, "slow": 6, "join": 6, "leave": 1, "lose": 2, "subscribe": 1, "topics": 1, "wait": 1, "fail_over": 1}
@@ -74,7 +74,7 @@ class World:
         """None: nothing was heard."""
         self.asked += 1
         try:
-            outcome = self.machine.decide(command, self.asked, self.context())
+            outcome = outcome_of(self.machine.decide(command, self.asked, self.context()))
         except KafkaError as error:
             return error
         self.take(outcome)
@@ -196,7 +196,7 @@ class World:
             self.topics.create(name, 2)
         else:
             self.topics.delete(name)
-        self.take(self.machine.on_image([(old, name)] if old is not None else [], self.context()))
+        self.take(outcome_of(self.machine.on_image([(old, name)] if old is not None else [], self.context())))
 
     def do_wait(self, consumer: Consumer) -> None:
         """Not so long that who is heard of is removed; sessions end while somebody is not chosen for long."""
@@ -211,7 +211,7 @@ class World:
         until = self.now + seconds
         while (when := max(self.machine.deadline(), self.now)) <= until:
             self.now = when
-            self.take(self.machine.tick(self.context()))
+            self.take(outcome_of(self.machine.tick(self.context())))
         self.now = until
         known = self.group.members if self.group is not None else {}
         for consumer in self.consumers:

@@ -12,7 +12,9 @@ from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
     CommitTopic,
+    DeleteGroup,
     DescribeGroup,
+    FetchOffsets,
     GroupSettings,
     Heartbeat,
     Join,
@@ -25,10 +27,10 @@ from raftka.coordinator.commands import (
 from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
 from raftka.coordinator.consumer.group import ConsumerGroup, State
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.coordinator.machine import Context, Outcome, Record
+from raftka.coordinator.machine import Context, Decision, Outcome, Record
 from raftka.coordinator.protocol import write_assignment
-from raftka.wire.errors import KafkaError
-from tests.coordinator.world import LINEAR, FakeTopics, counted, subscription
+from raftka.wire.errors import Code, KafkaError
+from tests.coordinator.world import LINEAR, FakeTopics, counted, outcome_of, subscription
 
 MEMBERS = 150
 TOPICS = 4
@@ -52,7 +54,7 @@ class Coordinator:
 
     def ask(self, who: str, command: Any) -> Any:
         try:
-            self.take(self.machine.decide(command, who, self.context()))
+            self.take(outcome_of(self.machine.decide(command, who, self.context())))
         except KafkaError as error:
             self.answers[who] = error
         return self.answers.get(who)
@@ -67,7 +69,7 @@ class Coordinator:
         until = self.now + seconds
         while (when := max(self.machine.deadline(), self.now)) <= until:
             self.now = when
-            self.take(self.machine.tick(self.context()))
+            self.take(outcome_of(self.machine.tick(self.context())))
         self.now = until
 
     def load(self) -> None:
@@ -80,7 +82,7 @@ class Coordinator:
     # classic members
 
     def join(self, member_id: str, who: str = "", instance_id: str | None = None) -> Any:
-        protocols = (Protocol("range", subscription([f"t{number}" for number in range(TOPICS)])),)
+        protocols = (Protocol("range", subscription(self.topics.names())),)
         return self.ask(who or member_id, Join("g", member_id, instance_id, "c", "/h", 30_000, 60_000, "consumer", protocols, needs_member_id=False))
 
     def form(self) -> list[str]:
@@ -307,8 +309,10 @@ def memory_of_a_change(members: int) -> int:
     epoch = coordinator.answers[last].epoch
     tracemalloc.start()
     try:
-        outcome = coordinator.machine.decide(
-            ConsumerHeartbeat("g", last, epoch, None, None, "c", "/h", -1, None, None, None, None), "last", coordinator.context()
+        outcome = outcome_of(
+            coordinator.machine.decide(
+                ConsumerHeartbeat("g", last, epoch, None, None, "c", "/h", -1, None, None, None, None), "last", coordinator.context()
+            )
         )
         assert outcome.records
         return tracemalloc.get_traced_memory()[1]
@@ -320,6 +324,162 @@ def test_what_one_member_changes_is_decided_without_a_copy_of_all_members() -> N
     assert memory_of_a_change(2000) < 1.5 * memory_of_a_change(200)
 
 
+def commit(coordinator: Coordinator, group_id: str, offsets: int) -> None:
+    if not coordinator.topics.partition_count("read"):
+        coordinator.topics.create("read", offsets)
+    partitions = tuple([CommitPartition(each, 1) for each in range(offsets)])
+    coordinator.ask("", CommitOffsets(group_id, -1, "", None, (CommitTopic("read", partitions),)))
+
+
+def targets(coordinator: Coordinator) -> Callable[[], Any]:
+    coordinator.gather()
+    coordinator.settle()
+    coordinator.wait(1.0)
+    return lambda: coordinator.beat("new", 0)
+
+
+def delete_group(coordinator: Coordinator) -> Callable[[], Any]:
+    commit(coordinator, "g", 20 * MEMBERS)
+    return lambda: coordinator.ask("", DeleteGroup("g"))
+
+
+def fetch_all_offsets(coordinator: Coordinator) -> Callable[[], Any]:
+    commit(coordinator, "g", 20 * MEMBERS)
+    return lambda: coordinator.ask("", FetchOffsets("g", None))
+
+
+def offsets_expire(coordinator: Coordinator) -> Callable[[], Any]:
+    commit(coordinator, "g", 20 * MEMBERS)
+    coordinator.load()
+    coordinator.now += coordinator.settings.offsets_retention_ms / 1000
+    return lambda: coordinator.wait(0.0)
+
+
+def topic_deleted(coordinator: Coordinator) -> Callable[[], Any]:
+    for group in range(2 * MEMBERS):
+        commit(coordinator, f"g{group}", 1)
+    topic_id = coordinator.topics.topic_id("read")
+    assert topic_id is not None
+    return lambda: coordinator.take(outcome_of(coordinator.machine.on_image([(topic_id, "read")], coordinator.context())))
+
+
+def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], Any]:
+    """Classic members alone are left: a downgrade."""
+    ids = _mixed(coordinator)
+    for each in ids:
+        coordinator.join(each)
+    coordinator.wait(28.0)
+    for each in ids:
+        coordinator.join(each)
+    return lambda: coordinator.wait(20.0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        upgrade,
+        downgrade,
+        last_session_of_a_consumer_ends,
+        targets,
+        consumers_leave_at_once,
+        delete_group,
+        fetch_all_offsets,
+        offsets_expire,
+        topic_deleted,
+    ],
+    ids=lambda event: str(event.__name__),
+)
+def test_a_long_decision_is_many_short_steps(event: Callable[[Coordinator], Callable[[], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    act = event(Coordinator(2 * MEMBERS))
+    parts: list[int] = []
+
+    def in_steps(decision: Decision) -> Outcome:
+        while not isinstance(decision, Outcome):
+            with counted() as made:
+                try:
+                    next(decision)
+                except StopIteration as stop:
+                    decision = stop.value
+            parts.append(made.count)
+        return decision
+
+    monkeypatch.setattr(f"{__name__}.outcome_of", in_steps)
+    act()
+
+    assert len(parts) > 20
+    assert max(parts) < sum(parts) / 4  # the record of a classic group is made by one call
+
+
+def test_a_rebalance_does_not_read_what_its_members_subscribe_to() -> None:
+    def steps(topics: int) -> int:
+        coordinator = Coordinator(MEMBERS)
+        coordinator.topics = FakeTopics({f"t{number}": 1 for number in range(topics)})
+        for member_id in coordinator.members:
+            coordinator.join("", member_id)
+        with counted() as made:
+            coordinator.wait(5.0)
+        return made.count
+
+    assert steps(20 * TOPICS) / steps(TOPICS) < 1.1
+
+
+def test_topics_that_many_consumers_name_are_counted_once() -> None:
+    def steps(topics: int) -> int:
+        coordinator = Coordinator(MEMBERS)
+        for number in range(topics):
+            coordinator.topics.create(f"x{number}", 1)
+        names = tuple(coordinator.topics.names())
+        for member_id in coordinator.members:
+            coordinator.ask(member_id, ConsumerHeartbeat("g", member_id, 0, None, None, "c", "/h", 60_000, names, None, None, {}))
+        assert coordinator.consumers.subscribed == set(names)
+        with counted() as made:
+            coordinator.ask("admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members[1:]])))
+        return made.count
+
+    assert steps(200) / steps(100) < 1.1
+
+
+def test_a_session_that_ends_while_no_record_can_be_written_is_ended_later() -> None:
+    coordinator = Coordinator(3)
+    coordinator.gather()
+    coordinator.settle()
+    coordinator.now = coordinator.machine.deadline()
+    while coordinator.machine.deadline() <= coordinator.now:
+        assert outcome_of(coordinator.machine.tick(coordinator.context())).records  # refused
+
+    coordinator.wait(5.0)
+
+    assert coordinator.consumers.state is State.EMPTY
+
+
+def test_records_of_a_large_downgrade_need_not_be_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator = Coordinator(400)
+    act = last_session_of_a_consumer_ends(coordinator)
+    outcomes: list[Outcome] = []
+
+    def taken(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        Coordinator.take(coordinator, outcome)
+
+    monkeypatch.setattr(coordinator, "take", taken)
+    act()
+
+    assert isinstance(coordinator.machine.groups["g"], ClassicGroup)
+    assert [outcome.atomic for outcome in outcomes if outcome.records] == [False]
+
+
+def test_a_join_with_very_many_protocols_is_refused_before_they_are_looked_at() -> None:
+    def steps(number: int) -> int:
+        coordinator = Coordinator(1)
+        protocols = tuple([Protocol(f"{place:x}", b"") for place in range(number)])
+        with counted() as made:
+            refused = coordinator.ask("m", Join("g", "", "i", "c", "/h", 30_000, 60_000, "consumer", protocols))
+        assert refused.code is Code.UNKNOWN_SERVER_ERROR
+        return made.count
+
+    assert steps(300_000) == steps(30_000) < 1_000
+
+
 def test_deleted_topics_are_looked_for_once_in_each_group() -> None:
     def steps(number: int) -> int:
         coordinator = Coordinator(TOPICS)
@@ -327,7 +487,7 @@ def test_deleted_topics_are_looked_for_once_in_each_group() -> None:
             coordinator.ask("", CommitOffsets(f"g{group}", -1, "", None, (CommitTopic("t0", (CommitPartition(0, 1, -1, None),)),)))
         gone = [(place.to_bytes(16, "big"), f"deleted{place}") for place in range(number)]
         with counted() as made:
-            coordinator.take(coordinator.machine.on_image(gone, coordinator.context()))
+            coordinator.take(outcome_of(coordinator.machine.on_image(gone, coordinator.context())))
         return made.count
 
     assert steps(200) / steps(100) < LINEAR

@@ -44,7 +44,7 @@ from raftka.coordinator.records import (
     read_group_key,
 )
 from raftka.wire.errors import Code, KafkaError
-from tests.coordinator.world import FakeTopics, classic, subscription, view
+from tests.coordinator.world import FakeTopics, classic, outcome_of, subscription, view
 
 GROUPS = ("g", "h")
 SETTINGS = GroupSettings(
@@ -108,7 +108,7 @@ class World:
         self.waiting[ticket] = client
         before = len(self.answers)
         try:
-            outcome = self.machine.decide(command, ticket, self.context())
+            outcome = outcome_of(self.machine.decide(command, ticket, self.context()))
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error),))
         self.take(outcome)
@@ -220,7 +220,7 @@ class World:
         assert old is not None
         if self.random.random() < 0.05:
             self.topics.create("t", 3)
-            outcome = self.machine.on_image([(old, "t")], self.context())
+            outcome = outcome_of(self.machine.on_image([(old, "t")], self.context()))
             self.refuses, before = 0, self.refuses  # the broker tells it of a deletion once
             self.take(outcome)
             self.refuses = before
@@ -233,7 +233,7 @@ class World:
         until = self.now + seconds
         while (when := max(self.machine.deadline(), self.now)) <= until:
             self.now = when
-            self.take(self.machine.tick(self.context()))
+            self.take(outcome_of(self.machine.tick(self.context())))
             for group_id, partition in list(self.committed):
                 if group_id not in self.machine.groups or partition not in self.offsets(group_id):
                     del self.committed[group_id, partition]  # expired
@@ -245,7 +245,7 @@ class World:
     # what must hold
 
     def offsets(self, group_id: str) -> dict[int, int]:
-        outcome = self.machine.decide(FetchOffsets(group_id, None), "reader", self.context())
+        outcome = outcome_of(self.machine.decide(FetchOffsets(group_id, None), "reader", self.context()))
         return {each.partition: each.offset for topic in outcome.replies[0][1].topics for each in topic.partitions}
 
     def rebuilt(self) -> GroupCoordinator:

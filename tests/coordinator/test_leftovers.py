@@ -11,7 +11,7 @@ from raftka.coordinator.consumer.commands import ConsumerHeartbeat
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome
 from raftka.wire.errors import KafkaError
-from tests.coordinator.world import FakeTopics, subscription
+from tests.coordinator.world import FakeTopics, outcome_of, subscription
 
 LONG_S = 1_000.0
 
@@ -39,11 +39,15 @@ class Coordinated:
 
     def beat(self, group_id: str, epoch: int = 0, regex: str | None = None) -> Outcome:
         said = "client", "/host", 1_000, None if regex else ("t",), regex, None
-        return self.machine.decide(ConsumerHeartbeat(group_id, "m", epoch, None, None, *said, {} if epoch == 0 else None), "ticket", self.at())
+        return outcome_of(
+            self.machine.decide(ConsumerHeartbeat(group_id, "m", epoch, None, None, *said, {} if epoch == 0 else None), "ticket", self.at())
+        )
 
     def join(self, group_id: str) -> Outcome:
         protocols = (Protocol("range", subscription(["t"])),)
-        return self.machine.decide(Join(group_id, "", "instance", "client", "/host", 10_000, 10_000, "consumer", protocols), "ticket", self.at())
+        return outcome_of(
+            self.machine.decide(Join(group_id, "", "instance", "client", "/host", 10_000, 10_000, "consumer", protocols), "ticket", self.at())
+        )
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_who_is_refused_leaves_nothing(coordinated: Coordinated) -> None:
 def test_whose_records_are_refused_leaves_nothing_once_its_session_would_be_over(coordinated: Coordinated) -> None:
     for n in range(100):
         assert coordinated.beat(f"g{n}").records != ()
-    coordinated.machine.tick(coordinated.at(LONG_S))
+    outcome_of(coordinated.machine.tick(coordinated.at(LONG_S)))
 
     assert coordinated.machine.groups == {}
     assert coordinated.machine.consumers.soft == {}
@@ -78,8 +82,8 @@ def test_whose_records_are_refused_leaves_nothing_once_its_session_would_be_over
 def test_a_group_that_is_gone_leaves_nothing(coordinated: Coordinated) -> None:
     coordinated.done(coordinated.beat("g"))
     coordinated.done(coordinated.beat("g", epoch=-1))
-    coordinated.done(coordinated.machine.decide(DeleteGroup("g"), "ticket", coordinated.at()))
-    coordinated.machine.tick(coordinated.at(LONG_S))
+    coordinated.done(outcome_of(coordinated.machine.decide(DeleteGroup("g"), "ticket", coordinated.at())))
+    outcome_of(coordinated.machine.tick(coordinated.at(LONG_S)))
 
     assert coordinated.machine.groups == {}
     assert coordinated.machine.consumers.soft == {}
@@ -90,7 +94,7 @@ def test_a_member_whose_records_were_refused_does_not_come_back_with_the_group_s
     coordinated.done(coordinated.beat("g"))
     coordinated.done(coordinated.beat("g", epoch=-1))
     assert coordinated.join("g").records != ()
-    coordinated.done(coordinated.machine.decide(DeleteGroup("g"), "ticket", coordinated.at()))
+    coordinated.done(outcome_of(coordinated.machine.decide(DeleteGroup("g"), "ticket", coordinated.at())))
 
     assert coordinated.machine.groups == {}
 
@@ -108,7 +112,7 @@ def test_the_names_of_topics_are_there_once_however_many_groups_look_through_the
         coordinated.done(coordinated.beat(f"g{n}", regex="t.*"))
     coordinated.machine.consumers.resolutions.clear()
     before = coordinated.topics.asked
-    coordinated.machine.on_image([], coordinated.at(LONG_S))
+    outcome_of(coordinated.machine.on_image([], coordinated.at(LONG_S)))
 
     assert len(coordinated.machine.consumers.resolutions) == 50
     assert coordinated.topics.asked == before + 1

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from raftka.broker.network.long_work import drained
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.machine import Decision, Outcome
 
 LINEAR = 2.3  # times as many steps for twice as much, at most
 
@@ -40,6 +42,10 @@ class FakeTopics:
 
     def names(self) -> Iterable[str]:
         return self._topics
+
+
+def outcome_of(decision: Decision) -> Outcome:
+    return decision if isinstance(decision, Outcome) else drained(decision)
 
 
 def subscription(topics: Iterable[str], version: int = 0, owned: Iterable[str] = ()) -> bytes:

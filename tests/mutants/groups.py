@@ -73,6 +73,18 @@ def coordinator_answers_while_it_loads(submit: Any) -> Any:
     return bug
 
 
+@mutant(CoordinatorPartition, "_begin")
+def coordinator_decides_between_two_steps(begin: Any) -> Any:
+    """A group is deleted in many steps, and commits to it come in between: what was acknowledged is deleted, too."""
+
+    def bug(self: CoordinatorPartition, steps: Any) -> None:
+        working, self.working = self.working, False
+        begin(self, steps)
+        self.working = working or self.working
+
+    return bug
+
+
 @mutant(CoordinatorRuntime, "_leadership_changed")
 def coordinator_survives_its_leadership(_: Any) -> Any:
     """Who coordinates again after another goes on with what it knew."""

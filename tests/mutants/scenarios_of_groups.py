@@ -1,11 +1,15 @@
 """Directed simulations of group coordinators: see directed.py."""
 
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from raftka.chaos.simulated.clients.client import NoAnswer
 from raftka.chaos.simulated.clients.groups import TOPIC, GroupClient, Story
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.workloads.group import OFFSETS
+from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, DeleteGroup, FetchOffsets, FetchTopic, OffsetsCommitted
 from raftka.metadata.commands import ElectLeaders
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
@@ -17,6 +21,7 @@ from tests.mutants.directed import finds
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "1000"}
 SESSION_MS = 6_000
+MANY_OFFSETS = 1_500  # more than are deleted in one turn
 SUBSCRIPTION = b"\0\0\0\0\0\1" + len(TOPIC).to_bytes(2, "big") + TOPIC.encode() + b"\xff" * 4  # version 0, one topic, no user data
 
 
@@ -81,6 +86,21 @@ def coordinator_answers_before_earlier_turns_are_committed() -> None:
 
 
 @finds
+def coordinator_decides_between_two_steps() -> None:
+    """A commit comes while its group, which has many offsets, is deleted: it makes the group anew."""
+    with World(35) as world:
+        cluster = Cluster(world, settings=SETTINGS)
+        group, first = _committed_once(cluster)
+        cluster.do(group.client, lambda: group.client.create_topic("wide", MANY_OFFSETS, 1))
+        _answers(cluster, first, _commit_of("wide", dict.fromkeys(range(MANY_OFFSETS), 1)))
+        last = MANY_OFFSETS - 1
+        answers = _answers(cluster, first, DeleteGroup("group"), _commit_of("wide", {last: 2}))
+        assert answers == [None, OffsetsCommitted(((Code.NONE,),))]
+        (fetched,) = _answers(cluster, first, FetchOffsets("group", (FetchTopic("wide", (last,)),)))
+        _assert_nothing_lost(fetched.topics[0].partitions[0].offset)
+
+
+@finds
 def loaded_members_never_expire() -> None:
     """A member dies together with its coordinator: the next coordinator removes it when its session is over."""
     with World(33) as world:
@@ -112,6 +132,23 @@ def loaded_classic_members_never_expire() -> None:
         found = cluster.do(group.client, lambda: _ask(group, CONSUMER_GROUP_DESCRIBE, described))
         members = [each.member_id for each in found.groups[0].members]
         assert members == ["new"], f"a member that died long ago is there still: {members}"
+
+
+def _answers(cluster: Cluster, node_id: int, *commands: Any) -> list[Any]:
+    """Of the coordinator of the group, asked in one turn."""
+    answers: dict[int, Any] = {}
+
+    def ask(_: object) -> None:
+        for number, command in enumerate(commands):
+            cluster.nodes[node_id].groups.shards.submit("group", command, partial(answers.__setitem__, number))
+
+    cluster.nodes[node_id].runtime.take(ask, None)  # type: ignore[attr-defined]
+    assert cluster.settled(lambda: len(answers) == len(commands), 20.0)
+    return [answers[number] for number in range(len(commands))]
+
+
+def _commit_of(topic: str, offsets: Mapping[int, int]) -> CommitOffsets:
+    return CommitOffsets("group", -1, "", None, (CommitTopic(topic, tuple([CommitPartition(*each) for each in offsets.items()])),))
 
 
 def _committed_once(cluster: Cluster) -> tuple[GroupClient, int]:

@@ -1,14 +1,18 @@
 """Groups of both protocols at work while coordinators are struck: commits hold, no partition has two owners, and all goes on."""
 
 import json
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from raftka.broker.coordinators import partition
+from raftka.broker.network.long_work import LongWork
 from raftka.chaos.simulated.clients.groups import Claims
 from raftka.chaos.simulated.workloads.at_work import WORKS, one
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos
+from raftka.coordinator import machine
 from tests.mutants.catalogue import mutated
 
 
@@ -19,6 +23,43 @@ def test_those_at_work_survive(work: str, seed: int) -> None:
 
     assert life.violations == ()
     assert life.outcome is Outcome.VALID
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("work", ["groups", "consumer-groups"])
+def test_they_survive_decisions_that_take_many_turns(work: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can go on in a later turn does, with 2 ms between two steps."""
+    begun = [0]
+    run_at_once = LongWork.run
+
+    def run(self: LongWork, name: str, steps: Any, done: Any, wanted: Any = lambda: True, failed: Any = None) -> None:
+        if not name.startswith("the coordinator of "):
+            run_at_once(self, name, steps, done, wanted, failed)
+            return
+
+        def step() -> None:
+            if not wanted():
+                steps.close()
+                return
+            try:
+                next(steps)
+            except StopIteration:
+                done(None)
+            else:
+                self._clock.call_at(self._clock.now() + 0.002, step)
+
+        begun[0] += 1
+        step()
+
+    monkeypatch.setattr(LongWork, "run", run)
+    monkeypatch.setattr(machine, "FEW", 0)
+    monkeypatch.setattr(partition, "AT_ONCE", -1)
+
+    life = one(seed, work)
+
+    assert life.violations == ()
+    assert life.outcome is Outcome.VALID
+    assert begun[0] > 100
 
 
 KEPT = {("groups", 90075): "two joined as one instance at once, and the answers came the other way round: the harness took the last for a zombie"}

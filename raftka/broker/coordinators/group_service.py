@@ -3,13 +3,14 @@
 Knows no request and no group's state.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import ConsumerSettings
@@ -59,13 +60,13 @@ class GroupCoordinatorService:
         replicas: ReplicaManager,
         lifecycle: BrokerLifecycle,
         topic_creation: TopicCreation,
-        work_failed: Callable[[str, Exception], None],
+        long_work: LongWork,
     ) -> None:
         self.context = context
         self._topic_creation = topic_creation
         self.settings = settings_of(context.metadata.settings, context.metadata.image)
         self.shards = CoordinatorRuntime(
-            context, replicas, lifecycle, work_failed, TOPIC, ImageTopics(context), lambda: GroupCoordinator(self.settings)
+            context, replicas, lifecycle, long_work, TOPIC, ImageTopics(context), lambda: GroupCoordinator(self.settings)
         )
         self._configure(context.metadata.settings)
 

@@ -1,13 +1,17 @@
 """One coordinator: a state machine on one partition that this broker leads. What it decides is replayed at once and appended at the turn's end,
 all of a turn in one batch; every reply is held until what was replayed before it is committed. Knows no group and no request.
+
+What is decided or replayed in many steps goes on over several turns, as long work of the node. Until it ends, all that comes to this coordinator
+waits in line, also its timers: so everything is decided in the order in which it came, on what was decided before.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from raftka.broker.replica.partition import Partition
-from raftka.coordinator.machine import Machine, Outcome, Record, Ticket
+from raftka.coordinator.machine import Decision, Machine, Outcome, Record, Steps, Ticket
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.records import CONTROL, build_batch, iterate, records_of
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from raftka.broker.coordinators.runtime import CoordinatorRuntime
 
 SLICE_BYTES = 128 * 1024  # what one turn loads: some ten milliseconds
+AT_ONCE = 200  # records that are replayed in the turn in which they were decided, each some 10 us
+PART_BYTES = 128 * 1024  # of a batch, where an outcome is more than one: some three milliseconds
 TICK_AGAIN_S = 1.0  # after one whose records were refused
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 30  # lengths, deltas, attributes: at most
@@ -43,6 +49,7 @@ class CoordinatorPartition:
         "_deleted",
         "_not_before",
         "_position",
+        "_queue",
         "_records",
         "_replies",
         "_shards",
@@ -58,6 +65,7 @@ class CoordinatorPartition:
         "machine",
         "replayed",
         "waiting",
+        "working",
     )
 
     def __init__(self, shards: "CoordinatorRuntime", host: Partition, epoch: int, machine: Machine, now: float) -> None:
@@ -72,6 +80,8 @@ class CoordinatorPartition:
         self.committed_offset = 0  # all that was replayed and appended lies below it
         self._position = host.log.start_offset
         self._deleted: list[tuple[bytes, str]] = []
+        self._queue: deque[Steps[None]] = deque()  # what goes on in later turns, and what came meanwhile
+        self.working = False  # over several turns, between which the machine is somewhere between two states
         self._records: list[Record] = []  # of this turn
         self._replies: list[Reply] = []
         self._size_bytes = BATCH_OVERHEAD_BYTES
@@ -118,9 +128,9 @@ class CoordinatorPartition:
         """The whole log is replayed."""
         self.loaded = True
         self.committed_offset = self.host.log.end_offset
-        self._carry_out(self.machine.loaded, self._shards.turn())
+        self._begin(self._unasked(self.machine.loaded))
         if self._deleted:
-            self._carry_out(self.machine.on_image, self._deleted, self._shards.turn())
+            self._begin(self._unasked(self.machine.on_image, self._deleted))
 
     # what is asked
 
@@ -129,8 +139,12 @@ class CoordinatorPartition:
         if not self.loaded:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         self.waiting[ticket] = None
+        self._begin(self._asked(command, ticket))
+
+    def _asked(self, command: Any, ticket: Ticket) -> Steps[None]:
         try:
-            outcome = self.machine.decide(command, ticket, self._shards.turn())
+            decision = self.machine.decide(command, ticket, self._shards.turn())
+            outcome = decision if isinstance(decision, Outcome) else (yield from decision)
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
             for limit in limit_of(error):
@@ -138,7 +152,7 @@ class CoordinatorPartition:
         except Exception as error:
             self._shards.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
-        self.take(outcome)
+        yield from self._take(outcome)
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self.waiting:
@@ -147,31 +161,70 @@ class CoordinatorPartition:
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]]) -> None:
         if self.loaded:
-            self._carry_out(self.machine.on_image, deleted, self._shards.turn())
+            self._begin(self._unasked(self.machine.on_image, deleted))
         else:
             self._deleted += deleted
 
-    def _carry_out(self, decide: Any, *arguments: Any) -> None:
+    def _unasked(self, decide: Callable[..., Decision], *arguments: Any) -> Steps[None]:
         """What nobody asked for."""
         try:
-            outcome = decide(*arguments)
+            decision = decide(*arguments, self._shards.turn())
+            outcome = decision if isinstance(decision, Outcome) else (yield from decision)
         except Exception as error:
             self._shards.broken(self, error)
             self._not_before = self._shards.clock.now() + TICK_AGAIN_S
             outcome = Outcome()
-        self.take(outcome)
+        yield from self._take(outcome)
+
+    # what takes several turns
+
+    def _begin(self, steps: Steps[None]) -> None:
+        """Nearly everything is done at once."""
+        self._queue.append(steps)
+        if self.working:
+            return
+        self.working = True
+        work = self._work_off()
+        try:
+            next(work)
+        except StopIteration:
+            self.working = False
+        except BaseException:
+            self.working = False
+            raise
+        else:
+            self._shards.long_work.run(f"the coordinator of {self.host.name}", work, self._worked_off, lambda: not self.gone)
+
+    def _work_off(self) -> Steps[None]:
+        """What came first, then all that has come meanwhile, in its order."""
+        while self._queue:
+            yield from self._queue.popleft()
+            if self._queue:
+                yield
+
+    def _worked_off(self, error: Exception | None) -> None:
+        self.working = False
+        if error is not None:
+            self._shards.broken(self, error)
+            self._shards.reload(self)
+        elif not self.gone:
+            self._arm()
 
     # what is decided
 
-    def take(self, outcome: Outcome) -> None:
+    def _touch(self) -> None:
         if not self._touched:
             self._touched = True
             self._shards.touch(self)
+
+    def _take(self, outcome: Outcome) -> Steps[None]:
+        self._touch()
         if outcome.confirm is not None and not self._records:
             outcome.records = (outcome.confirm,)  # one is enough for all reads of a turn
-        code = self._replay(outcome) if outcome.records else Code.NONE
+        code = (yield from self._replay(outcome)) if outcome.records else Code.NONE
         if self.gone:
             return  # all who wait have heard it
+        self._touch()
         if code is Code.NONE:
             for ticket, answer in outcome.replies:
                 self._reply(ticket, answer)
@@ -180,32 +233,47 @@ class CoordinatorPartition:
             for ticket, _ in outcome.replies:
                 self._reply(ticket, shown_as(code))
 
-    def _replay(self, outcome: Outcome) -> Code:
-        """NONE: it is the machine's state now, and will be in the log."""
-        host = self.host
-        if host.leader is None:
-            return Code.NOT_LEADER_OR_FOLLOWER
-        if host.leader.under_min_isr:
-            return Code.NOT_ENOUGH_REPLICAS
-        most = host.log.config.max_message_bytes
-        for records in (outcome.records,) if outcome.atomic else [(record,) for record in outcome.records]:
-            size = sum([len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records])
+    def _replay(self, outcome: Outcome) -> Steps[Code]:
+        """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a part before all of it is replayed."""
+        most = self.host.log.config.max_message_bytes
+        records = outcome.records
+        sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records]
+        whole = outcome.atomic or sum(sizes) + BATCH_OVERHEAD_BYTES <= most
+        for first, last, size in ((0, len(records), sum(sizes)),) if whole else parts(sizes, min(PART_BYTES, most - BATCH_OVERHEAD_BYTES)):
+            if (code := self._refusal()) is not Code.NONE:
+                return code
             if size + BATCH_OVERHEAD_BYTES > most:
                 return Code.RECORD_LIST_TOO_LARGE
             if self._size_bytes + size > most:
                 self._append()
             if self.gone:
                 return Code.KAFKA_STORAGE_ERROR
+            for number in range(first, last):
+                try:
+                    self.machine.replay(records[number])
+                except Exception as error:  # it knows less than the log will
+                    self._shards.broken(self, error)
+                    self._shards.reload(self)
+                    return Code.UNKNOWN_SERVER_ERROR
+                if number >= AT_ONCE:
+                    yield
+            if self.gone:
+                return Code.KAFKA_STORAGE_ERROR
+            self._touch()
             self._size_bytes += size
-            self._records += records
-            try:
-                for record in records:
-                    self.machine.replay(record)
-            except Exception as error:  # it knows less than the log will
-                self._shards.broken(self, error)
-                self._shards.reload(self)
-                return Code.UNKNOWN_SERVER_ERROR
+            self._records += records[first:last]
+            if last < len(records):
+                yield
         return Code.NONE
+
+    def _refusal(self) -> Code:
+        """Why nothing can be appended; NONE: it can."""
+        leader = self.host.leader
+        if self.gone:
+            return Code.KAFKA_STORAGE_ERROR
+        if leader is None:
+            return Code.NOT_LEADER_OR_FOLLOWER
+        return Code.NOT_ENOUGH_REPLICAS if leader.under_min_isr else Code.NONE
 
     def _reply(self, ticket: Any, answer: Any) -> None:
         self.waiting.pop(ticket, None)
@@ -258,6 +326,8 @@ class CoordinatorPartition:
     # time
 
     def _arm(self) -> None:
+        if self.working:
+            return
         when = max(self.machine.deadline(), self._not_before)
         if when < self._armed:
             if self._timer is not None:
@@ -267,10 +337,10 @@ class CoordinatorPartition:
 
     def _tick(self) -> None:
         self._timer, self._armed = None, inf
-        if self.gone:
+        if self.gone or self.working:
             return
         if self.machine.deadline() <= self._shards.clock.now():
-            self._carry_out(self.machine.tick, self._shards.turn())
+            self._begin(self._unasked(self.machine.tick))
         else:
             self._arm()
 
@@ -284,8 +354,20 @@ class CoordinatorPartition:
         replies, self._replies = self._replies, []
         waiting, self.waiting = self.waiting, {}
         self._records = []
+        self._queue.clear()
         for ticket in (*(ticket for ticket, _ in replies), *waiting):
             ticket(KafkaError(code))
+
+
+def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
+    """Of records of these sizes: the first of a part, the one behind its last, and their size together."""
+    first = size = 0
+    for number, each in enumerate(sizes):
+        if size and size + each > most:
+            yield first, number, size
+            first, size = number, 0
+        size += each
+    yield first, len(sizes), size
 
 
 class _Held:

@@ -11,7 +11,7 @@ from typing import Any
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.network.long_work import Steps
+from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Ticket, Topics
@@ -46,16 +46,15 @@ class CoordinatorRuntime:
         context: BrokerContext,
         replicas: ReplicaManager,
         lifecycle: BrokerLifecycle,
-        work_failed: Callable[[str, Exception], None],
+        long_work: LongWork,
         topic: str,
         topics: Topics,
         make_machine: Callable[[], Machine],
     ) -> None:
-        """`work_failed` hears of an error that no request waits for."""
         self.context = context
         self.lifecycle = lifecycle
         self._replicas = replicas
-        self._work_failed = work_failed
+        self.long_work = long_work
         self.clock = context.runtime.clock
         self.topic = topic
         self.shards: dict[int, CoordinatorPartition] = {}
@@ -244,7 +243,7 @@ class CoordinatorRuntime:
             try:
                 ticket(answer)  # type: ignore[operator]
             except Exception as error:
-                self._work_failed("a coordinator's reply", error)
+                self.long_work.failed("a coordinator's reply", error)
         if self._undelivered:
             self.clock.call_at(self.clock.now(), self._deliver_more)
 

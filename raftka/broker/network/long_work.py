@@ -40,7 +40,7 @@ class LongWork:
     def __init__(self, clock: Clock, failed: Callable[[str, Exception], None]) -> None:
         """`failed` is told of work whose `done` raised, when that work has no `failed` of its own: the node goes on."""
         self._clock = clock
-        self._failed = failed
+        self.failed = failed
         self.handled: str | None = None  # the work that had the last slice
         self._queue: deque[_Work] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
@@ -69,7 +69,7 @@ class LongWork:
         `wanted` is asked before each slice: when nobody wants the result any more, the generator is closed and `done` is not called.
         `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else.
         """
-        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self._failed, name)))
+        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self.failed, name)))
         self._schedule()
 
     def run(

@@ -23,7 +23,7 @@ from raftka.coordinator.classic.rebalance import (
 from raftka.coordinator.commands import Join, MemberIdRequired
 from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Ticket
-from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES
+from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.records import group_record
 from raftka.coordinator.timers import Alarm
 from raftka.limits import MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
@@ -52,6 +52,8 @@ def check_session(command: Join, turn: Turn) -> None:
         raise KafkaError(Code.INVALID_GROUP_ID)
     if not turn.settings.min_session_timeout_ms <= command.session_timeout_ms <= turn.settings.max_session_timeout_ms:
         raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
+    if len(command.protocols) > MEMBER_PROTOCOL_BYTES.value // STRING_BYTES:  # before anything looks at each of them
+        raise _too_large(STRING_BYTES * len(command.protocols))
 
 
 def weight_of_join(command: Join, known: int = 0) -> int:
@@ -89,7 +91,11 @@ def _check_size(command: Join) -> None:
     """More would not fit into the group's record. The answer is what Kafka's append would come to, later, for all members."""
     size = weight_of(command.protocols)
     if size > MEMBER_PROTOCOL_BYTES.value:
-        raise LimitRefused(MEMBER_PROTOCOL_BYTES, size, code=Code.UNKNOWN_SERVER_ERROR)
+        raise _too_large(size)
+
+
+def _too_large(size: int) -> LimitRefused:
+    return LimitRefused(MEMBER_PROTOCOL_BYTES, size, code=Code.UNKNOWN_SERVER_ERROR)
 
 
 # who comes without an id

@@ -1,6 +1,7 @@
 """Kafka's two ways to share partitions out: `uniform` moves as little as possible, `range` gives each member a stretch of every topic.
 
-A way is a function of what members subscribe to, how many partitions there are, and what everybody was to have so far. Knows no group.
+A way is a generator (`Steps`): there may be ten thousand members and more partitions. It is a function of what
+members subscribe to, how many partitions there are, and what everybody was to have so far. Knows no group.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,8 +9,10 @@ from heapq import heapify, heappush, heapreplace
 from typing import NamedTuple
 
 from raftka.coordinator.consumer.commands import Target
+from raftka.coordinator.machine import Steps
 
 Partition = tuple[bytes, int]
+AT_ONCE = 10  # members, where one takes a microsecond
 PASSES = 16  # over members that have too much, as in Kafka: where few may have what others have, sharing out need not end soon
 
 
@@ -20,13 +23,13 @@ class Wish(NamedTuple):
     topics: frozenset[bytes]
 
 
-Assignor = Callable[[Mapping[str, Wish], Mapping[bytes, int], Mapping[str, Target]], dict[str, Target]]
+Assignor = Callable[[Mapping[str, Wish], Mapping[bytes, int], Mapping[str, Target]], Steps[dict[str, Target]]]
 
 
-def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> dict[str, Target]:
+def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, Target]]:
     """Topics of as many partitions, subscribed to by the same members, are shared out alike: what has one key is read by one member."""
     found: dict[str, Target] = {member_id: {} for member_id in wishes}
-    subscribers = _subscribers(wishes, sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id])), counts)
+    subscribers = yield from _subscribers(wishes, sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id])), counts)
     for topic_id, count in counts.items():
         members = subscribers[topic_id]
         if not members:
@@ -37,10 +40,12 @@ def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before
             end = start + share + (place < extra)
             found[member_id][topic_id] = tuple(range(start, end))
             start = end
+            if place % AT_ONCE == 0:
+                yield
     return found
 
 
-def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Iterable[bytes]) -> dict[bytes, list[str]]:
+def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Iterable[bytes]) -> Steps[dict[bytes, list[str]]]:
     """Of each topic, in that order; one and the same list for topics that have the same: most members subscribe to what others do."""
     alike: dict[frozenset[bytes], list[str]] = {}
     for member_id in ordered:
@@ -50,6 +55,7 @@ def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Ite
     for number, wanted in enumerate(alike):
         for topic_id in wanted & wanted_by.keys():
             wanted_by[topic_id].append(number)
+        yield
     groups = list(alike.values())
     lists: dict[tuple[int, ...], list[str]] = {}
     found = {}
@@ -57,6 +63,7 @@ def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Ite
         which = tuple(numbers)
         if which not in lists:
             lists[which] = sorted([each for number in which for each in groups[number]], key=place.__getitem__)
+            yield
         found[topic_id] = lists[which]
     return found
 
@@ -66,19 +73,23 @@ def _range_order(member_id: str, wish: Wish) -> tuple[bool, str]:
     return wish.instance_id is None, member_id if wish.instance_id is None else wish.instance_id
 
 
-def assign_uniform(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> dict[str, Target]:
+def assign_uniform(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, Target]]:
     """Nobody has more than one partition more than another, as far as their subscriptions allow; nothing moves but for that."""
     alike = len({wish.topics for wish in wishes.values()}) <= 1
-    held = _still_held(wishes, counts, before)
-    free = _free(wishes, counts, held)
+    held = yield from _still_held(wishes, counts, before)
+    free = yield from _free(wishes, counts, held)
     if alike:
-        _share_alike(held, free)
+        yield from _share_alike(held, free)
     else:
-        _share_unlike(wishes, held, free)
-    return {member_id: _as_target(partitions) for member_id, partitions in held.items()}
+        yield from _share_unlike(wishes, held, free)
+    found = {}
+    for member_id, partitions in held.items():
+        found[member_id] = _as_target(partitions)
+        yield
+    return found
 
 
-def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> dict[str, list[Partition]]:
+def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, list[Partition]]]:
     """What members had and may keep. A partition that two had is the first one's."""
     taken: set[Partition] = set()
     held: dict[str, list[Partition]] = {}
@@ -88,26 +99,26 @@ def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before:
             if topic_id in wishes[member_id].topics:
                 mine += [(topic_id, each) for each in partitions if each < counts.get(topic_id, 0) and (topic_id, each) not in taken]
         taken.update(mine)
+        yield
     return held
 
 
-def _free(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping[str, list[Partition]]) -> list[Partition]:
-    taken = {each for mine in held.values() for each in mine}
+def _free(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping[str, list[Partition]]) -> Steps[list[Partition]]:
+    taken: set[Partition] = set().union(*held.values())
     wanted = _all_topics(wishes)
-    return [
-        (topic_id, partition)
-        for topic_id, count in sorted(counts.items())
-        if topic_id in wanted
-        for partition in range(count)
-        if (topic_id, partition) not in taken
-    ]
+    free: list[Partition] = []
+    for topic_id, count in sorted(counts.items()):
+        if topic_id in wanted:
+            free += [(topic_id, partition) for partition in range(count) if (topic_id, partition) not in taken]
+            yield
+    return free
 
 
 def _all_topics(wishes: Mapping[str, Wish]) -> set[bytes]:
     return set().union(*{wish.topics for wish in wishes.values()})
 
 
-def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> None:
+def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> Steps[None]:
     """Who has most keeps one more, where not all can have as many."""
     if not held:
         return
@@ -116,27 +127,32 @@ def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> Non
         quota = share + (place < extra)
         free += mine[quota:]
         del mine[quota:]
+        if place % AT_ONCE == 0:
+            yield
     left = iter(sorted(free))
     for place, mine in enumerate(sorted(held.values(), key=len, reverse=True)):
         mine += [next(left) for _ in range(share + (place < extra) - len(mine))]
+        if place % AT_ONCE == 0:
+            yield
 
 
-def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], free: Iterable[Partition]) -> None:
+def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], free: Iterable[Partition]) -> Steps[None]:
     """First what is free, to who has least of those who may have it, the partitions that fewest may have before the others; then from who has
     two more than another to that one, until there is none.
     """
-    subscribers = _subscribers(wishes, sorted(wishes), _all_topics(wishes))
+    subscribers = yield from _subscribers(wishes, sorted(wishes), _all_topics(wishes))
     least = _Least(held, subscribers)
     for partition in sorted(free, key=lambda each: (len(subscribers[each[0]]), each)):
         member_id = least.of(partition[0])
         held[member_id].append(partition)
         least.gained(member_id)
+        yield
     for _ in range(PASSES):
-        if not _level(held, least):
+        if not (yield from _level(held, least)):
             return
 
 
-def _level(held: dict[str, list[Partition]], least: "_Least") -> bool:
+def _level(held: dict[str, list[Partition]], least: "_Least") -> Steps[bool]:
     """Whether something moved. Each move brings two numbers nearer to each other; who has most is relieved first."""
     counts = least.counts
     moved, fewest = False, min(counts.values())
@@ -145,6 +161,7 @@ def _level(held: dict[str, list[Partition]], least: "_Least") -> bool:
         if counts[member_id] < fewest + 2:
             break
         for partition in sorted(mine):
+            yield
             other = least.of(partition[0])
             if counts[other] + 1 < counts[member_id]:
                 held[other].append(partition)

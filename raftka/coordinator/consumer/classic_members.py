@@ -11,14 +11,14 @@ from raftka.coordinator.consumer.heartbeat import NAME_LENGTH, check_instance, c
 from raftka.coordinator.consumer.reconciliation import Owned, waits_for_others
 from raftka.coordinator.consumer.records import Classic, MemberState
 from raftka.coordinator.consumer.timers import JOIN, SYNC
-from raftka.coordinator.machine import Topics
+from raftka.coordinator.machine import Steps, Topics
 from raftka.coordinator.protocol import Named, read_subscription, version_of, write_assignment
 from raftka.wire.errors import Code, KafkaError
 
 CONSUMER = "consumer"
 
 
-def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Joined | MemberIdRequired:
+def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Steps[Joined | MemberIdRequired]:
     """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
     group, instance_id = turn.group, command.instance_id
     check_room(group, turn.settings, member_id, instance_id)
@@ -31,7 +31,7 @@ def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alo
     owned, resubscribed = _say(turn, command, member_id)
     if not alone:
         turn.move_epoch(needed=resubscribed)
-        turn.aim()
+        yield from turn.aim()
     after = turn.reconcile(member_id, owned, resubscribed=resubscribed)
     turn.soft.off(JOIN, member_id, turn.turn.alarms)
     turn.begin_session(after)

@@ -12,7 +12,7 @@ from raftka.coordinator.consumer.records import Epoch, MemberState, Said, Target
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import REVOKE, SESSION, Ring, Soft
 from raftka.coordinator.decision import Turn
-from raftka.coordinator.machine import Topics
+from raftka.coordinator.machine import Steps, Topics
 from raftka.limits import REGEXES_OF_GROUP
 from raftka.wire.errors import Code, LimitRefused
 
@@ -78,7 +78,7 @@ class ConsumerTurn:
             known = self.soft.hashed = self.topics_version, self.group.subscription, hash_of(self.group.subscribed, self.topics)
         return known[2]
 
-    def aim(self) -> None:
+    def aim(self) -> Steps[None]:
         """New targets, unless the last ones are too young: many who come at once are one change."""
         group, now_ms = self.group, self.turn.context.wall_ms
         if group.epoch.epoch <= group.targets.epoch or 0 <= now_ms - group.targets.timestamp_ms < self.settings.assignment_interval_ms:
@@ -92,9 +92,11 @@ class ConsumerTurn:
             if ids is None:
                 ids = shared[subscription] = self._ids(member.said, counts)
             wishes[member.member_id] = Wish(member.said.instance_id, ids)
-        found = ASSIGNORS[self.assignor](wishes, counts, group.target)
+            yield
+        found = yield from ASSIGNORS[self.assignor](wishes, counts, group.target)
         for member_id, target in found.items():
             self.draft.aim(member_id, target)
+            yield
         self.draft.set_targets(Targets(group.epoch.epoch, now_ms))
 
     def _ids(self, said: Said, counts: dict[bytes, int]) -> frozenset[bytes]:

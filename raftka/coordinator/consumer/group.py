@@ -220,14 +220,17 @@ class ConsumerGroup:
         if instance_id is not None and self.static.get(instance_id) == member.member_id:
             del self.static[instance_id]
 
-    def tombstones(self) -> list[Record]:
+    def tombstones(self) -> Iterator[Record]:
         """In the order in which Kafka's replay wants them: a member has nothing left before it goes, nor a group."""
-        found = [tombstone(CURRENT, self.group_id, each) for each in self.members]
-        found += [tombstone(TARGET, self.group_id, each) for each in {**self.members, **self.target}]
-        found.append(tombstone(TARGETS, self.group_id))
-        found += [tombstone(MEMBER, self.group_id, each) for each in self.members]
-        found += [tombstone(REGEX, self.group_id, each) for each in self.regexes]
-        return [*found, tombstone(GROUP, self.group_id)]
+        what: tuple[tuple[int, Iterable[str]], ...] = (
+            (CURRENT, self.members),
+            (TARGET, {**self.members, **self.target}),
+            (TARGETS, ("",)),
+            (MEMBER, self.members),
+            (REGEX, self.regexes),
+            (GROUP, ("",)),
+        )
+        return (tombstone(kind, self.group_id, name) for kind, names in what for name in names)
 
 
 def weight_of(member: Member | None) -> int:

@@ -29,14 +29,14 @@ from raftka.coordinator.consumer.records import GROUP, MEMBER, MemberState, Reso
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.decision import Turn
-from raftka.coordinator.machine import Context, Outcome, Record, Ticket, Topics
+from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
 from raftka.coordinator.records import group_tombstone
 from raftka.coordinator.timers import Alarms
 from raftka.limits import GROUPS_OF_COORDINATOR
 from raftka.wire.errors import Code, KafkaError, check_limit
 
 MATCHED_IN_A_TICK = 2_000  # names of topics against a regular expression, each some microseconds
-MANY = 1_000  # records of one decision
+AGAIN_MS = 1_000  # until it is tried again to remove a member
 RESOLVED_EVERY_S = 1.0  # at most, while topics come and go
 
 Group = ClassicGroup | ConsumerGroup
@@ -54,28 +54,28 @@ class ConsumerGroups:
 
     # the new protocol
 
-    def heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Outcome:
+    def heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
         check(command, of_group(self.settings, command.group_id))
         turn = Turn(context, self.settings, self._alarms)
         if command.epoch in (LEFT, AWAY):
             consumer_turn = self._turn(turn, Draft(self.existing(command.group_id), turn.records))
             member = leave(consumer_turn, command)
             if member is not None:
-                self._remove(consumer_turn, [member])
+                yield from self._remove(consumer_turn, [member])
             turn.reply(ticket, ConsumerBeat(command.member_id, command.epoch))
-            return _outcome(turn)
+            return turn.outcome()
         try:
-            consumer_turn = self._turn(turn, self._found_or_made(command, turn))
-            turn.reply(ticket, beat(consumer_turn, command))
+            consumer_turn = self._turn(turn, (yield from self._found_or_made(command, turn)))
+            turn.reply(ticket, (yield from beat(consumer_turn, command)))
         except KafkaError as error:
             self._tidy(command.group_id)
             if not turn.replies:
                 raise
             return Outcome((), (*turn.replies, (ticket, error)))  # classic members that waited have been told to join again
         self._look_at_regexes(consumer_turn)
-        return _outcome(turn)
+        return turn.outcome()
 
-    def _found_or_made(self, command: ConsumerHeartbeat, turn: Turn) -> Draft:
+    def _found_or_made(self, command: ConsumerHeartbeat, turn: Turn) -> Steps[Draft]:
         """Who joins makes a group, also of an empty classic one, or of one whose members can go on as classic members of this one."""
         group_id, group = command.group_id, self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
@@ -92,10 +92,11 @@ class ConsumerGroups:
             settings = of_group(self.settings, group_id)
             check_upgrade(group, settings)
             check_room(group, settings, command.member_id, command.instance_id)
-            draft = upgrade(group, turn)
+            draft = yield from upgrade(group, turn)
             consumer_turn = self._turn(turn, draft)
             for member in draft.group.members.values():
                 consumer_turn.begin_session(member)
+                yield
             if command.member_id in draft.group.members:
                 consumer_turn.move_epoch(needed=True)  # it subscribes to the same topics, and has no target of an assignor yet
             return draft
@@ -117,16 +118,16 @@ class ConsumerGroups:
 
     # the classic protocol, in a group that has members
 
-    def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+    def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> Steps[None]:
         consumer_turn = self._turn(turn, Draft(group, turn.records))
         held = group.static_member(command.instance_id)
         alone = held is not None and held.said.classic is None and may_downgrade(group, self.settings, held.member_id)
         is_new = not command.member_id
         member_id = command.member_id or new_member_id(consumer_turn)
-        answer = classic_join(consumer_turn, command, member_id, is_new=is_new, alone=alone)
+        answer = yield from classic_join(consumer_turn, command, member_id, is_new=is_new, alone=alone)
         if alone and held is not None:
             same = held.said.topics == consumer_turn.group.members[member_id].said.topics and not held.said.regex
-            generation = downgrade(consumer_turn.draft, turn, member_id if same else None)
+            generation = yield from downgrade(consumer_turn.draft, turn, member_id if same else None)
             self._watch_downgraded(consumer_turn)
             answer = answer._replace(generation_id=generation)  # type: ignore[call-arg]
         turn.reply(ticket, answer)
@@ -137,20 +138,21 @@ class ConsumerGroups:
     def classic_heartbeat(self, group: ConsumerGroup, command: Heartbeat, turn: Turn) -> None:
         classic_heartbeat(self._turn(turn, Draft(group, turn.records)), command)
 
-    def leave(self, group: ConsumerGroup, command: Leave, turn: Turn) -> Left:
+    def leave(self, group: ConsumerGroup, command: Leave, turn: Turn) -> Steps[Left]:
         gone, left = classic_leave(group, command)
         if gone:
-            self._remove(self._turn(turn, Draft(group, turn.records)), gone)
+            yield from self._remove(self._turn(turn, Draft(group, turn.records)), gone)
         return left
 
     # who goes
 
-    def _remove(self, turn: ConsumerTurn, members: Sequence[Member]) -> None:
+    def _remove(self, turn: ConsumerTurn, members: Sequence[Member]) -> Steps[None]:
         """When classic members alone are left, they have a classic group again, whose next generation is the first one after the epoch."""
         for member in members:
             turn.draft.remove(member.member_id)
+            yield
         if any(member.said.classic is None for member in members) and may_downgrade(turn.group, self.settings):
-            downgrade(turn.draft, turn.turn, None)
+            yield from downgrade(turn.draft, turn.turn, None)
             self._watch_downgraded(turn)
             return
         turn.forget_regexes([member.said.regex for member in members if member.said.regex])
@@ -164,7 +166,7 @@ class ConsumerGroups:
     # time
 
     def ring(self, what: str, group_id: str, member_id: str) -> Ring:
-        def ring(turn: Turn) -> None:
+        def ring(turn: Turn) -> Steps[None]:
             group = self.groups.get(group_id)
             soft = self.soft.get(group_id)
             if soft is not None:
@@ -172,12 +174,14 @@ class ConsumerGroups:
                 self._tidy(group_id)
             if isinstance(group, ClassicGroup):
                 if what == DOWNGRADED:
-                    _go_on_as_classic(group, turn)
+                    yield from _go_on_as_classic(group, turn)
                 return
             member = group.members.get(member_id) if group is not None else None
             if group is None or member is None or (what == REVOKE and member.current.state is not MemberState.UNREVOKED):
                 return
-            self._remove(self._turn(turn, Draft(group, turn.records)), [member])
+            consumer_turn = self._turn(turn, Draft(group, turn.records))
+            consumer_turn.set(what, member_id, AGAIN_MS)  # until the records are replayed: they may be refused
+            yield from self._remove(consumer_turn, [member])
 
         return ring
 
@@ -237,7 +241,7 @@ class ConsumerGroups:
             consumer_turn.soft.moved_at = context.now
         else:
             consumer_turn.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
-        return _outcome(turn)
+        return turn.outcome()
 
     # replaying
 
@@ -309,15 +313,11 @@ class Resolution:
                 yield True
 
 
-def _outcome(turn: Turn) -> Outcome:
-    """Targets of very many members may not fit into one batch; their epoch comes last, and without it they are worked out anew."""
-    return turn.outcome(atomic=len(turn.records) < MANY)
-
-
-def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> None:
+def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> Steps[None]:
     """Of a group that was a consumer group: sessions begin, and where nobody leads it rebalances."""
     for member in group.members.values():
         begin_session(group, member, turn)
+        yield
     if group.leader is None and group.state is ClassicState.STABLE:
         prepare_rebalance(group, turn)
 

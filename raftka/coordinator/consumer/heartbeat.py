@@ -8,6 +8,7 @@ from raftka.coordinator.consumer.decisions import ConsumerTurn
 from raftka.coordinator.consumer.group import AWAY, LEFT, NOBODY, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer.reconciliation import Owned
 from raftka.coordinator.consumer.records import Current
+from raftka.coordinator.machine import Steps
 from raftka.limits import MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError
 
@@ -40,13 +41,13 @@ def _refuse(wrong: bool, message: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, message)
 
 
-def beat(turn: ConsumerTurn, command: ConsumerHeartbeat) -> ConsumerBeat:
+def beat(turn: ConsumerTurn, command: ConsumerHeartbeat) -> Steps[ConsumerBeat]:
     """Raises KafkaError."""
     member_id = command.member_id or new_member_id(turn)
     check_room(turn.group, turn.settings, member_id, command.instance_id)
     before = _place(turn, command, member_id)
     resubscribed = _say(turn, command, member_id, before)
-    turn.aim()
+    yield from turn.aim()
     after = turn.reconcile(member_id, command.owned, resubscribed=resubscribed)
     turn.begin_session(after)
     if turn.draft.changed:

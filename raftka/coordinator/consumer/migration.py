@@ -14,7 +14,7 @@ from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup, Member, hash_of
 from raftka.coordinator.consumer.records import Classic, Current, Epoch, MemberState, Said, Targets
 from raftka.coordinator.decision import Turn
-from raftka.coordinator.machine import Topics
+from raftka.coordinator.machine import Steps, Topics
 from raftka.coordinator.protocol import read_assignment, read_subscription, version_of, write_assignment
 from raftka.coordinator.records import GroupMember, GroupMetadata, group_tombstone
 from raftka.coordinator.records import group_record as classic_record
@@ -37,10 +37,10 @@ def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size.")
 
 
-def upgrade(group: ClassicGroup, turn: Turn) -> Draft:
+def upgrade(group: ClassicGroup, turn: Turn) -> Steps[Draft]:
     """Tell the members that wait to join again. Raises GROUP_ID_NOT_FOUND for assignments that only the members' own assignor understands."""
     try:
-        members = _members(group, turn.context.topics)
+        members = yield from _members(group, turn.context.topics)
     except ValueError as error:
         raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
     for waiting in group.members.values():
@@ -54,6 +54,7 @@ def upgrade(group: ClassicGroup, turn: Turn) -> Draft:
         draft.aim(member_id, target)
         assigned = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in target.items()}
         draft.have(member_id, Current(epoch, epoch, MemberState.STABLE, assigned))
+        yield
     draft.set_epoch(Epoch(epoch, hash_of(draft.group.subscribed, turn.context.topics)))
     draft.set_targets(Targets(epoch))
     return draft
@@ -63,7 +64,7 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(Code.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}")
 
 
-def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Target]]:
+def _members(group: ClassicGroup, topics: Topics) -> Steps[list[tuple[str, Said, Target]]]:
     """Read what the members say; a partition that two of them were given stays with the first. Raises ValueError, GROUP_ID_NOT_FOUND."""
     found = []
     taken: set[tuple[bytes, int]] = set()
@@ -88,6 +89,7 @@ def _members(group: ClassicGroup, topics: Topics) -> list[tuple[str, Said, Targe
             classic=Classic(member.session_timeout_ms, member.protocols),
         )
         found.append((member.member_id, said, target))
+        yield
     return found
 
 
@@ -101,16 +103,19 @@ def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_cla
     return bool(group.members) and classic == len(group.members) and settings.consumer.downgrades and len(group.members) <= settings.max_size
 
 
-def downgrade(draft: Draft, turn: Turn, leader: str | None) -> int:
+def downgrade(draft: Draft, turn: Turn, leader: str | None) -> Steps[int]:
     """All members are classic now. Without a leader it is a group that has to rebalance. Returns its generation."""
     group, topics = draft.group, turn.context.topics
-    name = _common_protocol(group)
+    name = yield from _common_protocol(group)
     members = []
     for member in group.members.values():
         metadata = next(each.metadata for each in _classic(member).protocols if each.name == name)
         named = names_of(group.target.get(member.member_id, {}), topics)
         members.append(_recorded(member, metadata, write_assignment(named, version_of(metadata))))
-    turn.records += group.tombstones()
+        yield
+    for tombstone in group.tombstones():
+        turn.records.append(tombstone)
+        yield
     record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, turn.context.wall_ms, tuple(members))
     turn.records.append(classic_record(group.group_id, record))
     return group.epoch.epoch
@@ -121,13 +126,14 @@ def _classic(member: Member) -> Classic:
     return member.said.classic
 
 
-def _common_protocol(group: ConsumerGroup) -> str:
+def _common_protocol(group: ConsumerGroup) -> Steps[str]:
     """As the members of a classic group elect it."""
     voters = ClassicGroup(group.group_id)
     for member in group.members.values():
         voter = ClassicMember(member.member_id, None, "", "")
         voters.tell(voter, _classic(member).protocols, 0, 0)
         voters.add(voter)
+        yield
     return voters.elect_protocol()
 
 

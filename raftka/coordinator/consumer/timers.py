@@ -7,12 +7,13 @@ from collections.abc import Callable
 from math import inf
 
 from raftka.coordinator.decision import Turn
+from raftka.coordinator.machine import Steps
 from raftka.coordinator.timers import Alarm, Alarms
 
 SESSION, REVOKE, JOIN, SYNC, DOWNGRADED = "session", "revoke", "join", "sync", "downgraded"
 OF_MEMBER = (SESSION, REVOKE, JOIN, SYNC)
 
-Ring = Callable[[Turn], None]
+Ring = Callable[[Turn], Steps[None]]
 
 
 class Soft:

@@ -46,7 +46,7 @@ from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.records import GROUP_METADATA_KEY, kind, read_group_key, read_group_value, read_offset_key, read_offset_value
 from raftka.wire.errors import Code, KafkaError
-from tests.coordinator.world import FakeTopics, subscription, view
+from tests.coordinator.world import FakeTopics, outcome_of, subscription, view
 from tests.scenario import Words
 
 NOBODY = {"''": "", "-": ""}
@@ -91,7 +91,7 @@ class GroupStage:
         until = float(words.bare[0])
         while (when := max(self.machine.deadline(), self.now)) <= until:
             self._move(when)
-            yield from self._outcome(self.machine.tick(self._context()))
+            yield from self._outcome(outcome_of(self.machine.tick(self._context())))
         self._move(until)
 
     def do_topic(self, words: Words) -> Iterator[str]:
@@ -109,7 +109,7 @@ class GroupStage:
 
     def do_told(self, words: Words) -> Iterator[str]:
         deleted, self.deleted = self.deleted, []
-        yield from self._outcome(self.machine.on_image(deleted, self._context()))
+        yield from self._outcome(outcome_of(self.machine.on_image(deleted, self._context())))
 
     def do_asleep(self, words: Words) -> None:
         """`asleep 10`: the timer should have gone off, but the process stands still until then."""
@@ -229,7 +229,7 @@ class GroupStage:
             name, number = f"{who}#{number}", number + 1
         self.waiting[name] = getattr(command, "group_id", "")
         try:
-            outcome = self.machine.decide(command, name, self._context())
+            outcome = outcome_of(self.machine.decide(command, name, self._context()))
         except KafkaError as error:
             outcome = Outcome((), ((name, error),))
         yield from self._outcome(outcome)

@@ -291,7 +291,7 @@ class ConsumerGroupWork(OfGroups):
             for shard in node.groups.shards.shards.values():
                 assert isinstance(shard.machine, GroupCoordinator)
                 group = shard.machine.groups.get(GROUP)
-                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch:
+                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch and not shard.working:
                     self._share(group)
         cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._look(cluster))
 
