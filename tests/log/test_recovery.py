@@ -139,6 +139,47 @@ def test_a_segment_that_was_sealed_behind_the_recovery_point_is_found_by_its_las
         assert (found.timestamp, found.offset) == (latest, point - 1)
 
 
+@pytest.mark.parametrize("flush", ["fsync", "os"])
+def test_a_cut_into_a_sealed_segment_leaves_no_time_of_what_is_gone(flush: str) -> None:
+    """The sealed segment's time index is on the disk with a time that was cut; the recovery point then rises beyond the offset of that time."""
+    files = disk()
+    log = open_log(files, flush=flush, **SMALL)
+    append(log, batch(1, timestamp=NOW), batch(1, timestamp=NOW + 900, size=800), batch(1, timestamp=NOW + 901))
+    checkpoint(log)
+    log.truncate_to(1)
+    append(log, batch(1, timestamp=NOW + 1), epoch=1)  # too little for another entry of the index
+    assert checkpoint(log) == 2
+
+    left = open_log(files, recovery_point=2, flush=flush, **SMALL)
+
+    for found in left.max_timestamp_offset(2), left.offset_for_timestamp(NOW + 1, 2):
+        assert found is not None
+        assert (found.timestamp, found.offset) == (NOW + 1, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_index_that_was_made_anew_outlives_a_loss_of_power(seed: int) -> None:
+    """Made when somebody first searched the segment, which no flush and no checkpoint looks at any more."""
+    files = disk()
+    log = filled(files, **SMALL)
+    point = checkpoint(log)
+    for name in [name for name in files.names if name.endswith("index")]:
+        files.remove(name)
+    files.sync_directory(DIRECTORY)
+    expected = [max(0, 2 * after - 1) for after in range(40)]
+    assert times_of(open_log(files, recovery_point=point, **SMALL)) == expected
+
+    left = open_log(files.power_loss(Random(seed)), recovery_point=point, **SMALL)
+
+    assert times_of(left) == expected
+
+
+def times_of(log: Log) -> list[int]:
+    """Of each millisecond the first offset that is not older."""
+    found = [log.offset_for_timestamp(NOW + after, log.end_offset) for after in range(40)]
+    return [each.offset for each in found if each is not None]
+
+
 def test_indexes_are_rebuilt_the_same() -> None:
     files = disk()
     filled(files).close(clean=True)

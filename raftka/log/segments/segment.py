@@ -80,11 +80,18 @@ class Segment:
         if not self.read_indexes():
             self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
             self.resume(headers(self.file, 0, self.size))
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
             try:
-                self.seal()
+                self._replace_index_files()
             except OSError:
                 pass  # found again next time
-            self.close_index()
+
+    def _replace_index_files(self) -> None:
+        """Whole and durable, or not at all: half of what was found would be believed after a loss of power."""
+        times, offsets = self.time_index, self.offset_index
+        self._files.replace(self._path(".timeindex"), times.encoded())
+        self._files.replace(self._path(".index"), offsets.encoded())
+        times.written, offsets.written = len(times), len(offsets)
 
     def read_indexes(self, below: int = FOREVER) -> bool:
         """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
