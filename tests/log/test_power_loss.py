@@ -116,6 +116,8 @@ class Life:
         self.history = [row for row in self.history if row[1] <= log.end_offset]
         assert remembered == self.history[len(self.history) - len(remembered) :]
         assert remembered or not any(following <= owed for _, following in self.history), "a producer whose batches are deleted is forgotten"
+        if not remembered:
+            self.history = []  # nothing of it was ever confirmed
         self.sequence = producer.next_sequence if producer else 0
 
     def live(self) -> None:
