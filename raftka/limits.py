@@ -43,7 +43,9 @@ CONNECTIONS_OF_LISTENER = Limit("connections_of_listener", UNBOUNDED, "max.conne
 CONNECTIONS_OF_ADDRESS = Limit("connections_of_address", UNBOUNDED, "max.connections.per.ip and its overrides")
 CONNECTION_RATE = Limit("connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix")
 LONG_REQUEST_BYTES = Limit(
-    "long_request_bytes", 1 * MIB, "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin"
+    "long_request_bytes",
+    512 * KIB,
+    "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin",
 )
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")

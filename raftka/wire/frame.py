@@ -112,6 +112,9 @@ class Pool(Protocol):
     def give_at_turn_end(self, buffer: bytearray) -> None:
         """Nobody reads it any more when this turn has ended."""
 
+    def forget(self, buffer: bytearray) -> None:
+        """What was in it will not go on: it is not worth keeping."""
+
 
 class FrameBuffer:
     """Cuts frames out of what comes. What a frame takes in memory grows with the bytes that came, never with the size it claims."""
@@ -163,7 +166,10 @@ class FrameBuffer:
     def drop(self) -> None:
         """Forget the frame that has begun."""
         if self._pool is not None and self._buffer:
-            self._pool.give_at_turn_end(self._buffer)
+            self._pool.forget(self._buffer)
+        self._clear()
+
+    def _clear(self) -> None:
         self._buffer, self._have, self._need = bytearray(), 0, 4
 
     def _continue(self, view: memoryview, frames: list[memoryview]) -> int:
@@ -182,7 +188,9 @@ class FrameBuffer:
         self._store(taken)
         if self._have == self._need:
             frames.append(memoryview(self._buffer)[4 : self._need])
-            self.drop()
+            if self._pool is not None:
+                self._pool.give_at_turn_end(self._buffer)
+            self._clear()
         return position + len(taken)
 
     def _store(self, piece: memoryview) -> None:

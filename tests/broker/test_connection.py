@@ -177,6 +177,18 @@ def test_buffers_that_nobody_needs_any_more_are_given_back() -> None:
     assert pool._free_bytes == sum(map(len, pool._free)) <= KEPT_BYTES
 
 
+def test_the_beginnings_of_frames_that_never_end_are_not_kept() -> None:
+    line = Line()
+    line.feed(pack(">i", 1_000_000) + bytes(200_000), 100_000)
+    line.end_turn()
+    assert line.pool.taken_bytes >= 200_000
+    kept = line.pool._free_bytes
+
+    line.connection.closed("gone")
+    line.end_turn()
+    assert (line.pool.taken_bytes, line.pool._free_bytes) == (0, kept)
+
+
 def test_a_frame_for_which_there_is_no_room_is_refused(lowered: Lower) -> None:
     lowered(PARTIAL_BYTES, 20_000)
     line = Line()

@@ -274,6 +274,7 @@ class NoMemory:
         raise LimitExceeded(PARTIAL_BYTES, size)
 
     def give_at_turn_end(self, buffer: bytearray) -> None: ...
+    def forget(self, buffer: bytearray) -> None: ...
 
 
 def test_no_memory_for_an_answer_closes() -> None:

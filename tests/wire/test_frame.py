@@ -73,6 +73,9 @@ class Turns:
         self.out -= 1
         self.returned.append(buffer)
 
+    def forget(self, buffer: bytearray) -> None:
+        self.out -= 1
+
     def end(self) -> None:
         for buffer in self.returned:
             buffer[:] = b"?" * len(buffer)

@@ -47,6 +47,9 @@ class FramePool:
                 self._at_turn_end(self._keep)
             self._returned.append(buffer)
 
+    def forget(self, buffer: bytearray) -> None:
+        self.taken_bytes -= len(buffer)
+
     def lends(self, frame: memoryview) -> bool:
         """Whether the frame lies in one of our buffers, and can be held; else it lies in memory that the next turn uses again."""
         return any(buffer is frame.obj for buffer in self._returned)
