@@ -379,6 +379,32 @@ def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
     assert offsets(log) == written
 
 
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_flush_that_fails_in_recovery_takes_nothing_below_the_recovery_point(extra: int) -> None:
+    """What is believed is not written anew, neither in a segment that ends at the recovery point nor in one that goes on behind it."""
+    world = World(1)
+    disk = world.disk("a")
+    disk.keeps_nothing = True
+    files = world.node("a").files
+    files.make_directory(DIRECTORY)
+    log = open_log(files, segment_bytes=400)
+    append(log, batch(1), batch(1))
+    point = checkpoint(log)
+    for at in range(extra):
+        append(log, batch(1, seed=at))
+    log.roll(NOW)
+    append(log, batch(1))
+    world.kill("a", power_loss=False)
+    disk.failing_syncs = 1
+    with pytest.raises(OSError, match="EIO"):
+        open_log(world.node("a").files, recovery_point=point, segment_bytes=400)
+    world.kill("a", power_loss=True)
+
+    left = open_log(world.node("a").files, recovery_point=point, segment_bytes=400)
+
+    assert offsets(left)[:2] == [(0, 0), (1, 1)]
+
+
 def test_leftovers_are_swept() -> None:
     files = disk()
     filled(files, 2).close(clean=True)

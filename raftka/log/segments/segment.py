@@ -248,8 +248,9 @@ class Segment:
 
     def write_again(self, offset: int) -> None:
         """Write the batches that reach `offset`, and all behind them, over themselves: the kernel takes their pages for dirty then, whatever it did
-        before. Everything staged is written."""
-        for position in range(self.offset_index.lookup(offset), self.size, WALK_BYTES):
+        before. Everything staged is written. What lies before stays as it is: a write that fails may take it from the disk."""
+        found = self.locate(offset, self.size)
+        for position in range(found[0] if found is not None else self.size, self.size, WALK_BYTES):
             self.file.write(position, self.file.read(position, min(WALK_BYTES, self.size - position)))
 
     def write_index(self) -> None:
