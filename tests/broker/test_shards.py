@@ -6,15 +6,10 @@ from random import Random
 
 import pytest
 
-from raftka.broker.coordinators.partition import AT_ONCE, shown_as
+from raftka.broker.coordinators.partition import shown_as
 from raftka.broker.coordinators.runtime import REPLIES_OF_TURN, java_hash, partition_for
-from raftka.broker.network.long_work import SLICE_S, STEPS
-from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
-from raftka.wire.records import iterate, records_of
-from tests.broker.toy import TOPIC, Add, Await, Fail, Read, Ring, Slow, Toy, ToyStage
-
-STEPS_OF_SLICE = round(SLICE_S / READING_S) * STEPS
+from tests.broker.toy import TOPIC, Add, Await, Fail, Read, Ring, ToyStage, batches, machine
 
 
 @pytest.fixture
@@ -29,19 +24,6 @@ def three() -> Iterator[ToyStage]:
     stage = ToyStage(3)
     with stage:
         yield stage
-
-
-def machine(stage: ToyStage, node_id: int = 1) -> Toy:
-    toy = stage.shards[node_id].shards[0].machine
-    assert isinstance(toy, Toy)
-    return toy
-
-
-def batches(stage: ToyStage, node_id: int = 1) -> list[list[bytes]]:
-    log = stage.host(TOPIC, node_id=node_id).log
-    spans, _ = log.read(0, 1 << 20, log.end_offset)
-    data = memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
-    return [[record.value or b"" for record in records_of(batch)] for _, batch in iterate(data)]
 
 
 @pytest.mark.parametrize(
@@ -222,92 +204,6 @@ def test_deleted_topics_are_told(stage: ToyStage) -> None:
 
     assert machine(stage).told == [(topic_id, "t")]
     assert stage.ask(Read("deleted")) == ["t"]
-
-
-# what takes several turns
-
-
-def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(stage: ToyStage) -> None:
-    stage.topic()
-
-    asked = stage.ask_all(Slow("a", "1"), Read("a"), Add("a", ("2",)), Slow("a", "3"), Read("a"))
-
-    assert machine(stage).lists == {}
-    assert stage.shards[1].shards[0].working
-    stage.wait(lambda: all(each.answers for each in asked))
-    assert [each.answer for each in asked] == [[], ["1"], ["1", "2"], ["1", "2"], ["1", "2", "3"]]
-    assert not stage.shards[1].shards[0].working
-
-
-def test_other_coordinators_do_not_wait_for_a_long_decision(stage: ToyStage) -> None:
-    stage.topic(partitions=2)
-    elsewhere = next(name for name in "abcdef" if partition_for(name, 2) != partition_for("slow", 2))
-    stage.ask(Add(elsewhere, ("1",)))
-    stage.world.run(stage.world.now + 0.01)  # the node has nothing to do
-
-    slow, read = stage.ask_all(Slow("slow", "1"), Read(elsewhere))
-
-    assert (slow.answer, read.answer) == (None, ["1"])
-    stage.wait(lambda: bool(slow.answers))
-
-
-def test_a_long_decision_has_a_slice_of_each_turn(stage: ToyStage) -> None:
-    stage.topic()
-    slices = stage.nodes[1].dispatcher.long_work.slices
-
-    stage.ask(Slow("a", "1", steps=10 * STEPS_OF_SLICE))
-
-    assert 9 <= stage.nodes[1].dispatcher.long_work.slices - slices <= 11
-
-
-def test_very_many_records_are_replayed_in_slices_and_are_one_batch(stage: ToyStage) -> None:
-    stage.topic()
-    words = tuple(f"{i}" for i in range(AT_ONCE + 3 * STEPS_OF_SLICE))
-
-    add, read = stage.ask_all(Add("a", words), Read("a"))
-
-    assert AT_ONCE < len(machine(stage).lists["a"]) < len(words)
-    assert batches(stage) == []
-    stage.wait(lambda: bool(read.answers))
-    assert add.answer == read.answer == list(words)
-    assert [len(batch) for batch in batches(stage)] == [len(words)]
-
-
-def test_a_long_decision_that_is_refused_leaves_the_others_alone(stage: ToyStage) -> None:
-    stage.topic()
-
-    asked = stage.ask_all(Slow("a", ""), Add("a", ("1",)))
-
-    stage.wait(lambda: all(each.answers for each in asked))
-    assert [each.answer for each in asked] == [Code.INVALID_REQUEST, ["1"]]
-
-
-def test_time_and_deleted_topics_wait_for_a_long_decision(stage: ToyStage) -> None:
-    stage.topic()
-    topic_id = stage.create("t")
-    (slow,) = stage.ask_all(Slow("a", "1", steps=1_000_000))
-    machine(stage).alarms["bell"] = 0.0
-    stage.delete("t")
-    stage.wait(lambda: topic_id not in stage.nodes[1].image.topics)
-
-    assert stage.shards[1].shards[0].working
-    assert (machine(stage).ticks, machine(stage).told) == (0, [])
-    stage.wait(lambda: bool(slow.answers) and bool(machine(stage).told))
-    assert machine(stage).ticks == 1
-    assert stage.ask(Read("bell")) == ["rang"]
-
-
-def test_who_waits_for_a_long_decision_hears_that_another_coordinates(stage: ToyStage) -> None:
-    stage.topic()
-    asked = stage.ask_all(Slow("a", "1"), Read("a"))
-    shards = stage.shards[1]
-
-    stage.nodes[1].runtime.take(lambda _: shards._unload(shards.shards[0]), None)  # type: ignore[attr-defined]
-    stage.world.run(stage.world.now + 1.0)
-
-    assert [each.answer for each in asked] == [Code.NOT_COORDINATOR] * 2
-    assert batches(stage) == []
-    assert stage.nodes[1].dispatcher.long_work.waiting == 0
 
 
 # sizes

@@ -12,6 +12,7 @@ from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
 from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, Ticket
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.records import iterate, records_of
 from tests.broker.stage import Stage
 
 TOPIC = "words"
@@ -201,3 +202,16 @@ class ToyStage(Stage):
         (asked,) = self.ask_all(command, node_id=node_id)
         self.wait(lambda: bool(asked.answers))
         return asked.answer
+
+
+def machine(stage: ToyStage, node_id: int = 1) -> Toy:
+    toy = stage.shards[node_id].shards[0].machine
+    assert isinstance(toy, Toy)
+    return toy
+
+
+def batches(stage: ToyStage, node_id: int = 1) -> list[list[bytes]]:
+    log = stage.host(TOPIC, node_id=node_id).log
+    spans, _ = log.read(0, 1 << 20, log.end_offset)
+    data = memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
+    return [[record.value or b"" for record in records_of(batch)] for _, batch in iterate(data)]

@@ -12,9 +12,7 @@ from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
     CommitTopic,
-    DeleteGroup,
     DescribeGroup,
-    FetchOffsets,
     GroupSettings,
     Heartbeat,
     Join,
@@ -27,9 +25,9 @@ from raftka.coordinator.commands import (
 from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
 from raftka.coordinator.consumer.group import ConsumerGroup, State
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.coordinator.machine import Context, Decision, Outcome, Record
+from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.protocol import write_assignment
-from raftka.wire.errors import KafkaError
+from raftka.wire.errors import Code, KafkaError
 from tests.coordinator.world import LINEAR, FakeTopics, counted, outcome_of, subscription
 
 MEMBERS = 150
@@ -232,7 +230,7 @@ def upgrade(coordinator: Coordinator) -> Callable[[], Any]:
     return lambda: coordinator.beat("new", 0)
 
 
-def _mixed(coordinator: Coordinator) -> list[str]:
+def mixed(coordinator: Coordinator) -> list[str]:
     ids = coordinator.form()
     coordinator.beat("new", 0)
     assert len(coordinator.consumers.members) == len(ids) + 1
@@ -241,17 +239,17 @@ def _mixed(coordinator: Coordinator) -> list[str]:
 
 
 def classic_members_of_a_consumer_group_rejoin(coordinator: Coordinator) -> Callable[[], Any]:
-    ids = _mixed(coordinator)
+    ids = mixed(coordinator)
     return lambda: [coordinator.join(each) for each in ids]
 
 
 def classic_members_of_a_consumer_group_leave_one_by_one(coordinator: Coordinator) -> Callable[[], Any]:
-    ids = _mixed(coordinator)
+    ids = mixed(coordinator)
     return lambda: [coordinator.ask(each, Leave("g", (LeavingMember(each, None),))) for each in ids]
 
 
 def downgrade(coordinator: Coordinator) -> Callable[[], Any]:
-    _mixed(coordinator)
+    mixed(coordinator)
 
     def leave() -> None:
         coordinator.beat("new", -1)
@@ -324,92 +322,6 @@ def test_what_one_member_changes_is_decided_without_a_copy_of_all_members() -> N
     assert memory_of_a_change(2000) < 1.5 * memory_of_a_change(200)
 
 
-def commit(coordinator: Coordinator, group_id: str, offsets: int) -> None:
-    if not coordinator.topics.partition_count("read"):
-        coordinator.topics.create("read", offsets)
-    partitions = tuple([CommitPartition(each, 1) for each in range(offsets)])
-    coordinator.ask("", CommitOffsets(group_id, -1, "", None, (CommitTopic("read", partitions),)))
-
-
-def targets(coordinator: Coordinator) -> Callable[[], Any]:
-    coordinator.gather()
-    coordinator.settle()
-    coordinator.wait(1.0)
-    return lambda: coordinator.beat("new", 0)
-
-
-def delete_group(coordinator: Coordinator) -> Callable[[], Any]:
-    commit(coordinator, "g", 20 * MEMBERS)
-    return lambda: coordinator.ask("", DeleteGroup("g"))
-
-
-def fetch_all_offsets(coordinator: Coordinator) -> Callable[[], Any]:
-    commit(coordinator, "g", 20 * MEMBERS)
-    return lambda: coordinator.ask("", FetchOffsets("g", None))
-
-
-def offsets_expire(coordinator: Coordinator) -> Callable[[], Any]:
-    commit(coordinator, "g", 20 * MEMBERS)
-    coordinator.load()
-    coordinator.now += coordinator.settings.offsets_retention_ms / 1000
-    return lambda: coordinator.wait(0.0)
-
-
-def topic_deleted(coordinator: Coordinator) -> Callable[[], Any]:
-    for group in range(2 * MEMBERS):
-        commit(coordinator, f"g{group}", 1)
-    topic_id = coordinator.topics.topic_id("read")
-    assert topic_id is not None
-    return lambda: coordinator.take(outcome_of(coordinator.machine.on_image([(topic_id, "read")], coordinator.context())))
-
-
-def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], Any]:
-    """Classic members alone are left: a downgrade."""
-    ids = _mixed(coordinator)
-    for each in ids:
-        coordinator.join(each)
-    coordinator.wait(28.0)
-    for each in ids:
-        coordinator.join(each)
-    return lambda: coordinator.wait(20.0)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        upgrade,
-        downgrade,
-        last_session_of_a_consumer_ends,
-        targets,
-        consumers_leave_at_once,
-        delete_group,
-        fetch_all_offsets,
-        offsets_expire,
-        topic_deleted,
-    ],
-    ids=lambda event: str(event.__name__),
-)
-def test_a_long_decision_is_many_short_steps(event: Callable[[Coordinator], Callable[[], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    act = event(Coordinator(2 * MEMBERS))
-    parts: list[int] = []
-
-    def in_steps(decision: Decision) -> Outcome:
-        while not isinstance(decision, Outcome):
-            with counted() as made:
-                try:
-                    next(decision)
-                except StopIteration as stop:
-                    decision = stop.value
-            parts.append(made.count)
-        return decision
-
-    monkeypatch.setattr(f"{__name__}.outcome_of", in_steps)
-    act()
-
-    assert len(parts) > 20
-    assert max(parts) < sum(parts) / 4  # the record of a classic group is made by one call
-
-
 def test_a_rebalance_does_not_read_what_its_members_subscribe_to() -> None:
     def steps(topics: int) -> int:
         coordinator = Coordinator(MEMBERS)
@@ -434,6 +346,49 @@ def test_topics_that_many_consumers_name_are_counted_once() -> None:
         assert coordinator.consumers.subscribed == set(names)
         with counted() as made:
             coordinator.ask("admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members[1:]])))
+        return made.count
+
+    assert steps(200) / steps(100) < 1.1
+
+
+def test_a_join_with_very_many_protocols_is_refused_before_they_are_looked_at() -> None:
+    def steps(number: int) -> int:
+        coordinator = Coordinator(1)
+        protocols = tuple([Protocol(f"{place:x}", b"") for place in range(number)])
+        with counted() as made:
+            refused = coordinator.ask("m", Join("g", "", "i", "c", "/h", 30_000, 60_000, "consumer", protocols))
+        assert refused.code is Code.UNKNOWN_SERVER_ERROR
+        return made.count
+
+    assert steps(300_000) == steps(30_000) < 1_000
+
+
+def test_deleted_topics_are_looked_for_once_in_each_group() -> None:
+    def steps(number: int) -> int:
+        coordinator = Coordinator(TOPICS)
+        for group in range(number):
+            coordinator.ask("", CommitOffsets(f"g{group}", -1, "", None, (CommitTopic("t0", (CommitPartition(0, 1, -1, None),)),)))
+        gone = [(place.to_bytes(16, "big"), f"deleted{place}") for place in range(number)]
+        with counted() as made:
+            coordinator.take(outcome_of(coordinator.machine.on_image(gone, coordinator.context())))
+        return made.count
+
+    assert steps(200) / steps(100) < LINEAR
+
+
+def test_members_that_leave_do_not_have_all_topics_of_their_expression_hashed() -> None:
+    def steps(topics: int) -> int:
+        coordinator = Coordinator(100)
+        for number in range(topics):
+            coordinator.topics.create(f"x{number}", 1)
+        joins: Any = (60_000, (), "x.*", None, {})
+        for member_id in coordinator.members:
+            coordinator.ask(member_id, ConsumerHeartbeat("g", member_id, 0, None, None, "c", "/h", *joins))
+        coordinator.wait(1.0)
+        assert len(coordinator.consumers.subscribed) == topics
+        with counted() as made:
+            for member_id in coordinator.members:
+                coordinator.beat(member_id, -1)
         return made.count
 
     assert steps(200) / steps(100) < 1.1

@@ -19,7 +19,9 @@ from raftka.wire.records import CONTROL, build_batch, iterate, records_of
 if TYPE_CHECKING:
     from raftka.broker.coordinators.runtime import CoordinatorRuntime
 
-SLICE_BYTES = 128 * 1024  # what one turn loads: some ten milliseconds
+SLICE_BYTES = 128 * 1024  # that are read at once
+LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some four milliseconds
+RECORD_WEIGHT = 100
 AT_ONCE = 200  # records that are replayed in the turn in which they were decided, each some 10 us
 PART_BYTES = 128 * 1024  # of a batch, where an outcome is more than one: some three milliseconds
 TICK_AGAIN_S = 1.0  # after one whose records were refused
@@ -54,6 +56,7 @@ class CoordinatorPartition:
         "_replies",
         "_shards",
         "_size_bytes",
+        "_slices",
         "_timer",
         "_touched",
         "began_at",
@@ -80,6 +83,7 @@ class CoordinatorPartition:
         self.committed_offset = 0  # all that was replayed and appended lies below it
         self._position = host.log.start_offset
         self._deleted: list[tuple[bytes, str]] = []
+        self._slices = self._load_in_slices()
         self._queue: deque[Steps[None]] = deque()  # what goes on in later turns, and what came meanwhile
         self.working = False  # over several turns, between which the machine is somewhere between two states
         self._records: list[Record] = []  # of this turn
@@ -93,27 +97,38 @@ class CoordinatorPartition:
     # loading
 
     def load(self) -> bool:
-        """One slice of the log; whether that was the last. Raises OSError, and KafkaError when the log does not have it any more.
+        """One slice of the log; whether it was loaded before. Raises OSError, and KafkaError when the log does not have it any more.
 
         Up to the log's end, not to the high watermark: what was acknowledged may lie above it, as far as a new leader knows.
         """
-        host = self.host
-        end = host.log.end_offset
-        spans, _ = host.log.read(self._position, SLICE_BYTES, end) if self._position < end else ((), 0)
-        for span in spans:
-            data = memoryview(span.file.read(span.position, span.size))
-            for header, batch in iterate(data):
-                if not header.attributes & CONTROL:
-                    self._replay_batch(batch)
-                self._position = header.last_offset + 1
-        return not spans
+        return next(self._slices, self) is self
 
-    def _replay_batch(self, batch: memoryview) -> None:
+    def _load_in_slices(self) -> Steps[None]:
+        """Yield after each read, and within it: a batch may be a megabyte."""
+        log = self.host.log
+        while self._position < log.end_offset:
+            spans, _ = log.read(self._position, SLICE_BYTES, log.end_offset)
+            if not spans:
+                return
+            for span in spans:
+                data = memoryview(span.file.read(span.position, span.size))
+                for header, batch in iterate(data):
+                    if not header.attributes & CONTROL:
+                        yield from self._replay_batch(batch)
+                    self._position = header.last_offset + 1
+            yield
+
+    def _replay_batch(self, batch: memoryview) -> Steps[None]:
         """What cannot be read is of no use to anybody; the rest is."""
+        weight = 0
         try:
             for found in records_of(batch):
                 if found.offset >= self._position and found.key is not None:
                     self._replay_loaded(found.offset, Record(found.key, found.value))
+                    weight += RECORD_WEIGHT + len(found.value or b"")
+                    if weight > LOADED_AT_ONCE:
+                        weight = 0
+                        yield
         except ProtocolError as error:
             self._shards.unreadable(self, self._position, error)
 

@@ -29,7 +29,7 @@ class Observer:
     def watch(self, node_id: int, node: "Node") -> None:
         """Before it starts."""
         name = f"n{node_id} {self.world.machine(f'n{node_id}').incarnations}"
-        tell, apply = node.metadata_events.tell, node.apply
+        tell, apply = node.metadata_events.tell, node.quorum._apply
 
         def telling(before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
             self._told(name, node, before, after, delta)
@@ -41,7 +41,7 @@ class Observer:
             apply(found)
 
         node.metadata_events.tell = telling  # type: ignore[method-assign]
-        node.apply = applying  # type: ignore[method-assign]
+        node.quorum._apply = applying
 
     def _told(self, name: str, node: "Node", before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
         core = node.quorum.core
