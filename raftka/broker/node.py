@@ -111,7 +111,7 @@ class Node:
         self.replicas = ReplicaManager(self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken)
         self.care = self.replicas.care = LogCare(self.replicas)
         self.groups = GroupCoordinatorService(self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work)
-        self.coordinators.append(self.groups.shards)
+        self.coordinators.append(self.groups.runtime)
         self.services = self.dispatcher.services = self._services()
         for endpoint in self.settings.listeners:
             accept = self.quotas.acceptor(endpoint.listener)

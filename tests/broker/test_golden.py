@@ -225,8 +225,8 @@ def _fresh_cluster(replay: Replay, wire: Wire) -> None:
 def _offsets_topic(replay: Replay, wire: Wire) -> None:
     """It was asked for by 15."""
     stage = replay.stage
-    shards = stage.nodes[1].groups.shards.shards
-    stage.wait(lambda: len(shards) == 50 and all(shard.loaded for shard in shards.values()))
+    runtime = stage.nodes[1].groups.runtime.partitions
+    stage.wait(lambda: len(runtime) == 50 and all(coordinator.loaded for coordinator in runtime.values()))
     replay.ids[replay.recorded_ids["__consumer_offsets"]] = stage.nodes[1].image.topic_ids["__consumer_offsets"]
 
 

@@ -76,7 +76,7 @@ def traffic(stage: Stage) -> None:
 def a_group(stage: Stage) -> None:
     """One member, which has committed an offset of t-1; its name is a hard one."""
     stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
-    stage.wait(lambda: any(shard.loaded for node in stage.nodes.values() for shard in node.groups.shards.shards.values()))
+    stage.wait(lambda: any(coordinator.loaded for node in stage.nodes.values() for coordinator in node.groups.runtime.partitions.values()))
     wire = stage.wire(stage.leader("__consumer_offsets"))
     assert wire.ask(OFFSET_COMMIT, commit(GROUP, partition=1, offset=RECORDS), 9).topics[0].partitions[0].error_code == 0
     assert wire.ask(JOIN_GROUP, join(GROUP), 3).error_code == 0

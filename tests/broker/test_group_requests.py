@@ -98,7 +98,7 @@ def with_groups(stage: Stage) -> None:
     stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=["g"]))
 
     def serving() -> bool:
-        return sum(shard.loaded for node in stage.nodes.values() for shard in node.groups.shards.shards.values()) == 50
+        return sum(coordinator.loaded for node in stage.nodes.values() for coordinator in node.groups.runtime.partitions.values()) == 50
 
     stage.wait(serving)
 
@@ -149,7 +149,7 @@ def test_before_the_topic_of_groups_exists_every_request_gets_not_coordinator() 
 
 
 def test_while_a_coordinator_loads_only_heartbeats_are_well(stage: Stage) -> None:
-    stage.nodes[1].groups.shards.shards[partition_for("g", 50)].loaded = False
+    stage.nodes[1].groups.runtime.partitions[partition_for("g", 50)].loaded = False
 
     found = errors(stage.wire(), "g")
 
@@ -298,12 +298,12 @@ def test_who_goes_away_while_it_waits_is_forgotten(stage: Stage) -> None:
     stage.wire().ask(JOIN_GROUP, join("g"), 3)
     second = stage.wire()
     second.request(JOIN_GROUP, join("g"), 3)
-    shard = stage.nodes[1].groups.shards.shards[partition_for("g", 50)]
-    stage.wait(lambda: len(shard.waiting) == 1)
+    coordinator = stage.nodes[1].groups.runtime.partitions[partition_for("g", 50)]
+    stage.wait(lambda: len(coordinator.waiting) == 1)
 
     second.close()
 
-    stage.wait(lambda: not shard.waiting)
+    stage.wait(lambda: not coordinator.waiting)
 
 
 def test_offsets_outlive_the_node(stage: Stage) -> None:

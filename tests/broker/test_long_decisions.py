@@ -28,10 +28,10 @@ def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(sta
     asked = stage.ask_all(Slow("a", "1"), Read("a"), Add("a", ("2",)), Slow("a", "3"), Read("a"))
 
     assert machine(stage).lists == {}
-    assert stage.shards[1].shards[0].working
+    assert stage.runtimes[1].partitions[0].working
     stage.wait(lambda: all(each.answers for each in asked))
     assert [each.answer for each in asked] == [[], ["1"], ["1", "2"], ["1", "2"], ["1", "2", "3"]]
-    assert not stage.shards[1].shards[0].working
+    assert not stage.runtimes[1].partitions[0].working
 
 
 def test_other_coordinators_do_not_wait_for_a_long_decision(stage: ToyStage) -> None:
@@ -85,7 +85,7 @@ def test_time_and_deleted_topics_wait_for_a_long_decision(stage: ToyStage) -> No
     stage.delete("t")
     stage.wait(lambda: topic_id not in stage.nodes[1].image.topics)
 
-    assert stage.shards[1].shards[0].working
+    assert stage.runtimes[1].partitions[0].working
     assert (machine(stage).ticks, machine(stage).told) == (0, [])
     stage.wait(lambda: bool(slow.answers) and bool(machine(stage).told))
     assert machine(stage).ticks == 1
@@ -95,9 +95,9 @@ def test_time_and_deleted_topics_wait_for_a_long_decision(stage: ToyStage) -> No
 def test_who_waits_for_a_long_decision_hears_that_another_coordinates(stage: ToyStage) -> None:
     stage.topic()
     asked = stage.ask_all(Slow("a", "1"), Read("a"))
-    shards = stage.shards[1]
+    runtime = stage.runtimes[1]
 
-    stage.nodes[1].runtime.take(lambda _: shards._unload(shards.shards[0]), None)  # type: ignore[attr-defined]
+    stage.nodes[1].runtime.take(lambda _: runtime._unload(runtime.partitions[0]), None)  # type: ignore[attr-defined]
     stage.world.run(stage.world.now + 1.0)
 
     assert [each.answer for each in asked] == [Code.NOT_COORDINATOR] * 2
@@ -110,10 +110,10 @@ def test_a_large_batch_is_loaded_in_slices(stage: ToyStage) -> None:
     words = tuple(str(number) for number in range(5 * LOADED_AT_ONCE // RECORD_WEIGHT))
     stage.ask(Add("a", words))
     stage.kill(1)
-    stage.shards.clear()
+    stage.runtimes.clear()
     stage.start(1)
     seen = set()
-    stage.wait(lambda: bool(stage.shards and stage.shards[1].shards))
+    stage.wait(lambda: bool(stage.runtimes and stage.runtimes[1].partitions))
 
     def loaded() -> bool:
         seen.add(len(machine(stage).lists.get("a", ())))

@@ -168,12 +168,12 @@ class ToyStage(Stage):
     """Each node hosts toys on the topic `words`."""
 
     def __init__(self, nodes: int = 1, seed: int = 1) -> None:
-        self.shards: dict[int, CoordinatorRuntime] = {}
+        self.runtimes: dict[int, CoordinatorRuntime] = {}
         super().__init__(nodes, seed)
 
     def _start(self, node_id: int, node: Node) -> None:
         super()._start(node_id, node)
-        self.shards[node_id] = host(node)
+        self.runtimes[node_id] = host(node)
 
     def topic(self, partitions: int = 1, **configs: str) -> None:
         """Ready to be asked."""
@@ -181,7 +181,7 @@ class ToyStage(Stage):
         self.wait(lambda: self.serving(partitions))
 
     def serving(self, partitions: int = 1) -> bool:
-        return sum(shard.loaded for shards in self.shards.values() for shard in shards.shards.values()) == partitions
+        return sum(coordinator.loaded for runtime in self.runtimes.values() for coordinator in runtime.partitions.values()) == partitions
 
     def ask_all(self, *commands: Any, node_id: int = 1) -> list[Asked]:
         """In one turn."""
@@ -190,7 +190,7 @@ class ToyStage(Stage):
         def submit(_: object) -> None:
             for command, ticket in zip(commands, asked, strict=True):
                 try:
-                    self.shards[node_id].submit(command.name, command, ticket)
+                    self.runtimes[node_id].submit(command.name, command, ticket)
                 except KafkaError as error:
                     ticket(error)
 
@@ -205,7 +205,7 @@ class ToyStage(Stage):
 
 
 def machine(stage: ToyStage, node_id: int = 1) -> Toy:
-    toy = stage.shards[node_id].shards[0].machine
+    toy = stage.runtimes[node_id].partitions[0].machine
     assert isinstance(toy, Toy)
     return toy
 

@@ -54,6 +54,12 @@ def _replayed(life: tuple[str, ...], hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
+    (
+        "swarm",
+        430198,
+    ): "a deposed leader answered DeleteRecords by what a follower had told it before it lost that start: the judge asked the new leader",
+    ("swarm", 430200): "a group without members and offsets was removed, and its generations began anew: the judge took them for the ones before",
+    ("swarm", 375423): "a log was cut into a full segment: its closed time index kept what was cut, a checkpoint passed, and the power went",
     ("swarm", 420090): "a node that no partition needed had started and did not serve yet: the settings that it tells were asked for too early",
     ("swarm", 420054): "a client that is not told leader epochs went back to a leader that was cut off, and was refused as out of order",
     (

@@ -90,11 +90,11 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
     """Who coordinates again after another goes on with what it knew."""
 
     def bug(self: CoordinatorRuntime, host: Any) -> None:
-        shard = self.shards.get(host.index)
+        coordinator = self.partitions.get(host.index)
         if host.leader is None:
             return
-        if shard is not None and shard.host is host:
-            shard.epoch = host.leader.leader_epoch
+        if coordinator is not None and coordinator.host is host:
+            coordinator.epoch = host.leader.leader_epoch
         else:
             self._load(host, host.leader.leader_epoch)
 

@@ -140,7 +140,7 @@ def _answers(cluster: Cluster, node_id: int, *commands: Any) -> list[Any]:
 
     def ask(_: object) -> None:
         for number, command in enumerate(commands):
-            cluster.nodes[node_id].groups.shards.submit("group", command, partial(answers.__setitem__, number))
+            cluster.nodes[node_id].groups.runtime.submit("group", command, partial(answers.__setitem__, number))
 
     cluster.nodes[node_id].runtime.take(ask, None)  # type: ignore[attr-defined]
     assert cluster.settled(lambda: len(answers) == len(commands), 20.0)

@@ -24,12 +24,12 @@ PASSES = (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR
 
 class ToyCluster(Cluster):
     def __init__(self, world: World) -> None:
-        self.shards: dict[int, CoordinatorRuntime] = {}
+        self.runtimes: dict[int, CoordinatorRuntime] = {}
         super().__init__(world)
 
     def _start(self, node_id: int, node: Node) -> None:
         super()._start(node_id, node)
-        self.shards[node_id] = host(node)
+        self.runtimes[node_id] = host(node)
 
 
 class History:
@@ -53,7 +53,7 @@ class History:
 
         def turn(_: object) -> None:
             try:
-                self.cluster.shards[leader].submit("a", command, asked)
+                self.cluster.runtimes[leader].submit("a", command, asked)
             except KafkaError as error:
                 asked(error)
 

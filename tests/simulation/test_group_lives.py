@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from raftka.broker.coordinators import partition
 from raftka.broker.network.long_work import LongWork
-from raftka.chaos.simulated.clients.groups import Claims
+from raftka.chaos.simulated.clients.groups import Claims, Story
 from raftka.chaos.simulated.workloads.at_work import WORKS, one
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos
@@ -77,6 +77,22 @@ def test_who_asked_while_another_was_not_answered_yet_is_not_known_to_come_after
 
     assert claims.since("the one", answered_at=2.0) == "later"
     assert claims.since("the one", answered_at=3.0) == claims.since("another", answered_at=0.0) == ""
+
+
+def test_generations_of_a_group_begin_anew_when_it_was_removed_and_only_then() -> None:
+    story = Story()
+    removals = [0]
+    story.removals = lambda group: removals[0]
+    story.given("g", 3, 0, "a")
+    story.given("h", 3, 0, "a")
+    removals[0] = 1
+    story.given("g", 3, 0, "b")
+    assert story.wrong == []
+    story.given("g", 3, 0, "a")
+    assert len(story.wrong) == 1, "one removal excuses one beginning"
+    removals[0] = 0
+    story.given("h", 3, 0, "b")
+    assert len(story.wrong) == 2
 
 
 def test_a_life_at_work_is_the_same_each_time() -> None:

@@ -65,7 +65,7 @@ class GroupCoordinatorService:
         self.context = context
         self._topic_creation = topic_creation
         self.settings = settings_of(context.metadata.settings, context.metadata.image)
-        self.shards = CoordinatorRuntime(
+        self.runtime = CoordinatorRuntime(
             context, replicas, lifecycle, long_work, TOPIC, ImageTopics(context), lambda: GroupCoordinator(self.settings)
         )
         self._configure(context.metadata.settings)
@@ -75,13 +75,13 @@ class GroupCoordinatorService:
         before, self.settings = self.settings, settings_of(settings, self.context.metadata.image)
         self._configure(settings)
         if self.settings != before:
-            for shard in self.shards.shards.values():
-                assert isinstance(shard.machine, GroupCoordinator)
-                shard.machine.configure(self.settings)
+            for partition in self.runtime.partitions.values():
+                assert isinstance(partition.machine, GroupCoordinator)
+                partition.machine.configure(self.settings)
 
     def _configure(self, settings: NodeSettings) -> None:
-        self.shards.timeout_s = settings.seconds("offsets.commit.timeout.ms")
-        self.shards.compression = settings["offsets.topic.compression.codec"]
+        self.runtime.timeout_s = settings.seconds("offsets.commit.timeout.ms")
+        self.runtime.compression = settings["offsets.topic.compression.codec"]
 
     def coordinator_of(self, group_id: str) -> int:
         """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic is on its way, or has no leader."""

@@ -8,16 +8,15 @@ waits in line, also its timers: so everything is decided in the order in which i
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
-from raftka.coordinator.machine import Decision, Machine, Outcome, Record, Steps, Ticket
-from raftka.runtime.interfaces import Timer
+from raftka.coordinator.machine import Context, Decision, Machine, Outcome, Record, Steps, Ticket
+from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.records import CONTROL, build_batch, iterate, records_of
-
-if TYPE_CHECKING:
-    from raftka.broker.coordinators.runtime import CoordinatorRuntime
 
 SLICE_BYTES = 128 * 1024  # that are read at once
 LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some four milliseconds
@@ -43,6 +42,29 @@ def shown_as(code: Code) -> KafkaError:
     return KafkaError(SHOWN_AS.get(code, Code.UNKNOWN_SERVER_ERROR))
 
 
+class Runtime(Protocol):
+    """What a coordinator's partition asks of the runtime of all of them (runtime.py)."""
+
+    context: BrokerContext
+    clock: Clock
+    long_work: LongWork
+    compression: int
+    timeout_s: float
+
+    def turn(self) -> Context: ...
+
+    def touch(self, partition: "CoordinatorPartition") -> None:
+        """Append what it has decided at the turn's end."""
+
+    def deliver(self, ticket: Any, answer: Any) -> None: ...
+
+    def reload(self, partition: "CoordinatorPartition") -> None: ...
+
+    def broken(self, partition: "CoordinatorPartition", error: Exception) -> None: ...
+
+    def unreadable(self, partition: "CoordinatorPartition", offset: int, error: Exception) -> None: ...
+
+
 class CoordinatorPartition:
     """Loading, then serving, then gone: it is not used again. A ticket is what gets the answer, or a KafkaError: it is called, once."""
 
@@ -54,7 +76,7 @@ class CoordinatorPartition:
         "_queue",
         "_records",
         "_replies",
-        "_shards",
+        "_runtime",
         "_size_bytes",
         "_slices",
         "_timer",
@@ -71,8 +93,8 @@ class CoordinatorPartition:
         "working",
     )
 
-    def __init__(self, shards: "CoordinatorRuntime", host: Partition, epoch: int, machine: Machine, now: float) -> None:
-        self._shards = shards
+    def __init__(self, runtime: Runtime, host: Partition, epoch: int, machine: Machine, now: float) -> None:
+        self._runtime = runtime
         self.host = host
         self.epoch = epoch
         self.machine = machine
@@ -130,14 +152,14 @@ class CoordinatorPartition:
                         weight = 0
                         yield
         except ProtocolError as error:
-            self._shards.unreadable(self, self._position, error)
+            self._runtime.unreadable(self, self._position, error)
 
     def _replay_loaded(self, offset: int, record: Record) -> None:
         try:
             self.machine.replay(record)
             self.replayed += 1
         except ValueError as error:
-            self._shards.unreadable(self, offset, error)
+            self._runtime.unreadable(self, offset, error)
 
     def serve(self) -> None:
         """The whole log is replayed."""
@@ -158,14 +180,14 @@ class CoordinatorPartition:
 
     def _asked(self, command: Any, ticket: Ticket) -> Steps[None]:
         try:
-            decision = self.machine.decide(command, ticket, self._shards.turn())
+            decision = self.machine.decide(command, ticket, self._runtime.turn())
             outcome = decision if isinstance(decision, Outcome) else (yield from decision)
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
             for limit in limit_of(error):
-                self._shards.context.metrics.hit(limit)
+                self._runtime.context.metrics.hit(limit)
         except Exception as error:
-            self._shards.broken(self, error)
+            self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
         yield from self._take(outcome)
 
@@ -183,11 +205,11 @@ class CoordinatorPartition:
     def _unasked(self, decide: Callable[..., Decision], *arguments: Any) -> Steps[None]:
         """What nobody asked for."""
         try:
-            decision = decide(*arguments, self._shards.turn())
+            decision = decide(*arguments, self._runtime.turn())
             outcome = decision if isinstance(decision, Outcome) else (yield from decision)
         except Exception as error:
-            self._shards.broken(self, error)
-            self._not_before = self._shards.clock.now() + TICK_AGAIN_S
+            self._runtime.broken(self, error)
+            self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
             outcome = Outcome()
         yield from self._take(outcome)
 
@@ -208,7 +230,7 @@ class CoordinatorPartition:
             self.working = False
             raise
         else:
-            self._shards.long_work.run(f"the coordinator of {self.host.name}", work, self._worked_off, lambda: not self.gone)
+            self._runtime.long_work.run(f"the coordinator of {self.host.name}", work, self._worked_off, lambda: not self.gone)
 
     def _work_off(self) -> Steps[None]:
         """What came first, then all that has come meanwhile, in its order."""
@@ -220,8 +242,8 @@ class CoordinatorPartition:
     def _worked_off(self, error: Exception | None) -> None:
         self.working = False
         if error is not None:
-            self._shards.broken(self, error)
-            self._shards.reload(self)
+            self._runtime.broken(self, error)
+            self._runtime.reload(self)
         elif not self.gone:
             self._arm()
 
@@ -230,7 +252,7 @@ class CoordinatorPartition:
     def _touch(self) -> None:
         if not self._touched:
             self._touched = True
-            self._shards.touch(self)
+            self._runtime.touch(self)
 
     def _take(self, outcome: Outcome) -> Steps[None]:
         self._touch()
@@ -244,7 +266,7 @@ class CoordinatorPartition:
             for ticket, answer in outcome.replies:
                 self._reply(ticket, answer)
         else:
-            self._not_before = self._shards.clock.now() + TICK_AGAIN_S
+            self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
             for ticket, _ in outcome.replies:
                 self._reply(ticket, shown_as(code))
 
@@ -267,8 +289,8 @@ class CoordinatorPartition:
                 try:
                     self.machine.replay(records[number])
                 except Exception as error:  # it knows less than the log will
-                    self._shards.broken(self, error)
-                    self._shards.reload(self)
+                    self._runtime.broken(self, error)
+                    self._runtime.reload(self)
                     return Code.UNKNOWN_SERVER_ERROR
                 if number >= AT_ONCE:
                     yield
@@ -295,7 +317,7 @@ class CoordinatorPartition:
         if self._records or self.host.high_watermark < self.committed_offset:
             self._replies.append((ticket, answer))
         else:
-            self._shards.deliver(ticket, answer)
+            self._runtime.deliver(ticket, answer)
 
     # the turn's end
 
@@ -313,15 +335,15 @@ class CoordinatorPartition:
         """What was decided so far becomes one batch of the log."""
         records, self._records = self._records, []
         self._size_bytes = BATCH_OVERHEAD_BYTES
-        now_ms = self._shards.clock.wall_ms()
-        batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._shards.compression)
+        now_ms = self._runtime.clock.wall_ms()
+        batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._runtime.compression)
         try:
             _, self.committed_offset, _, _ = self.host.append(memoryview(batch), -1, now_ms, self)
         except KafkaError as error:
             replies, self._replies = self._replies, []
             for ticket, _ in replies:
                 ticket(shown_as(error.code))
-            self._shards.reload(self)
+            self._runtime.reload(self)
         else:
             self._hold()
 
@@ -331,9 +353,9 @@ class CoordinatorPartition:
         if not replies:
             return
         if host.leader is None:
-            _Held(self._shards, replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
+            _Held(self._runtime, replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            host.wait_for(self.committed_offset, self._shards.clock.now() + self._shards.timeout_s, _Held(self._shards, replies))
+            host.wait_for(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
 
     def abort(self, reason: str) -> None:
         """What was appended could not be written: the log has failed, and who waits for it hears that."""
@@ -348,13 +370,13 @@ class CoordinatorPartition:
             if self._timer is not None:
                 self._timer.cancel()
             self._armed = when
-            self._timer = self._shards.clock.call_at(when, self._tick)
+            self._timer = self._runtime.clock.call_at(when, self._tick)
 
     def _tick(self) -> None:
         self._timer, self._armed = None, inf
         if self.gone or self.working:
             return
-        if self.machine.deadline() <= self._shards.clock.now():
+        if self.machine.deadline() <= self._runtime.clock.now():
             self._begin(self._unasked(self.machine.tick))
         else:
             self._arm()
@@ -388,12 +410,12 @@ def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
 class _Held:
     """Replies that wait for the high watermark."""
 
-    __slots__ = ("replies", "shards")
+    __slots__ = ("replies", "runtime")
 
-    def __init__(self, shards: "CoordinatorRuntime", replies: list[Reply]) -> None:
-        self.shards = shards
+    def __init__(self, runtime: Runtime, replies: list[Reply]) -> None:
+        self.runtime = runtime
         self.replies = replies
 
     def committed(self, host: Partition, code: Code) -> None:
         for ticket, answer in self.replies:
-            self.shards.deliver(ticket, answer if code is Code.NONE else shown_as(code))
+            self.runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))

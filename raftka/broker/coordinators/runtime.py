@@ -57,7 +57,7 @@ class CoordinatorRuntime:
         self.long_work = long_work
         self.clock = context.runtime.clock
         self.topic = topic
-        self.shards: dict[int, CoordinatorPartition] = {}
+        self.partitions: dict[int, CoordinatorPartition] = {}
         self.timeout_s = 5.0  # after which who waits for a commit is told that it may not come
         self.compression = 0
         self._topics = topics
@@ -82,32 +82,32 @@ class CoordinatorRuntime:
 
     def forget(self, key: str, ticket: Ticket) -> None:
         """Who has the ticket has gone away."""
-        shard = self.shards.get(self.partition_for(key)) if self._known() else None
-        if shard is not None:
-            shard.forget(ticket)
+        partition = self.partitions.get(self.partition_for(key)) if self._known() else None
+        if partition is not None:
+            partition.forget(ticket)
 
     def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
-        shards = list(self.shards.values())
-        if not all(shard.loaded for shard in shards):
+        shards = list(self.partitions.values())
+        if not all(partition.loaded for partition in shards):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         gathered = Gathered(len(shards), lambda answers: done(next((each for each in answers if isinstance(each, KafkaError)), answers)))
-        for place, shard in enumerate(shards):
+        for place, partition in enumerate(shards):
             ticket = gathered.place(place)
             try:
-                if shard.gone:
+                if partition.gone:
                     raise KafkaError(Code.NOT_COORDINATOR)
-                shard.submit(command, ticket)
+                partition.submit(command, ticket)
             except KafkaError as error:
                 ticket(error)
             yield
 
     def find(self, key: str) -> CoordinatorPartition:
         """Raises NOT_COORDINATOR, also before the topic exists."""
-        shard = self.shards.get(self.partition_for(key)) if self._known() else None
-        if shard is None or shard.host.leader is None:
+        partition = self.partitions.get(self.partition_for(key)) if self._known() else None
+        if partition is None or partition.host.leader is None:
             raise KafkaError(Code.NOT_COORDINATOR)
-        return shard
+        return partition
 
     def partition_for(self, key: str) -> int:
         found = self._partitions.get(key)
@@ -133,23 +133,23 @@ class CoordinatorRuntime:
 
     def _leadership_changed(self, host: Partition) -> None:
         """It began, goes on in another epoch, or ended."""
-        shard = self.shards.get(host.index)
+        partition = self.partitions.get(host.index)
         if host.leader is None:
-            if shard is not None and shard.host is host:
-                self._unload(shard)
+            if partition is not None and partition.host is host:
+                self._unload(partition)
             return
         epoch = host.leader.leader_epoch
-        if shard is not None and shard.host is host and epoch <= shard.epoch + 1:
-            shard.epoch = epoch  # nobody else has led in between
+        if partition is not None and partition.host is host and epoch <= partition.epoch + 1:
+            partition.epoch = epoch  # nobody else has led in between
         else:
             self._load(host, epoch)
 
     def _load(self, host: Partition, epoch: int) -> None:
-        before = self.shards.get(host.index)
-        shard = self.shards[host.index] = CoordinatorPartition(self, host, epoch, self._make_machine(), self.clock.now())
+        before = self.partitions.get(host.index)
+        partition = self.partitions[host.index] = CoordinatorPartition(self, host, epoch, self._make_machine(), self.clock.now())
         if before is not None:
             before.unload()
-        self._loading.append(shard)
+        self._loading.append(partition)
         if not self._scheduled:
             self._load_soon()
 
@@ -157,45 +157,45 @@ class CoordinatorRuntime:
         self._scheduled = True
         self.clock.call_at(self.clock.now(), self._load_more)
 
-    def reload(self, shard: CoordinatorPartition) -> None:
+    def reload(self, partition: CoordinatorPartition) -> None:
         """Its machine is ahead of the log."""
-        if self.shards.get(shard.host.index) is shard:
-            self._load(shard.host, shard.epoch)
+        if self.partitions.get(partition.host.index) is partition:
+            self._load(partition.host, partition.epoch)
 
-    def _unload(self, shard: CoordinatorPartition) -> None:
-        del self.shards[shard.host.index]
-        shard.unload()
-        self.context.events.info("coordinator_unloaded", partition=shard.host.name)
+    def _unload(self, partition: CoordinatorPartition) -> None:
+        del self.partitions[partition.host.index]
+        partition.unload()
+        self.context.events.info("coordinator_unloaded", partition=partition.host.name)
 
     def _load_more(self) -> None:
         """One slice of one of them: what else this broker does goes on in between."""
-        shard = self._loading.popleft()
-        if not shard.gone:
+        partition = self._loading.popleft()
+        if not partition.gone:
             try:
-                if shard.load():
-                    self._serve(shard)
+                if partition.load():
+                    self._serve(partition)
                 else:
-                    self._loading.append(shard)
+                    self._loading.append(partition)
             except (KafkaError, OSError) as error:
-                self._load_failed(shard, error)
+                self._load_failed(partition, error)
         self._scheduled = False
         if self._loading:
             self._load_soon()
 
-    def _load_failed(self, shard: CoordinatorPartition, error: KafkaError | OSError) -> None:
-        host = shard.host
+    def _load_failed(self, partition: CoordinatorPartition, error: KafkaError | OSError) -> None:
+        host = partition.host
         self.context.events.warning("coordinator_load_failed", partition=host.name, error=str(error))
         failure = error if isinstance(error, OSError) else host.log.failed
         if failure is not None:
             self._replicas.log_failed(host, failure)
         else:
-            self.reload(shard)  # the log begins later than it did
+            self.reload(partition)  # the log begins later than it did
 
-    def _serve(self, shard: CoordinatorPartition) -> None:
-        took_ms = round((self.clock.now() - shard.began_at) * 1000)
-        if shard.replayed:
-            self.context.events.info("coordinator_loaded", partition=shard.host.name, records=shard.replayed, ms=took_ms)
-        shard.serve()
+    def _serve(self, partition: CoordinatorPartition) -> None:
+        took_ms = round((self.clock.now() - partition.began_at) * 1000)
+        if partition.replayed:
+            self.context.events.info("coordinator_loaded", partition=partition.host.name, records=partition.replayed, ms=took_ms)
+        partition.serve()
 
     # the metadata
 
@@ -206,21 +206,21 @@ class CoordinatorRuntime:
         if delta.reloaded:
             deleted = [(topic_id, topic.name) for topic_id, topic in before.topics.items() if topic_id not in image.topics]
         if delta.reloaded or deleted or delta.topics_changed:
-            for shard in list(self.shards.values()):
-                shard.on_image(deleted)
+            for partition in list(self.partitions.values()):
+                partition.on_image(deleted)
 
     # the turn
 
-    def touch(self, shard: CoordinatorPartition) -> None:
+    def touch(self, partition: CoordinatorPartition) -> None:
         if not self._touched:
             self.clock.at_turn_end(self._end_turn)
-        self._touched.append(shard)
+        self._touched.append(partition)
 
     def _end_turn(self) -> None:
         touched, self._touched = self._touched, []
         self._turn = None
-        for shard in touched:
-            shard.end_turn()
+        for partition in touched:
+            partition.end_turn()
 
     def deliver(self, ticket: Any, answer: Any) -> None:
         """Call the ticket, in a later turn when many are called in this one; in the order in which they come."""
@@ -255,14 +255,14 @@ class CoordinatorRuntime:
 
     # what goes wrong
 
-    def broken(self, shard: CoordinatorPartition, error: Exception) -> None:
+    def broken(self, partition: CoordinatorPartition, error: Exception) -> None:
         """A mistake of ours: this one command fails."""
         self.context.metrics.count("raftka_handler_errors_total")
-        self.context.events.error("coordinator_failed", partition=shard.host.name, error=repr(error))
+        self.context.events.error("coordinator_failed", partition=partition.host.name, error=repr(error))
 
-    def unreadable(self, shard: CoordinatorPartition, offset: int, error: Exception) -> None:
+    def unreadable(self, partition: CoordinatorPartition, offset: int, error: Exception) -> None:
         self.context.metrics.count("raftka_coordinator_unreadable_records_total")
-        self.context.events.error("coordinator_record_unreadable", partition=shard.host.name, offset=offset, error=str(error))
+        self.context.events.error("coordinator_record_unreadable", partition=partition.host.name, offset=offset, error=str(error))
 
 
 class Gathered:

@@ -23,10 +23,10 @@ class GroupNumbers(NamedTuple):
     offsets: list[GroupOffset]
 
 
-def groups_of(services: Services, shard: CoordinatorPartition) -> list[GroupNumbers]:
-    machine = shard.machine
+def groups_of(services: Services, coordinator: CoordinatorPartition) -> list[GroupNumbers]:
+    machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
-    if not shard.loaded:
+    if not coordinator.loaded:
         return []
     return [GroupNumbers(group.group_id, group.state, len(group.members), list(_offsets(services, group))) for group in machine.groups.values()]
 

@@ -35,19 +35,21 @@ class MetricsPage:
     def __call__(self, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
-            shards = self.services.groups.shards.shards.values() if self.services.metadata.settings.is_broker else ()
-            self._gather(deque(self.services.replicas.hosts.values()), [], deque(shards), [])
+            coordinators = self.services.groups.runtime.partitions.values() if self.services.metadata.settings.is_broker else ()
+            self._gather(deque(self.services.replicas.hosts.values()), [], deque(coordinators), [])
 
-    def _gather(self, left: deque[Partition], found: list[PartitionNumbers], shards: deque[CoordinatorPartition], groups: list[GroupNumbers]) -> None:
+    def _gather(
+        self, left: deque[Partition], found: list[PartitionNumbers], coordinators: deque[CoordinatorPartition], groups: list[GroupNumbers]
+    ) -> None:
         clock = self.services.context.runtime.clock
         try:
             looked_at = min(AT_ONCE, len(left))
             found += [numbers_of(left.popleft()) for _ in range(looked_at)]
-            while shards and looked_at < AT_ONCE:
-                groups += (more := groups_of(self.services, shards.popleft()))
+            while coordinators and looked_at < AT_ONCE:
+                groups += (more := groups_of(self.services, coordinators.popleft()))
                 looked_at += 1 + sum([len(group.offsets) for group in more])
-            if left or shards:
-                clock.call_at(clock.now(), lambda: self._gather(left, found, shards, groups))
+            if left or coordinators:
+                clock.call_at(clock.now(), lambda: self._gather(left, found, coordinators, groups))
                 return
             snapshot = take_snapshot(self.services, found, groups)
         except Exception as error:  # called by a timer: a bug of ours must not end the node

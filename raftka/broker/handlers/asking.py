@@ -81,12 +81,12 @@ class CoordinatorRequest:
 def ask(request: Request, services: Services, group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
     asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
-    shards = services.groups.shards
+    runtime = services.groups.runtime
     try:
-        shards.submit(group_id, command, asking)
+        runtime.submit(group_id, command, asking)
     except KafkaError as error:
         asking(error)
-    return asking.result((lambda ticket: shards.forget(group_id, ticket)) if may_wait else None)
+    return asking.result((lambda ticket: runtime.forget(group_id, ticket)) if may_wait else None)
 
 
 def ask_of_each(
@@ -118,7 +118,7 @@ def ask_all(request: Request, services: Services, count: int, questions: Iterabl
             check_group(request, operation, group_id)
             if isinstance(command, KafkaError):
                 raise command
-            services.groups.shards.submit(group_id, command, ticket)
+            services.groups.runtime.submit(group_id, command, ticket)
         except KafkaError as error:
             ticket(error.with_traceback(None))  # its frames hold all other answers: a cycle that only a full collection would free
         yield

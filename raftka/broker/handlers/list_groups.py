@@ -26,7 +26,7 @@ def list_groups(request: Request, services: Services) -> Steps[Row | Pending]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
-    yield from services.groups.shards.submit_to_all(ListGroups(states, types), asking)
+    yield from services.groups.runtime.submit_to_all(ListGroups(states, types), asking)
     return asking.result()
 
 

@@ -35,10 +35,13 @@ class LogStarts:
     def before(self) -> Before:
         return self._epoch(), dict(self._cluster.hosts(*self._key))
 
-    def behind(self, before: Before, offset: int) -> list[int]:
-        """Who starts earlier although it was in the ISR all the time."""
+    def behind(self, before: Before, address: tuple[str, int], offset: int) -> list[int]:
+        """Replicas that start earlier although they were in the ISR all the time, and the leader is who answered, at `address`.
+
+        A leader that does not know yet that another leads counts what followers have told it, also those that have forgotten it since.
+        """
         epoch, hosts = before
-        if self._epoch() != epoch:
+        if self._epoch() != epoch or address[0] != f"n{self._cluster.leader_of(*self._key)}":
             return []
         isr, now = self._cluster.isr_of(*self._key), self._cluster.hosts(*self._key)
         return [node_id for node_id in isr if node_id in now and hosts.get(node_id) is now[node_id] and now[node_id].log.start_offset < offset]

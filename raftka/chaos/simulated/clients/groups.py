@@ -61,6 +61,8 @@ class Story:
         self.history = History()
         self.wrong: list[str] = []
         self.coordinator = coordinator
+        self.removals: Callable[[str], int] = lambda _: 0  # how often a group without members and offsets was removed: generations begin anew
+        self._removed: dict[str, int] = {}  # as often as the owners know of
         self.owners: dict[tuple[str, int, int], str] = {}  # (group, generation, partition) -> who
         self.claims = Claims()
         self._processes = 0
@@ -71,7 +73,10 @@ class Story:
 
     def given(self, group: str, generation: int, partition: int, who: str) -> None:
         owner = self.owners.setdefault((group, generation, partition), who)
-        if owner != who:
+        if owner != who and (removals := self.removals(group)) > self._removed.get(group, 0):
+            self._removed[group] = removals
+            self.owners = {key: each for key, each in self.owners.items() if key[0] != group} | {(group, generation, partition): who}
+        elif owner != who:
             self.wrong.append(f"two owners: {owner} and {who} of {group} both have {TOPIC}-{partition} in generation {generation}")
 
 

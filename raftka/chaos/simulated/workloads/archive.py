@@ -169,7 +169,7 @@ class Prober:
         asked = request.topics.partitions(partition_index=0, offset=offset)
         row = request(topics=[request.topics(name=ARCHIVE, partitions=[asked])], timeout_ms=1000)
         answer = (await self.client.ask(where, DELETE_RECORDS, row)).topics[0].partitions[0]
-        behind = self.starts.behind(before, offset)
+        behind = self.starts.behind(before, where, offset)
         if self._sound(answer, Code.OFFSET_OUT_OF_RANGE) is not Code.NONE:
             return
         if behind or answer.low_watermark < offset:

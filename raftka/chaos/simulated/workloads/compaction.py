@@ -147,7 +147,7 @@ class Deleter:
         row = request(topics=[request.topics(name=writer.topic, partitions=rows)], timeout_ms=1000)
         before = self.starts.before()
         answer = (await self.client.ask(leader.address, DELETE_RECORDS, row)).topics[0].partitions[0]
-        if answer.error_code == Code.NONE and (behind := self.starts.behind(before, offset)):
+        if answer.error_code == Code.NONE and (behind := self.starts.behind(before, leader.address, offset)):
             self.wrong.append(f"deleted before {offset} of {writer.topic}-{writer.partition}: {behind} of the ISR begin earlier")
 
     async def _ask(self, writer: Writer, timestamp: int) -> Row:

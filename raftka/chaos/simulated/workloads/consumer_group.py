@@ -288,10 +288,10 @@ class ConsumerGroupWork(OfGroups):
     def _look(self, cluster: Cluster) -> None:
         """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""
         for node in cluster.living.values():
-            for shard in node.groups.shards.shards.values():
-                assert isinstance(shard.machine, GroupCoordinator)
-                group = shard.machine.groups.get(GROUP)
-                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch and not shard.working:
+            for coordinator in node.groups.runtime.partitions.values():
+                assert isinstance(coordinator.machine, GroupCoordinator)
+                group = coordinator.machine.groups.get(GROUP)
+                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch and not coordinator.working:
                     self._share(group)
         cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._look(cluster))
 

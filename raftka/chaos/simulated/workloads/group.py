@@ -18,9 +18,11 @@ from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
 from raftka.chaos.simulated.clients.groups import SESSION_MS, TOPIC, GroupClient, Refused, Story
 from raftka.chaos.simulated.clients.shapes import STATIC
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.chaos.simulated.workloads.compaction import all_of
 from raftka.chaos.simulated.workloads.offsets import Forgetful
 from raftka.chaos.verdict import Rules
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.records import group_key
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from raftka.wire.rows import Row
@@ -257,10 +259,10 @@ def members_left(cluster: Cluster) -> list[str]:
     """Of groups whose coordinators live: who is a member, or may become one."""
     found = []
     for node in cluster.living.values():
-        for shard in node.groups.shards.shards.values():
-            machine = shard.machine
+        for coordinator in node.groups.runtime.partitions.values():
+            machine = coordinator.machine
             assert isinstance(machine, GroupCoordinator)
-            for group in machine.groups.values() if shard.loaded and shard.host.leader is not None else ():
+            for group in machine.groups.values() if coordinator.loaded and coordinator.host.leader is not None else ():
                 who = [*group.members, *group.pending]
                 if who:
                     found.append(f"{group.group_id} has {len(who)} members, {who[0]} is one of them,")
@@ -272,6 +274,17 @@ def coordinator_in(cluster: Cluster, group: str) -> object:
     topic = cluster.newest.image.topic_named(OFFSETS)
     partition = topic.partitions[partition_for(group, len(topic.partitions))] if topic is not None else None
     return (partition.leader, partition.leader_epoch, len(partition.isr) < MIN_ISR) if partition is not None else None
+
+
+def removals_of(cluster: Cluster, group: str) -> int:
+    """How many tombstones of the group lie in the longest log of its partition."""
+    topic = cluster.newest.image.topic_named(OFFSETS)
+    if topic is None:
+        return 0
+    hosts = cluster.hosts(OFFSETS, partition_for(group, len(topic.partitions))).values()
+    key = group_key(group)
+    counts = [sum(each == key and value is None for _, _, each, value in all_of(host)) for host in hosts]
+    return max(counts, default=0)
 
 
 class OfGroups:
@@ -321,6 +334,7 @@ class GroupWork(OfGroups):
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
         self.story.coordinator = lambda group: coordinator_in(cluster, group)
+        self.story.removals = lambda group: removals_of(cluster, group)
         self.clients += [Committer(cluster.client_of_a_library(f"simple{i}"), self.story, f"simple{i}") for i in range(SIMPLE)]
         static = chance.random() < 0.5  # two processes take themselves for the same member
         for i in range(MEMBERS):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
 
-from raftka.broker.coordinators import partition as shard
+from raftka.broker.coordinators import partition as coordinator_partition
 from raftka.broker.replica import manager as replica_manager
 from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.checks.shadows import Shadows
@@ -101,12 +101,12 @@ def live(seed: int, make: Callable[[], Workload], moments: Sequence[str], *, unt
 @contextmanager
 def often() -> Iterator[None]:
     """Checkpoints are written ten times as often, because cleaners go by them, and coordinators load a little at a time: a life is short."""
-    before = replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES
-    replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES = 0.5, 400
+    before = replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES
+    replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = 0.5, 400
     try:
         yield
     finally:
-        replica_manager.CHECKPOINT_EVERY_S, shard.SLICE_BYTES = before
+        replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = before
 
 
 def _play(cluster: Cluster, workload: Workload, nemesis: Nemesis) -> list[str]:

@@ -138,7 +138,7 @@ def test_what_is_not_committed_in_time_may_have_been_lost(three: ToyStage) -> No
 
 
 def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_turn(stage: ToyStage) -> None:
-    shards, clock = stage.shards[1], stage.nodes[1].runtime.clock
+    runtime, clock = stage.runtimes[1], stage.nodes[1].runtime.clock
     given: list[tuple[int, float]] = []
     turns = [0]
 
@@ -149,7 +149,7 @@ def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_tur
 
     def ask() -> None:
         for number in range(10 * REPLIES_OF_TURN):
-            shards.deliver(lambda answer: given.append((answer, turns[0])), number)
+            runtime.deliver(lambda answer: given.append((answer, turns[0])), number)
         count_turns()
 
     stage.nodes[1].runtime.take(lambda _: ask(), None)  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_tur
     of_turn = Counter(turn for _, turn in given)
     assert max(of_turn.values()) <= REPLIES_OF_TURN
     stage.world.run(stage.world.now + 1)
-    shards.deliver(given.append, (-1, 0))
+    runtime.deliver(given.append, (-1, 0))
     assert given[-1] == (-1, 0)
 
 
@@ -177,7 +177,7 @@ def test_the_machine_hears_of_who_has_gone(stage: ToyStage) -> None:
     stage.topic()
     (waiting,) = stage.ask_all(Await("a"))
 
-    stage.nodes[1].runtime.take(lambda _: stage.shards[1].forget("a", waiting), None)  # type: ignore[attr-defined]
+    stage.nodes[1].runtime.take(lambda _: stage.runtimes[1].forget("a", waiting), None)  # type: ignore[attr-defined]
     stage.ask(Add("a", ("1",)))
 
     assert machine(stage).forgotten == [waiting]
@@ -260,7 +260,7 @@ def test_the_next_leader_has_it_all(three: ToyStage) -> None:
     first = three.leader(TOPIC)
     three.ask(Add("a", ("1", "2")), node_id=first)
     three.kill(first)
-    three.shards.pop(first)
+    three.runtimes.pop(first)
 
     three.wait(three.serving)
 
@@ -273,9 +273,9 @@ def test_while_it_loads_it_says_so_and_the_node_goes_on(stage: ToyStage) -> None
     for _ in range(20):
         stage.ask(Add("a", tuple("x" * 500 for _ in range(100))))
     stage.kill(1)
-    stage.shards.clear()
+    stage.runtimes.clear()
     stage.start(1)
-    stage.wait(lambda: bool(stage.shards and stage.shards[1].shards))
+    stage.wait(lambda: bool(stage.runtimes and stage.runtimes[1].partitions))
 
     loading = stage.ask(Read("a"))
     stage.create("meanwhile")
@@ -306,10 +306,10 @@ def test_a_record_that_cannot_be_read_is_passed_over(stage: ToyStage) -> None:
     records = build_batch([(b"a", None, (), 1), (b"a", b"2", (), 1)])
     stage.wire().ask(PRODUCE, produce(TOPIC, bytes(records)), 12)
     stage.kill(1)
-    stage.shards.clear()
+    stage.runtimes.clear()
     stage.start(1)
 
-    stage.wait(lambda: bool(stage.shards) and stage.serving())
+    stage.wait(lambda: bool(stage.runtimes) and stage.serving())
 
     assert stage.ask(Read("a")) == ["1", "2"]
     assert stage.counted("raftka_coordinator_unreadable_records_total") == 1
