@@ -31,6 +31,7 @@ LONGEST = b"\xff\xff\xff\xff\x0f"  # 2^32-1 as a varint
 DEEP = 200_000  # tags, one in the other or one behind the other
 MUTATIONS = 2_000
 NO_TEXT = b"\xff\xff"
+TIME_MS = 1_700_000_000_000
 COUNT = 5_000  # items of the requests that are changed
 
 Frames = list[bytes]  # each with its size in front
@@ -99,9 +100,10 @@ def of_tags() -> Iterator[tuple[str, Frames]]:
 
 def of_records() -> Iterator[tuple[str, Frames]]:
     """Batches that open to more than they are, or are not what they say. `recoded` has a codec of its own, so all of it is opened."""
-    million = [(None, b"", (), 1_700_000_000_000)] * 200_000
+    million = [(None, b"", (), TIME_MS)] * 200_000
     for codec, name in ((1, "gzip"), (3, "lz4"), (4, "zstd")):
         yield f"a bomb of empty records, {name}", [produce(bytes(build_batch(million, compression=codec)))]
+        yield f"one record that opens to 60 MB, {name}", [produce(bytes(build_batch([(None, bytes(60_000_000), (), TIME_MS)], compression=codec)))]
     zeros = zlib.compress(bytes(200 << 20), 9, 31)
     yield "200 MB of zeros in gzip", [produce(with_payload(zeros, 1))]
     yield "2^31-1 records announced", [produce(changed(bytes(build_batch(million[:10])), 57, b"\x7f\xff\xff\xff"))]
@@ -117,7 +119,7 @@ def produce(records: bytes) -> bytes:
 
 def with_payload(payload: bytes, codec: int) -> bytes:
     """A batch of 1,000 records that says of `payload` that it is compressed."""
-    batch = bytearray(build_batch([(None, b"", (), 1_700_000_000_000)] * 1000)[:61]) + payload
+    batch = bytearray(build_batch([(None, b"", (), TIME_MS)] * 1000)[:61]) + payload
     batch[8:12] = pack(">i", len(batch) - 12)
     return changed(bytes(batch), 22, bytes([codec]))
 
