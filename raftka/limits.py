@@ -47,6 +47,9 @@ LONG_REQUEST_BYTES = Limit(
     512 * KIB,
     "requests above 16 KiB at work at a time; as objects they are twenty times that. Others wait, one may always begin",
 )
+LONG_REQUESTS_WAITING_BYTES = Limit(
+    "long_requests_waiting_bytes", 256 * MIB, "frames of long requests that wait for the ones at work; then no further long frame is read"
+)
 REQUESTS_IN_HAND = Limit("requests_in_hand", 256, "requests of one connection that wait for an answer; then its bytes wait in the kernel")
 OUTPUT_BYTES = Limit("output_bytes", 8 * MIB, "answers of one connection not yet taken by the kernel; then nothing more is read from it")
 IDLE_SECONDS = Limit("idle_seconds", 600, "Kafka's connections.max.idle.ms")

@@ -136,6 +136,11 @@ class FrameBuffer:
     def buffer_bytes(self) -> int:
         return len(self._buffer)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a frame has begun that does not come in one go."""
+        return self._have >= 4 and self._need >= ROOM_BYTES
+
     def room(self) -> memoryview | None:
         """Where the next bytes should be put, when much of a frame is still to come; `feed` then gets a view of it."""
         if self._have < 4 or self._need - self._have < ROOM_BYTES:

@@ -35,6 +35,7 @@ class Line:
         self.context: Any = SimpleNamespace(
             runtime=SimpleNamespace(clock=SimpleNamespace(call_at=lambda when, action: self.timers.append((when, action))))
         )
+        self.long_requests = SimpleNamespace(is_full=False)
         self.turn: list[Callable[[], None]] = []
         self.act: Callable[[bytes], None] = lambda frame: None
         self.pool = FramePool(self.turn.append)

@@ -301,6 +301,7 @@ ELSEWHERE = {
     "pending_members": "test_group_limits",
     "subscribed_names": "test_consumer_groups",
     "long_request_bytes": "test_long_requests",
+    "long_requests_waiting_bytes": "test_long_requests",
     "regex_length": "test_consumer_groups",
     "regexes_of_group": "test_consumer_groups",
     "member_protocol_bytes": "test_group_limits",

@@ -15,9 +15,10 @@ from raftka.broker.network.long_requests import LongRequests
 from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.limits import LONG_REQUEST_BYTES
+from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
+from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_FETCH
@@ -113,6 +114,34 @@ def test_the_next_long_request_enters_when_the_one_before_is_freed(stage: Stage,
     stage.wait(lambda: not requests._inside)
     assert len(inside) > MANY
     assert set(inside) == {1}
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("pieces", [1, 10])
+def test_no_further_long_frame_is_read_while_too_much_waits(stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    """Short requests are read and answered meanwhile."""
+    monkeypatch.setattr("raftka.runtime.simulated.network.IGNORE_ROOM", -1.0)
+    lowered(LONG_REQUEST_BYTES, 100_000)
+    lowered(LONG_REQUESTS_WAITING_BYTES, 100_000)
+    wires = [stage.wire() for _ in range(8)]
+    requests = stage.nodes[1].dispatcher.long_requests
+    frame = encode_request(METADATA, 12, 1, "many", unknown(MANY))
+    assert len(frame) > 100_000
+    for number in range(pieces):
+        for wire in wires:
+            wire.send(frame[number * len(frame) // pieces : (number + 1) * len(frame) // pieces])
+        stage.world.run(stage.world.now + 0.001)
+    stage.wait(lambda: len(requests._held_back) == 6)
+
+    assert (len(requests._inside), requests.waiting) == (1, 1)
+    assert requests._waiting_bytes < 200_000
+    assert stage.counted(LONG_REQUESTS_WAITING_BYTES.metric) == 6
+    assert stage.wire().ask(METADATA, ONE).topics[0].error_code == Code.NONE
+    assert requests.is_full
+    assert [len(wire.answer(METADATA, 12).topics) for wire in wires] == [MANY] * 8
+    stage.wait(lambda: not requests._inside and not requests._bytes)
+    assert not requests._held_back
+    assert not requests.is_full
 
 
 @pytest.mark.usefixtures("tiny")

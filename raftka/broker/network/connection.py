@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REPLANS = 32  # of one connection
 TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
 HEAD = Struct(">hhi")  # api key, api version, correlation id
+SHORT_READ_BYTES = 16 * 1024  # while no long frame is to be read: such a frame does not come whole in one go
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
 Parts = Sequence[Buffer | FileSpan]
@@ -136,6 +137,10 @@ class ServerConnection:
         self.dispatcher.connection_opened(self)
 
     def room(self) -> memoryview | None:
+        if self.dispatcher.long_requests.is_full and not self._over:
+            if self._frames.is_long:
+                self.dispatcher.long_requests.hold_back(self)
+            return memoryview(bytearray(SHORT_READ_BYTES))
         try:
             return self._frames.room()
         except LimitExceeded as error:
@@ -235,6 +240,10 @@ class ServerConnection:
         """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
         self.hold()
         self.dispatcher.context.runtime.clock.call_at(until, self.release)
+
+    def release_soon(self) -> None:
+        """In a turn of its own: requests that lie behind are dispatched then."""
+        self.dispatcher.context.runtime.clock.call_at(self.dispatcher.now(), self.release)
 
     def postpone(self, frame: memoryview, until: float) -> None:
         """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind it."""

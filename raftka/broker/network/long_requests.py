@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.limits import LONG_REQUEST_BYTES, MIB
+from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES, MIB
 
 if TYPE_CHECKING:
+    from raftka.broker.network.connection import ServerConnection
     from raftka.broker.network.dispatch import Request
 
 
@@ -25,6 +26,8 @@ class LongRequests:
         self._waiting: deque[tuple[Request, int, Callable[[], None]]] = deque()
         self._waiting_bytes = 0
         self._look_at_bytes = LOOK_BYTES
+        self.is_full = False  # so many bytes wait that no further long frame is to be read
+        self._held_back: list[ServerConnection] = []
 
     def enter(self, request: "Request", size: int, begin: Callable[[], None]) -> bool:
         """Whether there is room for its `size` bytes now; else `begin` is called when there is. They enter in the order in which they came.
@@ -37,6 +40,7 @@ class LongRequests:
             self._waiting_bytes += size
             if self._waiting_bytes > self._look_at_bytes:
                 self._drop_abandoned()
+            self._note_line()
             return False
         self._let_in(request, size)
         return True
@@ -49,6 +53,12 @@ class LongRequests:
     def waiting(self) -> int:
         """How many have not entered yet."""
         return len(self._waiting)
+
+    def hold_back(self, connection: "ServerConnection") -> None:
+        """Nothing more is read from it until there is room for its frame."""
+        self._metrics.hit(LONG_REQUESTS_WAITING_BYTES)
+        self._held_back.append(connection)
+        connection.hold()
 
     def leave(self, request: "Request") -> bool:
         """The request is answered, or nobody wants the answer any more. False: it had not entered, or had left before."""
@@ -71,6 +81,14 @@ class LongRequests:
             else:
                 self._let_in(request, size)
                 begin()
+        self._note_line()
+
+    def _note_line(self) -> None:
+        self.is_full = self._waiting_bytes > LONG_REQUESTS_WAITING_BYTES.value
+        if not self.is_full:
+            held_back, self._held_back = self._held_back, []
+            for connection in held_back:
+                connection.release_soon()
 
     def _drop_abandoned(self) -> None:
         """Clients that send a long request and go would otherwise fill the memory: what waits is at most twice what somebody waits for."""
