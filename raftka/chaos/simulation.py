@@ -27,7 +27,7 @@ from raftka.chaos.simulated.clients.producers import History, Noise, Producer, R
 from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults.faults import Faults
 from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
-from raftka.chaos.simulated.faults.schedule import Fault, schedule, without
+from raftka.chaos.simulated.faults.schedule import ONE_OF_SEVERAL, Fault, schedule, without
 from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
 from raftka.chaos.simulated.workloads import beside
 from raftka.chaos.simulated.workloads.lives import Workload
@@ -41,6 +41,7 @@ TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
 WHOLE_S = 60.0  # within so long every node runs, and every replica is in sync
 SAMPLE_S = 0.25
+DIRECTORIES_GAP_S = (2.0, 9.0)  # between two faults of one of several directories
 WATCH_S = 0.1  # five times as seldom as where nothing else is looked at: it would take a fifth of a life
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
 
@@ -140,13 +141,20 @@ class _Life:
         chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(options.plan, chosen, world.random("beside"))
         self.settings = options.settings or chosen
-        self.planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
+        planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
+        self.planned = planned + self._of_directories(len(planned))
         self.works: list[Workload] = []  # what goes on beside
         self.cluster: Cluster | None = None
         self.faults: Faults | None = None
         self.shadows: Shadows | None = None
         self.producers: list[Producer] = []
         self.others: list[Reader | Noise | Committer] = []
+
+    def _of_directories(self, first: int) -> tuple[Fault, ...]:
+        """A few more faults, where brokers have several and the plan has none for them."""
+        if not self.options.plan.beside or self.settings.directories < 2:
+            return ()
+        return schedule(self.world.random("schedule of directories"), ONE_OF_SEVERAL, self.settings.seconds, DIRECTORIES_GAP_S, first)
 
     @property
     def lines(self) -> list[tuple[float, str]]:

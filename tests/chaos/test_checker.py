@@ -61,6 +61,7 @@ METADATA = {
     "bad-replicas": BEFORE._replace(offset=6, partition_epoch=8, replicas=(1, 2, 2)),
     "bad-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(1, 4)),
     "leader-outside-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(2,)),
+    "leader-offline": BEFORE._replace(offset=6, partition_epoch=8, offline=(1,)),
     "leader-epoch-back": BEFORE._replace(offset=6, partition_epoch=8, leader_epoch=2),
     "partition-epoch-back": BEFORE._replace(offset=6, partition_epoch=6),
     "partition-epoch-reused": BEFORE._replace(offset=6, isr=(1,)),

@@ -1,6 +1,6 @@
 """What the clients of lives would notice: a mistake of each class is planted, and the first lives see it. Without it they see nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -8,24 +8,30 @@ import pytest
 
 from raftka.broker.handlers import metadata
 from raftka.broker.network.connection import ServerConnection
+from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client, Leader, NoAnswer
 from raftka.chaos.simulated.faults.nemeses import OF_COORDINATORS
 from raftka.chaos.simulated.scene import Scene
 from raftka.chaos.simulated.workloads.asking import Asker, AskingWork
+from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.lives import Workload, play
+from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.wide import WideWork, Writer
 from raftka.coordinator import groups
 from raftka.coordinator.classic import join as classic_join
+from raftka.coordinator.consumer import reconciliation
 from raftka.coordinator.consumer.decisions import ConsumerTurn
 from raftka.coordinator.records import read_offset_key
+from raftka.log.directory import LogDirectory
 from raftka.log.producer_state import ProducerState
+from raftka.log.segments.storage import Storage
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 
-SEEDS = 4
+SEEDS = 8
 
 
 def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -83,6 +89,51 @@ def a_heartbeat_begins_no_session(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerTurn, "begin_session", lambda self, member: begin(self, member) if self.draft.changed else None)
 
 
+def half_of_what_a_member_gives_up_is_enough(patch: pytest.MonkeyPatch) -> None:
+    def wrong(owned: Any, revoking: Any) -> bool:
+        return owned is None or all(not partitions.keys().isdisjoint(owned.get(topic_id, ())) for topic_id, partitions in revoking.items())
+
+    patch.setattr(reconciliation, "_has_any", wrong)
+
+
+def a_static_member_that_restarts_has_nothing(patch: pytest.MonkeyPatch) -> None:
+    replace = classic_join._replace_static
+
+    def wrong(group: Any, old: Any, *given: Any) -> None:
+        old.assignment = b""
+        replace(group, old, *given)
+
+    patch.setattr(classic_join, "_replace_static", wrong)
+
+
+def followers_that_wait_hear_of_no_deletion(patch: pytest.MonkeyPatch) -> None:
+    delete = Partition.delete_before
+
+    def wrong(self: Partition, offset: int) -> int:
+        with pytest.MonkeyPatch.context() as asleep:
+            asleep.setattr(Partition, "wake_all", lambda self: None)
+            return delete(self, offset)
+
+    patch.setattr(Partition, "delete_before", wrong)
+
+
+def what_was_written_down_of_an_earlier_topic_holds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogDirectory, "forget", lambda self, key: None)
+
+
+def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
+    swap = Storage._swapping
+
+    def wrong(self: Storage, cleaned: Any, now_ms: int) -> Iterator[None]:
+        steps, before = swap(self, cleaned, now_ms), self._positions
+        for _ in steps:
+            self._positions = before
+            yield
+            before = self._positions
+
+    patch.setattr(Storage, "_swapping", wrong)
+
+
 @pytest.mark.parametrize(
     ("bug", "work", "said"),
     [
@@ -92,6 +143,11 @@ def a_heartbeat_begins_no_session(patch: pytest.MonkeyPatch) -> None:
         (a_deleted_offset_takes_the_others_of_its_topic, GroupWork, "has offset"),
         (ids_that_nobody_joins_with_stay, GroupWork, "members"),
         (a_heartbeat_begins_no_session, ConsumerGroupWork, ""),
+        (half_of_what_a_member_gives_up_is_enough, ConsumerGroupWork, "zombie"),
+        (a_static_member_that_restarts_has_nothing, GroupWork, "before it restarted"),
+        (followers_that_wait_hear_of_no_deletion, RecreationWork, "progress"),
+        (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
+        (positions_outlive_a_cleaners_swap, CompactionWork, ""),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -114,7 +170,7 @@ def test_an_answer_is_not_compared_with_the_log_of_a_broker_that_died_behind_it(
         scene = Scene(world)
         scene.produce(2)
         leader, client, ask = scene.leader, scene.client, scene.client.ask
-        asker = Asker(client, scene.cluster)
+        asker = Asker(client, scene.cluster, ())
 
         async def ask_and_kill(*given: Any, **more: Any) -> Any:
             answer = await ask(*given, **more)

@@ -20,6 +20,7 @@ class PartitionSeen(NamedTuple):
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()  # replicas whose directory failed
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -79,6 +80,8 @@ def _alone(key: str, state: PartitionSeen, findings: Findings) -> None:
         findings.wrong("bad-isr", key, f"the ISR is {state.isr}, the replicas are {state.replicas}", at)
     if state.leader != NO_LEADER and state.leader not in state.isr:
         findings.wrong("leader-outside-isr", key, f"{state.leader} leads, the ISR is {state.isr}", at)
+    if state.leader in state.offline:
+        findings.wrong("leader-offline", key, f"{state.leader} leads, whose directory failed", at)
 
 
 def _step(key: str, before: PartitionSeen, after: PartitionSeen, unclean_elections: bool, findings: Findings) -> None:

@@ -43,4 +43,5 @@ def _of(who: str, image: MetadataImage, partitions: Iterable[tuple[bytes, int]])
         now = image.partition(topic_id, index)
         if now is not None:
             key = f"{image.topics[topic_id].name}-{index} {topic_id.hex()}"
-            yield PartitionSeen(image.offset, who, key, now.leader, now.leader_epoch, now.partition_epoch, tuple(now.replicas), tuple(now.isr))
+            members = tuple(now.replicas), tuple(now.isr), tuple(now.offline)
+            yield PartitionSeen(image.offset, who, key, now.leader, now.leader_epoch, now.partition_epoch, *members)

@@ -9,7 +9,7 @@ from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
 INDEX_BYTES = 4096  # what a topic has that is not told
-MAX_INT = "2147483647"
+COMPRESSIONS = ("producer", "producer", "producer", "uncompressed", "gzip", "lz4")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Settings:
     groups: int = 0  # whose offsets are committed
     directories: int = 1  # of every broker's logs
     index_bytes: int = INDEX_BYTES  # between two entries of an index
+    compression: str = "producer"  # of the topic: another than its producers' means that the leader makes their batches anew
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
     exact: bool = False  # readers and producers ask in between what has one right answer
@@ -61,7 +62,9 @@ class Settings:
     @property
     def topic_configs(self) -> dict[str, str]:
         found = {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
-        return found | ({"index.interval.bytes": str(self.index_bytes)} if self.index_bytes != INDEX_BYTES else {})
+        if self.index_bytes != INDEX_BYTES:
+            found["index.interval.bytes"] = str(self.index_bytes)
+        return found | ({"compression.type": self.compression} if self.compression != "producer" else {})
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     directories = chance.choice((1, 1, 1, 2, 3))
     flush = "os" if chance.random() < 0.12 else "fsync"
     pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
-    chosen = replace(settings, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
+    compression = chance.choice(COMPRESSIONS)
+    chosen = replace(settings, compression=compression, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
     return replace(chosen, flush=flush, pause_s=pause_s, exact=True)
 
 

@@ -61,7 +61,7 @@ class Observer:
             return
         key = f"{after.topics[topic_id].name}-{index} {topic_id.hex()}"
         replicas, isr = tuple(now.replicas), tuple(now.isr)
-        seen = PartitionSeen(after.offset, name, key, now.leader, now.leader_epoch, now.partition_epoch, replicas, isr)
+        seen = PartitionSeen(after.offset, name, key, now.leader, now.leader_epoch, now.partition_epoch, replicas, isr, tuple(now.offline))
         self.seen.append(seen)
         if was is not None and self._changes.get(key, (-1, 0.0))[0] < after.offset:
             self._notice(key, was, now, after.offset)

@@ -67,6 +67,7 @@ class Client:
         self.bootstrap = list(bootstrap)
         self.shape = shape
         self.wrong: list[str] = []  # answers that could not be read, or came out of turn
+        self.producer_ids: list[int] = []  # that it was given
         self.topic_ids: dict[str, bytes] = {}  # of topics that it has asked for, if its versions tell
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._epochs: dict[tuple[str, int], int] = {}  # the latest that was heard of
@@ -170,8 +171,8 @@ class Client:
         self._leaders.pop((topic, partition), None)
         await trio.sleep(RETRY_S)
 
-    async def ask_leader(self, topic: str, partition: int, api: Api, row: Row) -> Row:
-        """The partition's answer: asked again, perhaps of another, as long as it is an error that passes."""
+    async def ask_leader(self, topic: str, partition: int, api: Api, row: Row, *also: Code) -> Row:
+        """The partition's answer: asked again, perhaps of another, as long as it is an error that passes. `also`: errors that are an answer too."""
         while True:
             leader = await self.leader(topic, partition)
             try:
@@ -179,7 +180,7 @@ class Client:
             except NoAnswer:
                 pass
             else:
-                if found.error_code == Code.NONE:
+                if found.error_code in (Code.NONE, *also):
                     return found
                 assert Code(found.error_code) in PASSES, Code(found.error_code)
             await self.lost_leader(topic, partition)
@@ -202,6 +203,7 @@ class Client:
         while True:
             row = await self.anybody(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60000))
             if row.error_code == Code.NONE:
+                self.producer_ids.append(int(row.producer_id))
                 return int(row.producer_id)
             await trio.sleep(RETRY_S)
 

@@ -26,12 +26,13 @@ class Fault:
         return f"{self.number} {self.kind} at {self.at_s:.3f} s"
 
 
-def schedule(chance: Random, kinds: Sequence[Kind], seconds: float, gap_s: tuple[float, float]) -> tuple[Fault, ...]:
+def schedule(chance: Random, kinds: Sequence[Kind], seconds: float, gap_s: tuple[float, float], first: int = 0) -> tuple[Fault, ...]:
+    """`first`: the number of the first."""
     names, weights = [kind.name for kind in kinds], [kind.weight for kind in kinds]
     faults: list[Fault] = []
     at_s = chance.uniform(*gap_s)
     while kinds and at_s < seconds:
-        faults.append(Fault(len(faults), at_s, chance.choices(names, weights)[0]))
+        faults.append(Fault(first + len(faults), at_s, chance.choices(names, weights)[0]))
         at_s += chance.uniform(*gap_s)
     return tuple(faults)
 
@@ -66,6 +67,7 @@ DIRECTORIES = (
     Kind("move_directory", 10),
     *(kind for kind in ALL if kind.name not in ("dark", "pause", "slow_link", "full_disk")),
 )
+ONE_OF_SEVERAL = (Kind("break_directory", 2), Kind("start_without_directory", 1), Kind("move_directory", 3))  # what is on them stays
 WIDTH = (*KILLS, *DELAYS, *DISKS, Kind("move", 6), Kind("call_off", 2), Kind("elect", 3))
 ROT = (Kind("flip_in_log", 1), Kind("misdirected_write", 1), Kind("flip_beside_log", 1), Kind("flip_in_metadata", 1), Kind("older_disk", 1))
 SWARM = (

@@ -1,10 +1,12 @@
 """Somebody who asks brokers for what they know, as client libraries do, and compares it with what the broker has: leaders, coordinators, ends, times.
 
 A broker that was asked while nothing changed for it must tell what its image and its logs say; with another leader epoch it must refuse. Several
-questions at once on one connection, one of which waits, are answered in their order.
+questions at once on one connection, one of which waits, are answered in their order. Several clients at once ask one broker for producer ids.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar
 
@@ -22,6 +24,7 @@ from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.rows import Row
 from raftka.wire.schema import Api
@@ -31,6 +34,7 @@ LONG_POLL_MS = 200
 FETCH_BYTES = 1000
 BEYOND = 1_000_000  # records
 GROUPS = 3  # asked for at once
+ASKERS = 3  # that ask for a producer id at once
 OFFSETS = "__consumer_offsets"
 TELLS_OFFLINE = 5  # the first version of Metadata that does
 NOT_HERE = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.KAFKA_STORAGE_ERROR, Code.LEADER_NOT_AVAILABLE})
@@ -38,8 +42,9 @@ SHOWN = 300  # characters
 
 
 class Asker:
-    def __init__(self, client: Client, cluster: Cluster) -> None:
+    def __init__(self, client: Client, cluster: Cluster, others: Sequence[Client]) -> None:
         self.client = client
+        self.others = others  # who ask at the same time, each on a connection of its own
         self.cluster = cluster
         self.over = self.done = False
         self.wrong: list[str] = []
@@ -47,7 +52,7 @@ class Asker:
         self._random = client.runtime.random("asker")
 
     async def run(self) -> None:
-        questions = (self._metadata, self._describe, self._coordinators, self._epochs, self._offsets, self._many_at_once)
+        questions = (self._metadata, self._describe, self._coordinators, self._epochs, self._offsets, self._many_at_once, self._producer_ids)
         while not self.over:
             node_id = self._random.choice(sorted(self.cluster.nodes.keys() - self.cluster.controllers))
             try:
@@ -169,6 +174,19 @@ class Asker:
         questions[at:at] = fetches  # a request of another kind would end the waiting
         await self.client.ask_many((f"n{node_id}", CLIENT_PORT), questions)
 
+    async def _producer_ids(self, node_id: int) -> None:
+        """Of a broker that has just started all have to wait for the controller."""
+        async with trio.open_nursery() as nursery:
+            for client in (self.client, *self.others):
+                nursery.start_soon(_producer_id, client, node_id)
+
+
+async def _producer_id(client: Client, node_id: int) -> None:
+    with suppress(NoAnswer):
+        answer = await client.ask((f"n{node_id}", CLIENT_PORT), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60000))
+        if answer.error_code == Code.NONE:
+            client.producer_ids.append(int(answer.producer_id))
+
 
 def _fetch_row(host: Partition, offset: int) -> Row:
     request = FETCH.request
@@ -209,7 +227,7 @@ class AskingWork:
         self.asker: Asker
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
-        self.asker = Asker(cluster.client_of_a_library("asker"), cluster)
+        self.asker = Asker(cluster.client_of_a_library("asker"), cluster, [cluster.client("asker") for _ in range(ASKERS - 1)])
         self.asker.client.runtime.spawn(self.asker.run, "asker")
 
     @property
@@ -228,4 +246,5 @@ class AskingWork:
         return self.asker.done
 
     def check(self, cluster: Cluster) -> list[str]:
-        return []
+        given = Counter(producer_id for client in cluster.clients for producer_id in client.producer_ids)
+        return [f"the producer id {producer_id} was given {count} times" for producer_id, count in given.items() if count > 1][:5]

@@ -25,6 +25,8 @@ KEYS = 12
 PARTITIONS = 1
 PAUSE_S = (0.0, 0.05)
 PADDING_BYTES = (0, 120)
+REPLAYED_S = (0.0, 0.1)
+REPLAYED_BYTES = (1, 400, 2000)
 State = dict[bytes, bytes]
 Found = list[tuple[int, int, bytes | None, bytes | None]]  # offset, timestamp, key, value
 
@@ -179,6 +181,46 @@ class Deleter:
             self.wrong.append(f"time: {writer.topic}-{writer.partition} tells of {answer.offset}, its end is {last.offset}")
 
 
+class Replayer:
+    """Reads the log from its beginning, or from somewhere in it, to its end, again and again: what stood at an offset stands there, or has gone."""
+
+    def __init__(self, client: Client, topic: str, partition: int) -> None:
+        self.client, self.topic, self.partition = client, topic, partition
+        self.over = self.done = False
+        self.wrong: list[str] = []
+        self._seen: dict[int, tuple[bytes | None, bytes | None]] = {}  # key and value, by offset
+        self._random = client.runtime.random(f"replayer {topic} {partition}")
+
+    async def run(self) -> None:
+        while not self.over:
+            end = await self.client.end_offset(self.topic, self.partition)
+            offset = self._random.choice((0, self._random.randint(0, end)))
+            while offset < end and not self.over:
+                offset = await self._read_from(offset)
+                await trio.sleep(self._random.uniform(*REPLAYED_S))
+            await trio.sleep(REPLAYED_S[1])
+        self.done = True
+
+    async def _read_from(self, offset: int) -> int:
+        """Where to go on."""
+        row = fetch_row(self.topic, self.partition, offset, self._random.choice(REPLAYED_BYTES))
+        answer = await self.client.ask_leader(self.topic, self.partition, FETCH, row)
+        for header, batch in iterate(memoryview(answer.records)):
+            if header.last_offset < offset:
+                self.wrong.append(f"{self.topic}-{self.partition}: from {offset} on it is given a batch that ends at {header.last_offset}")
+            for each in records_of(batch):
+                if self._seen.setdefault(each.offset, (each.key, each.value)) != (each.key, each.value):
+                    self.wrong.append(f"{self.topic}-{self.partition} has another record at {each.offset} than before")
+            offset = header.last_offset + 1
+        return offset
+
+
+def fetch_row(topic: str, partition: int, offset: int, max_bytes: int) -> Row:
+    request = FETCH.request
+    asked = request.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
+
+
 def times_row(topic: str, partition: int, epoch: int, timestamp: int) -> Row:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
@@ -197,7 +239,7 @@ class CompactionWork:
     def __init__(self) -> None:
         self.writers: list[Writer] = []
         self.intruder: Intruder
-        self.everybody: list[Writer | Deleter | Intruder] = []
+        self.everybody: list[Writer | Deleter | Intruder | Replayer] = []
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
@@ -221,7 +263,8 @@ class CompactionWork:
         ]
         deleter = Deleter(cluster.client("deleter"), self.writers[-1:], LogStarts(cluster, DELETED, 0))
         self.intruder = Intruder(cluster.client("intruder"), COMPACTED, 0)
-        self.everybody = [*self.writers, deleter, self.intruder]
+        replayer = Replayer(cluster.client("replayer"), COMPACTED, 0)
+        self.everybody = [*self.writers, deleter, self.intruder, replayer]
         for each in self.everybody:
             each.client.runtime.spawn(each.run, type(each).__name__)
 
@@ -275,19 +318,18 @@ def all_of(host: object) -> Found:
 
 
 async def _read(client: Client, topic: str, partition: int) -> Found:
+    """All that is left: from its start again, when that has moved meanwhile."""
     found: Found = []
-    leader = await client.leader(topic, partition)
     start = await client.ask_leader(topic, partition, LIST_OFFSETS, times_row(topic, partition, -1, EARLIEST))
     offset, end = int(start.offset), await client.end_offset(topic, partition)
-    request = FETCH.request
     while offset < end:
-        asked = request.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-        row = request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
-        answer = await client.ask_leader(topic, partition, FETCH, row)
+        row = fetch_row(topic, partition, offset, FETCH_BYTES)
+        answer = await client.ask_leader(topic, partition, FETCH, row, Code.OFFSET_OUT_OF_RANGE)
+        if answer.error_code:
+            return await _read(client, topic, partition)
         for header, batch in iterate(memoryview(answer.records)):
             found += [(each.offset, each.timestamp, each.key, each.value) for each in records_of(batch) if each.offset >= offset]
             offset = header.last_offset + 1
-    assert leader is not None
     return found
 
 

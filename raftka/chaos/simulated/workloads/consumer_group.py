@@ -32,15 +32,16 @@ GROUP = "consumers"
 MEMBERS = 4
 HEARTBEAT_MS = 100
 REBALANCE_MS = 1000
-LATER, LATER_PARTITIONS = "orders.later", 2  # a topic that is made while they are at work
+LATER, LATER_PARTITIONS = "orders.later", 4  # a topic that is made while they are at work
 MORE_PARTITIONS = PARTITIONS + 2  # that the first topic gets meanwhile
 CHANGES_S = (0.0, 6.0)  # when
 ALL = [(TOPIC, each) for each in range(MORE_PARTITIONS)] + [(LATER, each) for each in range(LATER_PARTITIONS)]
 PATTERN = r"orders(\.later)?"
 LOOKS_EVERY_S = 0.1
 KEEPS_IT, OLD_EPOCH, LATE = 0.05, 0.03, 0.05  # chances: of a loss, a turn
+ONE_BY_ONE, THE_REST_S = 0.6, (0.0, 0.5)  # chance, of a loss: it gives up one topic, and the others after so long
 ASLEEP_S = (0.5, 2.5)
-STAYS = (20, 120)  # turns, until a member leaves or sleeps
+STAYS = (8, 60)  # turns, until a member leaves or sleeps
 JOINS, LEAVES, IS_BACK_SOON = 0, -1, -2  # as an epoch
 BEGIN_ANEW = frozenset({Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH})
 AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
@@ -78,6 +79,7 @@ class ConsumerMember(GroupClient):
         self.assigned: frozenset[Place] = frozenset()
         self.given_at: dict[Place, float] = {}  # partition -> when it was told that it has it
         self.given_up: dict[Place, int] = {}  # in which epoch
+        self.keeps_the_rest_until = -inf
 
     @property
     def instance(self) -> str | None:
@@ -173,6 +175,11 @@ class ConsumerMember(GroupClient):
         lost = sorted(self.at.keys() - self.assigned)
         if lost and self.random.random() < KEEPS_IT:
             await self._keep_all(where)
+        if len({topic for topic, _ in lost}) > 1 and self.random.random() < ONE_BY_ONE:
+            lost = [place for place in lost if place[0] == lost[0][0]]
+            self.keeps_the_rest_until = self.now + self.random.uniform(*THE_REST_S)
+        elif self.now < self.keeps_the_rest_until:
+            lost = []
         if lost:
             await self._commit({p: self.at[p] + 1 for p in lost}, where)
             for place in lost:

@@ -36,6 +36,7 @@ REBALANCE_MS = SESSION_MS
 SILENT_TURNS = (0, 0, 40)  # of a generation, in which a member commits nothing
 PROTOCOLS = (("share",), ("share", "keep"), ("keep", "share"))  # what a member can go by: all have the first one
 NEVER_USED, HANGS_BACK, LEAVES, LATE = 0.1, 0.06, 0.2, 0.15  # chances: of an id that is asked for, a generation, the end of one, a commit
+RESTARTS = 0.01  # chance, of a turn: a static member begins anew, without a word, as a process that is restarted
 MIN_ISR = 2
 PATIENCE_S = 2 * REBALANCE_MS / 1000 + 2.0  # after so long a group has gone on without who hangs back: one rebalance, and the next
 TIMES = 5  # that it must still be heard of after that, for one may come from a coordinator that was paused
@@ -87,6 +88,7 @@ class Member(GroupClient):
         self._hangs = False  # it is told to join again, and does not at once
         self.earlier = -1  # a generation that it had under its present id
         self.commits: dict[int, int] = defaultdict(int)  # of each partition
+        self.had: dict[int, list[int]] = {}  # by generation
         self.synced = "", -1  # member id and generation of the last assignment; one that nobody was assigned in the next coordinator does not know
 
     async def serve(self, where: Address) -> None:
@@ -174,6 +176,9 @@ class Member(GroupClient):
             self.story.wrong.append(f"generation back: {self.name} of {self.group} had {self.synced[1]}, now it has {self.generation}")
         self.synced = self.member_id, self.generation
         mine = list(bytes(synced.assignment))
+        if self.instance is not None and self.had.setdefault(self.generation, mine) != mine:
+            had = self.had[self.generation]
+            self.story.wrong.append(f"{self.instance} of {self.group} is given {mine} in generation {self.generation}, before it restarted {had}")
         for partition in mine:
             self.story.given(self.group, self.generation, partition, self.instance or self.member_id)
         return mine
@@ -185,6 +190,9 @@ class Member(GroupClient):
         silent = self.random.choice(SILENT_TURNS)
         for number in range(200):
             if self.over:
+                return
+            if self.instance is not None and self.random.random() < RESTARTS:
+                self._anew()
                 return
             if number == asleep_at:
                 await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member

@@ -1,10 +1,12 @@
 """A topic that is deleted and made again under the same name, over and over: no generation may show what an earlier one had.
 
 One client does all of it and speaks of topics by their ids, as Kafka's own clients do: what is acknowledged to one id is that topic's
-for as long as it is there. A group commits offsets of each generation; the next one begins without any.
+for as long as it is there. A group commits offsets of each generation; the next one begins without any. Records are deleted from some generations,
+to which nobody writes any more: all replicas hear of it all the same.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar
 
@@ -24,6 +26,7 @@ from raftka.chaos.simulated.clients.committers import commit_row, committed_row
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
+from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA
@@ -39,6 +42,8 @@ RETRY_S = 0.1
 NEWEST = 99  # version: the highest that there is
 BATCHES = (1, 8)
 OTHER_SETTINGS = ("retention.ms", "segment.ms", "flush.ms")  # one of them, in half of the generations
+SHORTENED = 0.5  # of the generations
+IN_A_CHECKPOINT_S = (0.0, 0.0, 6.0)  # until a topic of which records were deleted goes: the checkpoint files know of it, or not
 READS_S = 5.0  # to see what was acknowledged, with nobody to take it away; longer where a fault is about
 
 
@@ -58,6 +63,7 @@ class Recreator:
         self._epochs: dict[tuple[bytes, int], int] = {}  # the latest of each partition's leaders that was heard of
         self.configs: dict[str, str] = {}  # of this generation
         self._of_each = client.runtime.random("settings of each generation")
+        self._shorten = client.runtime.random("deleted records of each generation")
 
     async def run(self) -> None:
         producer_id = await self.client.producer_id()
@@ -75,6 +81,8 @@ class Recreator:
                 await self._read(partition, written[partition])
             if earlier != ZERO_UUID:
                 await self._read_earlier(earlier)
+            if self._shorten.random() < SHORTENED:
+                await self._shorten_all(written)
             if self.over:
                 break
             await self._delete()
@@ -182,6 +190,20 @@ class Recreator:
                 f"{NAME}-{partition} of generation {self._generation} shows {found.get(other[0], b'nothing')[:20]!r} at {other[0]},"
                 f" {written.get(other[0], b'nothing')[:20]!r} was acknowledged"
             )
+
+    async def _shorten_all(self, written: Mapping[int, Mapping[int, bytes]]) -> None:
+        """Until it is acknowledged."""
+        request = DELETE_RECORDS.request
+        for partition in [partition for partition in written if written[partition]]:
+            asked = request.topics.partitions(partition_index=partition, offset=self._shorten.randint(1, len(written[partition])))
+            row = request(topics=[request.topics(name=NAME, partitions=[asked])], timeout_ms=1000)
+            while True:
+                with suppress(NoAnswer):
+                    if (await self._ask(self.topic_id, partition, DELETE_RECORDS, row)).error_code == Code.NONE:
+                        break
+                await trio.sleep(RETRY_S)
+        if not self.over:
+            await trio.sleep(self._shorten.choice(IN_A_CHECKPOINT_S))
 
     async def _read_earlier(self, topic_id: bytes) -> None:
         """By an id that is gone: a broker may not have heard of that yet, but shows nothing of the present one."""
