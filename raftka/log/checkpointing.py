@@ -59,11 +59,11 @@ class Gathered:
     def offsets(self, name: str) -> Offsets:
         """Without partitions that went meanwhile, or are others of the same name."""
         logs, homes, home, column, of_each = self._logs, self._homes, self.home, COLUMNS[name], name in OF_EACH
-        return {
-            found[0]: found[column]  # type: ignore[misc]
-            for found in self._found
-            if (of_each or found[column]) and logs.get(found[0]) is found[1] and homes.get(found[0]) is home
-        }
+        offsets = {key: offset for key, offset in home.offsets[name].items() if key in home.namesakes}
+        for found in self._found:
+            if (of_each or found[column]) and logs.get(found[0]) is found[1] and homes.get(found[0]) is home:
+                offsets[found[0]] = found[column]  # type: ignore[assignment]
+        return offsets
 
 
 class Checkpointing:

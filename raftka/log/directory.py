@@ -66,6 +66,7 @@ class LogDirectory:
             raise LogDirectoryError(f"{path}/{META_PROPERTIES} is damaged: {error}", MENDED) from error
         self.offsets = {name: self._read(name) for name in CHECKPOINTS}  # as the files have them
         self._aside: dict[str, Offsets] = {}  # under temporary names
+        self.namesakes: set[Key] = set()  # they lie here, and another directory has a log of that name
         self.was_clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         if self.was_clean:
             files.remove(f"{path}/{CLEAN_SHUTDOWN}")

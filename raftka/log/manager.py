@@ -2,6 +2,8 @@
 
 Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is renamed first, so a crash cannot leave half a log
 under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
+A topic can be deleted and made again while one of the directories is away, so two topics of one name may lie in two directories; the metadata says
+later which of them is there still.
 
 A directory that fails is *offline* until the node is started again: nothing is read from it or written to it, and what lies there is not made anew
 in another.
@@ -26,7 +28,8 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import DirectoryFailure, Key, LogDirectory, LogDirectoryError, failing
+from raftka.log.directory import DirectoryFailure, Key, LogDirectory, failing
+from raftka.log.finding import find, topic_id_of
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
 from raftka.log.recovery import Damaged
@@ -57,10 +60,14 @@ class LogManager:
         self.logs: dict[Key, Log] = {}
         self.topic_ids: dict[Key, bytes] = {}
         self._homes: dict[Key, LogDirectory] = {}
+        self.namesakes: dict[tuple[Key, bytes], LogDirectory] = {}  # another topic's log of that name, in another directory than `_homes` has
         self.preferred: dict[Key, LogDirectory] = {}  # where a partition is to be made that is not there yet
         self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}  # with a log that was on its way there
         for home in directories:
-            self._find(home)
+            try:
+                find(files, home, self._homes, self.namesakes)
+            except OSError as error:
+                self.offline[home.path] = error
         for home in self.usable:
             finish_moves(files, self._homes, home)
             self.leftovers.update({(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)})
@@ -89,32 +96,6 @@ class LogManager:
             for home in taken:
                 home.unlock()
             raise
-
-    def _find(self, home: LogDirectory) -> None:
-        """What lies there. Of two logs of one partition, one is of earlier times; which, nobody here can say."""
-        try:
-            found = home.partitions()
-            if found and not home.was_clean:  # an earlier process may have made them, and not have come to flush that
-                self._files.sync_directory(home.path)
-        except OSError as error:
-            self.offline[home.path] = error
-            return
-        for key in found:
-            other = self._homes.get(key)
-            if other is None or self._never_written(other, key):
-                if other is not None:
-                    self._files.remove(other.place(key))
-                self._homes[key] = home
-            elif self._never_written(home, key):
-                self._files.remove(home.place(key))
-            else:
-                raise LogDirectoryError(f"{key[0]}-{key[1]} lies in {other.path} and in {home.path}", "take the older one away")
-
-    def _never_written(self, home: LogDirectory, key: Key) -> bool:
-        """It was begun, and the directory failed."""
-        path = home.place(key)
-        logs = [name for name in self._files.list(path) if name.endswith(".log")]
-        return logs == [segment_path("", 0, ".log")[1:]] and not self._files.read(segment_path(path, 0, ".log"))
 
     @property
     def usable(self) -> list[LogDirectory]:
@@ -157,6 +138,8 @@ class LogManager:
 
     def lies_offline(self, key: Key, topic_id: bytes) -> bool:
         """In a directory that failed; not when what lies there is an earlier topic's of that name."""
+        if (key, topic_id) in self.namesakes:
+            return self.namesakes[key, topic_id].path in self.offline
         home = self._homes.get(key)
         return home is not None and home.path in self.offline and self.topic_ids.get(key, topic_id) == topic_id
 
@@ -165,6 +148,7 @@ class LogManager:
         held: dict[bytes, list[tuple[bytes, int]]] = {}
         for home in self.usable:
             found = [(self._topic_id(key), key[1]) for key in self.lying_in(home)]
+            found += [(topic_id, key[1]) for (key, topic_id), where in self.namesakes.items() if where is home]
             held[home.directory_id] = [(topic_id, partition) for topic_id, partition in found if topic_id is not None]
         return held
 
@@ -182,9 +166,11 @@ class LogManager:
         """
         key = (topic, partition)
         self._now_ms = self._now_ms if now_ms is None else now_ms
-        home = self._homes.get(key)
+        home = self.namesakes.get((key, topic_id)) or self._homes.get(key)
         if home is not None and self.lies_offline(key, topic_id):
             raise DirectoryFailure(home, self.offline[home.path])
+        if (key, topic_id) in self.namesakes:
+            self._take_namesake(key, topic_id)
         home = home or self._made.get((key, topic_id)) or self._place_for(key)
         try:
             if key in self._homes and self._topic_id(key) != topic_id:
@@ -210,6 +196,14 @@ class LogManager:
             self._files.replace(metadata, encode_partition_metadata(topic_id))
         else:
             self.remove([key])
+
+    def _take_namesake(self, key: Key, topic_id: bytes) -> None:
+        """The other log of that name is this topic's: what `_homes` has is of an earlier one, and goes. Raises DirectoryFailure."""
+        if key in self._homes:
+            with failing(self._homes[key]):
+                self.remove([key])
+        self._homes[key] = home = self.namesakes.pop((key, topic_id))
+        home.namesakes.discard(key)
 
     def _open(self, key: Key, topic_id: bytes, config: LogConfig, whole: bool) -> Log:
         home = self._homes.get(key)
@@ -338,10 +332,10 @@ class LogManager:
 
     def _topic_id(self, key: Key) -> bytes | None:
         if key not in self.topic_ids:
-            try:
-                self.topic_ids[key] = decode_partition_metadata(self._files.read(f"{self._homes[key].place(key)}/{PARTITION_METADATA}"))
-            except CheckpointError:
+            topic_id = topic_id_of(self._files, self._homes[key], key)
+            if topic_id is None:
                 return None
+            self.topic_ids[key] = topic_id
         return self.topic_ids[key]
 
     def lying_here(self) -> list[Key]:
@@ -437,21 +431,32 @@ class LogManager:
 
     def remove(self, keys: Iterable[Key]) -> None:
         """The names go at once and durably, the files in the background. Raises OSError."""
-        doomed: dict[str, LogDirectory] = {}
+        doomed = []
         for key in keys:
             home = self._homes.pop(key)
             topic_id = self.topic_ids.pop(key, bytes(16))
             log = self.logs.pop(key, None)
             if log is not None:
                 log.close(clean=False)
-            if home.path in self.offline:
-                continue  # the next start finds that it is nobody's
-            path = home.doomed(key, topic_id)
-            self._files.rename(home.place(key), path)
-            doomed[path] = home
-        for home in dict.fromkeys(doomed.values()):
+            doomed.append((home, key, topic_id))
+        self._remove_directories(doomed)
+
+    def remove_namesake(self, key: Key, topic_id: bytes) -> None:
+        """Raises OSError."""
+        home = self.namesakes.pop((key, topic_id))
+        home.namesakes.discard(key)
+        self._remove_directories([(home, key, topic_id)])
+
+    def _remove_directories(self, doomed: Iterable[tuple[LogDirectory, Key, bytes]]) -> None:
+        paths: dict[str, LogDirectory] = {}
+        for home, key, topic_id in doomed:
+            if home.path not in self.offline:  # of one that is, the next start finds that it is nobody's
+                path = home.doomed(key, topic_id)
+                self._files.rename(home.place(key), path)
+                paths[path] = home
+        for home in dict.fromkeys(paths.values()):
             self._files.sync_directory(home.path)
-        for path in doomed:
+        for path in paths:
             self._files.remove(path)
 
     # checkpoints

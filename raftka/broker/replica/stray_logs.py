@@ -12,24 +12,33 @@ class StrayLogs:
     def __init__(self, context: BrokerContext, logs: LogManager) -> None:
         self.context = context
         self.logs = logs
-        self.waiting: Slices[tuple[str, int]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._look)
+        self.waiting: Slices[tuple[str, int]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_strays)
 
     def remove(self) -> None:
         """Whatever lies here that this image does not give to this broker."""
         for key, topic_id in list(self.logs.leftovers):
             if not self._is_mine(topic_id, key[1]):
                 self.logs.drop_leftover(key, topic_id)
+        for key, topic_id in list(self.logs.namesakes):
+            if self._is_stray(key, topic_id):
+                self.logs.remove_namesake(key, topic_id)
         self.waiting.add(self.logs.lying_here())
 
-    def _look(self, keys: list[tuple[str, int]]) -> None:
-        for (name, index), topic_id in self.logs.unopened(keys):
-            if self._is_mine(topic_id, index):
-                continue
-            if recoveries(self.context.metadata.image):  # the metadata may have forgotten what the logs have not: somebody must decide
-                self.context.events.warning("stray_log_kept", partition=f"{name}-{index}", because="the cluster was recovered")
-            else:
-                self.context.events.info("stray_log_removed", partition=f"{name}-{index}")
-                self.logs.remove([(name, index)])
+    def _remove_strays(self, keys: list[tuple[str, int]]) -> None:
+        for key, topic_id in self.logs.unopened(keys):
+            if self._is_stray(key, topic_id):
+                self.logs.remove([key])
+
+    def _is_stray(self, key: tuple[str, int], topic_id: bytes) -> bool:
+        """Whether to remove it; the event log has it either way."""
+        if self._is_mine(topic_id, key[1]):
+            return False
+        partition, recovered = f"{key[0]}-{key[1]}", bool(recoveries(self.context.metadata.image))
+        if recovered:  # the metadata may have forgotten what the logs have not: somebody must decide
+            self.context.events.warning("stray_log_kept", partition=partition, because="the cluster was recovered")
+        else:
+            self.context.events.info("stray_log_removed", partition=partition)
+        return not recovered
 
     def _is_mine(self, topic_id: bytes, index: int) -> bool:
         partition = self.context.metadata.image.partition(topic_id, index)
