@@ -42,7 +42,21 @@ FLOORS = {
     "pyspark_raftka_delta": 4,
 }
 # Rooms of the broker, the lowest first. A room sees those below it, and itself; types count. docs/architecture.md says what each holds.
-ROOMS = ("telemetry", "context", "network", "controller", "replica", "logs", "coordinators", "fastpath", "handlers", "exporter", "refusal", "node")
+ROOMS = (
+    "telemetry",
+    "context",
+    "purgatory",
+    "network",
+    "controller",
+    "replica",
+    "logs",
+    "coordinators",
+    "fastpath",
+    "handlers",
+    "exporter",
+    "refusal",
+    "node",
+)
 CIRCLES = (  # modules that import each other, types counted: these are to be divided, and do not grow
     {f"raftka.broker.network.{name}" for name in ("authorizer", "connection", "dispatch", "long_requests")},
     {f"raftka.runtime.simulated.{name}" for name in ("clock", "disk", "link", "network", "tasks", "world")},

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from raftka.broker.purgatory import Purgatory
 from raftka.limits import Limit
 from raftka.metadata.commands import Command, ExtensionCommand, read_reply
 from raftka.runtime.interfaces import Clock
@@ -62,7 +63,7 @@ class Submissions:
         self._scheduled = False
         self._since: float | None = None  # when a controller was asked that has not answered
         self._watching = False  # a timer runs that looks how long that is ago
-        self._answered: deque[tuple[int, Submission, Result]] = deque()  # in the tree of the controller, not yet in ours
+        self._delayed = Purgatory()  # results, by the zxid of the controller's tree that ours must come to
         self.applied = 0
 
     @property
@@ -137,7 +138,7 @@ class Submissions:
             if result.error == Err.AGAIN:
                 again.append(submission)
             else:
-                self._answered.append((zxid, submission, result))
+                self._delayed.add(zxid, _Done(submission, zxid, result))
         self._pending.extendleft(reversed(again))
         self.release(self.applied)
         self._schedule()
@@ -169,6 +170,18 @@ class Submissions:
     def release(self, applied: int) -> None:
         """This node has applied the metadata up to there."""
         self.applied = applied
-        while self._answered and self._answered[0][0] <= applied:
-            zxid, submission, result = self._answered.popleft()
-            submission.done(zxid, result)
+        self._delayed.reached(applied)
+
+
+class _Done:
+    """A submission that the controller has carried out."""
+
+    __slots__ = ("_result", "_submission", "_zxid")
+
+    def __init__(self, submission: Submission, zxid: int, result: Result) -> None:
+        self._submission = submission
+        self._zxid = zxid
+        self._result = result
+
+    def complete(self, _code: Code) -> None:
+        self._submission.done(self._zxid, self._result)

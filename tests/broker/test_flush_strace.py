@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -192,8 +191,4 @@ def test_without_the_wait_the_same_check_fails(tmp_path: Path, monkeypatch: pyte
     with cluster_with(tmp_path, monkeypatch, SLOW_DISK, NO_WAIT) as cluster:
         early = run(cluster, tmp_path)
 
-    by_node = defaultdict(set)
-    for record, node_id in early:
-        by_node[node_id].add(record)
-    assert set(by_node) == {1, 2, 3}
-    assert all(len(records) > PRODUCES / 2 for records in by_node.values())
+    assert {node_id for _, node_id in early} == {1, 2, 3}

@@ -258,4 +258,4 @@ def test_a_disk_that_is_full_in_the_middle_of_many_requests_acknowledges_none_th
         assert host.log.failed is not None
         assert (host.log.flushed_offset, host.log.end_offset) == (2, 3)
         assert [row for row in rows if row.error_code == Code.NONE] == []
-        assert not host.awaiting_flush
+        assert not host.delayed_by_flush

@@ -119,7 +119,7 @@ def test_who_waits_hears_at_once_that_the_leader_is_another() -> None:
         for node_id in followers(stage, "t"):
             stage.world.network.cut(f"n{node_id}", f"n{leader}", one_way=False)
         producing.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: bool(stage.host("t", node_id=leader).awaiting))
+        stage.wait(lambda: bool(stage.host("t", node_id=leader).delayed_by_commit))
         stage.wait(lambda: stage.leader("t") != leader)
         stage.world.network.heal()
 
@@ -137,7 +137,7 @@ def test_who_waits_hears_at_once_that_the_topic_is_gone() -> None:
         quiet = next(i for i in followers(stage, "t") if i != controller)
         stage.world.network.isolate(f"n{quiet}")
         producing.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: bool(stage.host("t", node_id=leader).awaiting))
+        stage.wait(lambda: bool(stage.host("t", node_id=leader).delayed_by_commit))
         begin = stage.world.now
 
         stage.delete("t", controller)

@@ -164,7 +164,7 @@ def test_who_waits_for_an_acknowledgement_goes_on_waiting_under_the_same_leader(
             acknowledged.append(await scene.client.produce(TOPIC, 0, values, -1, -1))  # sent twice, it would be there twice
 
         scene.client.runtime.spawn(produce, "produce")
-        assert world.run(lambda: bool(scene.host(leader).awaiting), at_most_s=5.0)
+        assert world.run(lambda: bool(scene.host(leader).delayed_by_commit), at_most_s=5.0)
         epoch = scene.host(leader).leader_epoch
         assert reassign(scene, [leader, second]) is Code.NONE
         assert world.run(lambda: bool(acknowledged), at_most_s=1.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
+from raftka.broker.purgatory import Purgatory
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Controller
@@ -50,7 +51,7 @@ class ControllerHost:
         self._transfer = transfer
         self._extensions = extensions
         self._term = -1  # in which the machine decides
-        self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._delayed = Purgatory()  # replies, by the index that must be committed
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
@@ -121,7 +122,7 @@ class ControllerHost:
         except LimitExceeded as error:
             self.context.metrics.hit(error.limit)
             refused = KafkaError(Code.POLICY_VIOLATION, str(error))
-        self._waiting.append((self._last_index, done, refused, reply))
+        self._delayed.add(self._last_index, _Reply(done, refused, reply))
         self._release()
         self._arm()
 
@@ -154,7 +155,7 @@ class ControllerHost:
             if read_index is None or not self.active or self._term != term:
                 done(KafkaError(Code.NOT_CONTROLLER), None)
             else:
-                self._waiting.append((max(index, self._waiting[-1][0] if self._waiting else 0), done, None, reply))
+                self._delayed.add(index, _Reply(done, None, reply))
                 self._release()
 
         self.core.read_index(confirmed)
@@ -216,9 +217,8 @@ class ControllerHost:
     def _release(self) -> None:
         while self._proposed and self.active and self._proposed[0][0] <= self.core.commit_index:
             self.context.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
-        while self._waiting and self.active and self._waiting[0][0] <= self.core.commit_index:
-            _, done, refused, reply = self._waiting.popleft()
-            done(refused, reply)
+        if self.active:
+            self._delayed.reached(self.core.commit_index)
 
     def _begin(self) -> None:
         image = self.context.metadata.image
@@ -237,9 +237,7 @@ class ControllerHost:
         self.machine = None
         self._proposed.clear()
         self.context.events.info("controller_resigned", term=self.core.term)
-        waiting, self._waiting = self._waiting, deque()
-        for _, done, _, _ in waiting:
-            done(KafkaError(Code.NETWORK_EXCEPTION), None)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
+        self._delayed.fail(Code.NETWORK_EXCEPTION)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
 
     # time
 
@@ -293,6 +291,23 @@ class ControllerHost:
         probe = _Probe(refused, again)
         self.clock.call_at(self.clock.now() + PROBE_S, probe.give_up)
         self.context.runtime.network.connect(endpoint.host, endpoint.port, probe)
+
+
+class _Reply:
+    """What a command is answered with when its outcome is committed."""
+
+    __slots__ = ("_done", "_refused", "_reply")
+
+    def __init__(self, done: Done, refused: KafkaError | None, reply: Any) -> None:
+        self._done = done
+        self._refused = refused
+        self._reply = reply
+
+    def complete(self, code: Code) -> None:
+        if code is Code.NONE:
+            self._done(self._refused, self._reply)
+        else:
+            self._done(KafkaError(code), None)
 
 
 class _Probe:

@@ -353,9 +353,9 @@ class CoordinatorPartition:
         if not replies:
             return
         if host.leader is None:
-            _Held(self._runtime, replies).committed(host, Code.NOT_LEADER_OR_FOLLOWER)
+            _Held(self._runtime, replies).complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            host.wait_for(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
+            host.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
 
     def abort(self, reason: str) -> None:
         """What was appended could not be written: the log has failed, and who waits for it hears that."""
@@ -416,6 +416,6 @@ class _Held:
         self.runtime = runtime
         self.replies = replies
 
-    def committed(self, host: Partition, code: Code) -> None:
+    def complete(self, code: Code) -> None:
         for ticket, answer in self.replies:
             self.runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))

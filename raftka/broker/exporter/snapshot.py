@@ -160,7 +160,7 @@ def numbers_of(host: "Partition") -> PartitionNumbers:
         bytes_out=host.bytes_out,
         produced=host.produced,
         fetched=host.fetched,
-        awaiting=len(host.awaiting) + len(host.awaiting_flush),
+        awaiting=len(host.delayed_by_commit) + len(host.delayed_by_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
     )

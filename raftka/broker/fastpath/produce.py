@@ -141,7 +141,7 @@ class ProducePlan:
             return False  # nothing was done: the long way finds the same error, and words for it
         if self.acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
-            host.wait_for(following, connection.dispatcher.began + self.timeout_s, wait)
+            host.wait_for_commit(following, connection.dispatcher.began + self.timeout_s, wait)
         return True
 
     def run_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
@@ -208,7 +208,7 @@ class _Wait:
         self.base = base
         self.time_ms = time_ms
 
-    def committed(self, host: Partition, code: Code) -> None:
+    def complete(self, code: Code) -> None:
         if code is Code.NONE:
             self.slot.complete((self.plan.pack(self.correlation_id, self.base, self.time_ms),))
         else:
@@ -225,7 +225,7 @@ class _FlushWait:
         self.slot = slot
         self.answers = answers
 
-    def committed(self, host: Partition, code: Code) -> None:
+    def complete(self, code: Code) -> None:
         if code is Code.NONE:
             self.slot.complete(self.answers)
         else:

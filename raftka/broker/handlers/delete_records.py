@@ -12,7 +12,6 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.partition import Partition
-from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.schema import Row
@@ -35,34 +34,27 @@ def delete_records(request: Request, services: Services) -> Steps[Row | Pending]
 
 
 class _Deletion:
-    """One request: each partition's row, and whose replicas it still waits for."""
+    """One request: each partition's row, some of which wait for replicas."""
 
     def __init__(self, request: Request, services: Services) -> None:
         self.request = request
         self.services = services
         self.topics: dict[str, dict[int, Row]] = {}
-        self.waiting: dict[Partition, tuple[Row, int]] = {}  # what the low watermark must come to
+        self.waiting = 1  # partitions, and the request itself until all of them were looked at
         self.pending: Pending | None = None
-        self.timer: Timer | None = None
+        self.deadline = services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
 
     def run(self) -> Steps[Row | Pending]:
-        began = self.services.context.runtime.clock.now()
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
                 rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
                 yield
             yield
-        for host in list(self.waiting):
-            if host in self.waiting:
-                host.deletions[self] = None
-                self.look(host)  # it may have come so far while the others were looked at
-            yield
+        self.waiting -= 1
         if not self.waiting:
             return (yield from self._row())
         self.pending = Pending(self.request)
-        clock = self.services.context.runtime.clock
-        self.timer = clock.call_at(max(clock.now(), began + max(0, self.request.body.timeout_ms) / 1000), self._finish)
         return self.pending
 
     def _partition(self, topic: str, index: int, offset: int) -> Row:
@@ -71,39 +63,20 @@ class _Deletion:
             check(self.request, "DELETE", topic)
             if topic in INTERNAL_TOPICS and self.services.metadata.image.topic_named(topic) is not None:
                 raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-            host = find(self.request, self.services, "DELETE", topic, index)
-            start = host.delete_before(offset)
+            partition = find(self.request, self.services, "DELETE", topic, index)
+            start = partition.delete_before(offset)
         except KafkaError as error:
             row.error_code = int(error.code)
             return row
-        row.low_watermark = host.low_watermark
+        row.low_watermark = partition.low_watermark
         if row.low_watermark < start:
-            row.error_code = int(Code.REQUEST_TIMED_OUT)  # so it is, until the replicas have told
-            self.waiting[host] = (row, start)
+            self.waiting += 1
+            partition.wait_for_low_watermark(start, self.deadline, _Wait(self, partition, row))
         return row
 
-    def look(self, host: Partition) -> None:
-        """Some replica of the partition told where its log starts, or which replicas live has changed, or who leads."""
-        row, start = self.waiting[host]
-        try:
-            host.leading()
-            if host.low_watermark < start:
-                return
-            row.low_watermark, row.error_code = host.low_watermark, 0
-        except KafkaError as error:
-            gone = self.services.replicas.hosts.get((host.topic, host.index)) is not host
-            row.error_code = int(Code.UNKNOWN_TOPIC_OR_PARTITION if gone else error.code)
-        del self.waiting[host]
-        host.deletions.pop(self, None)
-        if not self.waiting:
-            self._finish()
-
-    def _finish(self) -> None:
-        for host in self.waiting:
-            host.deletions.pop(self, None)
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.pending is not None:
+    def partition_done(self) -> None:
+        self.waiting -= 1
+        if not self.waiting and self.pending is not None:
             dispatcher = self.services.dispatcher
             failed = partial(dispatcher.request_failed, self.request)
             dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
@@ -118,3 +91,20 @@ class _Deletion:
             topics.add(response.topics(name=name, partitions=partitions))
             yield
         return response(topics=topics)
+
+
+class _Wait:
+    """One partition of a request that waits for its replicas."""
+
+    __slots__ = ("partition", "row", "run")
+
+    def __init__(self, run: _Deletion, partition: Partition, row: Row) -> None:
+        self.run = run
+        self.partition = partition
+        self.row = row
+
+    def complete(self, code: Code) -> None:
+        self.row.error_code = int(code)
+        if code is Code.NONE:
+            self.row.low_watermark = self.partition.low_watermark
+        self.run.partition_done()

@@ -160,7 +160,7 @@ class _Produce:
         else:
             if self.request.body.acks == -1:
                 self.waiting += 1
-                host.wait_for(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+                host.wait_for_commit(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
             elif self.request.body.acks == 1 and host.answers_after_flush:
                 self.waiting += 1
                 host.wait_for_flush(offset, _Wait(self, row))
@@ -267,7 +267,7 @@ class _Wait:
         self.run = run
         self.row = row
 
-    def committed(self, host: Partition, code: Code) -> None:
+    def complete(self, code: Code) -> None:
         row = self.row
         if code is not Code.NONE:
             row.error_code = int(code)

@@ -202,7 +202,9 @@ class ReplicaManager:
     def _expire(self) -> None:
         """Runs only while somebody waits: an idle broker has no timer."""
         now = self.clock.now()
-        for host in [host for host, deadline in self._watched.items() if deadline <= now or not host.awaiting]:
+        for host in [
+            host for host, deadline in self._watched.items() if deadline <= now or not (host.delayed_by_commit or host.delayed_by_low_watermark)
+        ]:
             following = host.expire(now)
             if following is None:
                 del self._watched[host]
@@ -405,7 +407,7 @@ class ReplicaManager:
             host.apply(leader.on_image(partition, self._live_of(partition), now, min_isr))
             self.isr_changes.note(host.name, isr_before, leader.isr)
             host.wake_all()
-            host.look_at_deletions()
+            host.complete_deletions()
         self.isr_shrinks.later(leader.deadline())
 
     def leadership_changed(self, host: Partition) -> None:
@@ -437,7 +439,7 @@ class ReplicaManager:
         for host in hosts:
             if host.leader is not None:
                 host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
-                host.look_at_deletions()
+                host.complete_deletions()
         self.isr_changes.tell()
 
     def _on_configs(self, delta: Delta) -> None:

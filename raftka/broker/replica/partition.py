@@ -1,14 +1,14 @@
 """One replica on this broker: its log joined with its role. Carries out what the pure replication state asks for. Knows no request format.
 
-Answers wait here: produces for the high watermark or for the leader's own flush, fetches for more to read.
+Answers wait here: produces for the high watermark or for the leader's own flush, DeleteRecords for the low watermark, fetches for more to read.
 """
 
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.purgatory import Operation, Purgatory
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
@@ -60,12 +60,6 @@ class IdleReader(Protocol):
     def changed(self, *, wake: bool) -> None: ...
 
 
-class Waiter(Protocol):
-    """A produce that waits for the high watermark, or for the leader's flush."""
-
-    def committed(self, host: "Partition", code: Code) -> None: ...
-
-
 class Traffic:
     """What came from producers in earlier leaderships, and where the log was when the present one began."""
 
@@ -75,18 +69,12 @@ class Traffic:
         self.begun_at = self.bytes_in = self.messages_in = 0
 
 
-class Deletion(Protocol):
-    """A DeleteRecords that waits for the low watermark."""
-
-    def look(self, host: "Partition") -> None: ...
-
-
 class Partition:
     __slots__ = (
-        "awaiting",
-        "awaiting_flush",
         "bytes_out",
-        "deletions",
+        "delayed_by_commit",
+        "delayed_by_flush",
+        "delayed_by_low_watermark",
         "fetched",
         "flushing",
         "follower_state",
@@ -120,9 +108,9 @@ class Partition:
         self.home = home
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
-        self.deletions: dict[Deletion, None] = {}
-        self.awaiting: deque[tuple[int, float, Waiter]] = deque()  # (offset to be committed, deadline, who), the lowest offset first
-        self.awaiting_flush: deque[tuple[int, Waiter]] = deque()  # (offset to be on this leader's disk, who), the lowest offset first
+        self.delayed_by_commit = Purgatory()  # produces with acks=all, by the offset that the high watermark must reach
+        self.delayed_by_flush = Purgatory()  # produces with acks=1, by the offset below which all must be on this leader's disk
+        self.delayed_by_low_watermark = Purgatory()  # DeleteRecords, by the offset where the logs of all replicas that live must begin
         self.idle_consumers: dict[IdleReader, None] = {}  # readers that have looked here since anything happened
         self.idle_followers: dict[IdleReader, None] = {}
         self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
@@ -237,13 +225,13 @@ class Partition:
                 leader.was_there(*wanted.follower)
         self.manager.note_lag(leader)
 
-    def wait_for(self, offset: int, deadline: float, waiter: Waiter) -> None:
-        """Tell `waiter` when everything below `offset` is committed."""
+    def wait_for_commit(self, offset: int, deadline: float, operation: Operation) -> None:
+        """Complete `operation` when everything below `offset` is committed."""
         assert self.leader is not None
         if offset <= self.leader.high_watermark:
-            waiter.committed(self, Code.NONE)
+            operation.complete(Code.NONE)
         else:
-            _enqueue(self.awaiting, (offset, deadline, waiter))
+            self.delayed_by_commit.add(offset, operation, deadline)
             self.manager.watch(self, deadline)
 
     @property
@@ -255,14 +243,14 @@ class Partition:
         leader = self.leader
         return leader is not None and len(leader.isr) == 1 and self.log.syncs
 
-    def wait_for_flush(self, offset: int, waiter: Waiter) -> None:
-        """Tell `waiter` when everything below `offset` is on this leader's disk. There is no deadline: a flush comes back, or the log fails."""
+    def wait_for_flush(self, offset: int, operation: Operation) -> None:
+        """Complete `operation` when everything below `offset` is on this leader's disk. No deadline: a flush comes back, or the log fails."""
         if offset <= self.log.flushed_offset:
-            waiter.committed(self, Code.NONE)
+            operation.complete(Code.NONE)
         elif self.log.failed is not None:
-            waiter.committed(self, Code.KAFKA_STORAGE_ERROR)  # while it was appended
+            operation.complete(Code.KAFKA_STORAGE_ERROR)  # while it was appended
         else:
-            _enqueue(self.awaiting_flush, (offset, waiter))
+            self.delayed_by_flush.add(offset, operation)
 
     def write(self) -> None:
         """At the end of a turn: what was appended goes to the file, and to the disk as soon as the flush before it is done."""
@@ -317,9 +305,7 @@ class Partition:
     def _durable(self, offset: int) -> None:
         if self.leader is not None:
             self.apply(self.leader.flushed(offset))
-            awaiting = self.awaiting_flush
-            while awaiting and awaiting[0][0] <= offset:
-                awaiting.popleft()[1].committed(self, Code.NONE)
+            self.delayed_by_flush.reached(offset)
         if self.on_flushed is not None:
             self.on_flushed(offset)
 
@@ -333,11 +319,8 @@ class Partition:
                 self.manager.alter_isr(self, effect)
 
     def committed(self, offset: int) -> None:
-        awaiting = self.awaiting
-        leader = self.leader
-        while awaiting and awaiting[0][0] <= offset:
-            code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if leader is not None and leader.under_min_isr else Code.NONE
-            awaiting.popleft()[2].committed(self, code)
+        under_min_isr = self.leader is not None and self.leader.under_min_isr
+        self.delayed_by_commit.reached(offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE)
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
@@ -372,13 +355,11 @@ class Partition:
         self.idle_consumers, self.idle_followers = {}, {}
 
     def give_up(self, code: Code) -> None:
-        """No longer the leader: nobody will tell who waits here."""
-        awaiting, self.awaiting = self.awaiting, deque()
-        awaiting_flush, self.awaiting_flush = self.awaiting_flush, deque()
-        for waiter in (*[waiter for _, _, waiter in awaiting], *[waiter for _, waiter in awaiting_flush]):
-            waiter.committed(self, code)
+        """No longer the leader: nothing that waits here would be completed."""
+        self.delayed_by_commit.fail(code)
+        self.delayed_by_flush.fail(code)
         self.wake_all()
-        self.look_at_deletions()
+        self.delayed_by_low_watermark.fail(code)
         self.manager.leadership_changed(self)
 
     # deleting records
@@ -406,22 +387,30 @@ class Partition:
     def start_told(self, replica: int, log_start: int) -> None:
         """By a follower's fetch."""
         if self.leader is not None and self.leader.start_told(replica, log_start):
-            self.look_at_deletions()
+            self.complete_deletions()
 
-    def look_at_deletions(self) -> None:
-        for deletion in tuple(self.deletions):
-            deletion.look(self)
+    def wait_for_low_watermark(self, offset: int, deadline: float, operation: Operation) -> None:
+        """Complete `operation` when the logs of all replicas that live begin at `offset`, or later."""
+        self.delayed_by_low_watermark.add(offset, operation, deadline)
+        self.manager.watch(self, deadline)
+        self.complete_deletions()
+
+    def complete_deletions(self) -> None:
+        """A replica told where its log begins, or which replicas live has changed."""
+        if self.delayed_by_low_watermark:
+            self.delayed_by_low_watermark.reached(self.low_watermark)
+
+    @property
+    def has_deadlines(self) -> bool:
+        return bool(self.delayed_by_commit or self.delayed_by_low_watermark)
 
     def expire(self, now: float) -> float | None:
-        """Answers to produces that have waited too long; the next deadline, None if nobody waits."""
-        kept: deque[tuple[int, float, Waiter]] = deque()
-        for entry in self.awaiting:
-            if entry[1] <= now:
-                entry[2].committed(self, Code.REQUEST_TIMED_OUT)
-            else:
-                kept.append(entry)
-        self.awaiting = kept
-        return min((deadline for _, deadline, _ in kept), default=None)
+        """Complete what has waited too long; returns the next deadline, None when nothing waits for one."""
+        deadline = inf
+        for purgatory in (self.delayed_by_commit, self.delayed_by_low_watermark):
+            purgatory.expire(now)
+            deadline = min(deadline, purgatory.deadline())
+        return deadline if deadline < inf else None
 
 
 class HighWatermarks(Mapping[tuple[str, int], int]):
@@ -438,15 +427,3 @@ class HighWatermarks(Mapping[tuple[str, int], int]):
 
     def __len__(self) -> int:
         return len(self._hosts)
-
-
-def _enqueue(queue: "deque[Any]", entry: tuple[Any, ...]) -> None:
-    """Before the entries of higher offsets: a duplicate waits for its own batch, not for those that were appended after it."""
-    if not queue or queue[-1][0] <= entry[0]:
-        queue.append(entry)
-    else:
-        queue.insert(bisect_right(queue, entry[0], key=_offset), entry)
-
-
-def _offset(entry: tuple[Any, ...]) -> int:
-    return entry[0]  # type: ignore[no-any-return]
