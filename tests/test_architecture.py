@@ -59,9 +59,7 @@ ROOMS = (
 )
 CIRCLES = (  # modules that import each other, types counted: these are to be divided, and do not grow
     {f"raftka.broker.network.{name}" for name in ("authorizer", "connection", "dispatch", "long_requests")},
-    {f"raftka.runtime.simulated.{name}" for name in ("clock", "disk", "link", "network", "tasks", "world")},
     {f"zookeeper_bridge.{name}" for name in ("connection", "figures", "four_letter", "read_only", "reads", "server")},
-    {"raftka.chaos.small.replica", "raftka.chaos.small.replication_life"},
 )
 OPEN_FLOORS = {0, 4}  # the ground is one piece, and the edges may use each other
 COMPAT = ("zookeeper_bridge", "pyspark_raftka", "pyspark_raftka_delta", "compat")

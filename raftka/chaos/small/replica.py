@@ -1,8 +1,8 @@
 """One broker's replica of the one partition: the machines of replication around a log in memory. What a broker's shell does, without a shell."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.metadata.image import MetadataImage, PartitionImage
@@ -12,9 +12,6 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.replication.partition import Effects as LeaderEffects
 from raftka.wire.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from raftka.chaos.small.replication_life import Life
-
 FETCHED = 5  # records of an answer
 LAG_S = 1.0
 NOBODY = PartitionImage((), (), -1, -1, -1)
@@ -23,6 +20,39 @@ NOBODY = PartitionImage((), (), -1, -1, -1)
 class Entry(NamedTuple):
     epoch: int
     value: str
+
+
+class Oracle(Protocol):
+    """Judges each step of a replica."""
+
+    def elected(self, replica: "Replica", epoch: int) -> None: ...
+
+    def committed(self, replica: "Replica", offset: int) -> None: ...
+
+    def truncates(self, replica: "Replica", offset: int) -> None: ...
+
+
+class World(Protocol):
+    """Time, chance, the network and the controller, as a replica sees them."""
+
+    now: float
+    random: Random
+    min_isr: int
+
+    @property
+    def oracle(self) -> Oracle: ...
+
+    def later(self, seconds: float, replica: "Replica", action: Callable[[], object]) -> None: ...
+
+    def disk_s(self, broker: int) -> float: ...
+
+    def partition_of(self, image: MetadataImage) -> PartitionImage | None: ...
+
+    def alter(self, replica: "Replica", effect: AlterIsr) -> None: ...
+
+    def ask_offsets(self, replica: "Replica", fetch: FollowerFetch) -> None: ...
+
+    def acknowledge(self, replica: "Replica", value: str, offset: int) -> None: ...
 
 
 class Log:
@@ -82,7 +112,7 @@ class Log:
 class Replica:
     """One broker. `alive`, `life`: a process; all that was on its way to an earlier one is void."""
 
-    def __init__(self, world: "Life", broker_id: int) -> None:
+    def __init__(self, world: World, broker_id: int) -> None:
         self.world = world
         self.id = broker_id
         self.log = Log()

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 from math import nextafter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from raftka.runtime.simulated.world import Machine, Node, World
+from raftka.runtime.simulated.process import Events, Machine, Process
 
 READING_S = 100e-6  # CPU time that passes between two readings of a node's CPU clock: so work in slices is cut alike in every run
 EPOCH_MS = 1_700_000_000_000  # wall clock when the world begins: November 2023
@@ -43,7 +41,7 @@ class NodeClock:
 
     __slots__ = ("_readings", "_world", "machine", "node")
 
-    def __init__(self, node: "Node", machine: "Machine", world: "World") -> None:
+    def __init__(self, node: Process, machine: Machine, world: Events) -> None:
         self.node = node
         self.machine = machine
         self._world = world

@@ -8,14 +8,12 @@ how long a flush takes.
 import errno
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from raftka.runtime.interfaces import Buffer, File
-
-if TYPE_CHECKING:
-    from raftka.runtime.simulated.world import Node, World
+from raftka.runtime.simulated.process import Events, Process
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
 NAME_BYTES = 255  # the longest name of a file
@@ -157,7 +155,7 @@ class SimulatedDisk:
     def __init__(self, name: str, random: Random) -> None:
         self.name = name
         self.root = Directory()
-        self.locks: dict[str, Node] = {}
+        self.locks: dict[str, Process] = {}
         self.losses = 0  # how often the power was lost
         self.room_bytes: int | None = None  # after so many more bytes: ENOSPC
         self.failing_syncs = 0  # so many flushes to come fail with EIO
@@ -324,7 +322,7 @@ class SimulatedFile:
 class NodeFiles:
     """The disk as one incarnation of a node sees it."""
 
-    def __init__(self, node: "Node", disk: SimulatedDisk, world: "World") -> None:
+    def __init__(self, node: Process, disk: SimulatedDisk, world: Events) -> None:
         self.node = node
         self.disk = disk
         self._world = world

@@ -1,13 +1,16 @@
 """One direction between two machines of the simulated network: how late what passes it is. Knows no connection."""
 
 from random import Random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from raftka.runtime.simulated.network import Pipe
+from typing import Protocol
 
 DELAY_S = (0.0001, 0.0008)  # one way
 RESEND_S = 0.2  # a lost piece comes so much later, and twice that when it is lost again
+
+
+class Waiting(Protocol):
+    """A pipe with pieces that met a cut."""
+
+    def go_on(self) -> None: ...
 
 
 class Link:
@@ -21,7 +24,7 @@ class Link:
         self.late_s = 0.0
         self.cut = False
         self.random = random
-        self.pipes: dict[int, Pipe] = {}  # those with pieces that wait for the link to heal
+        self.pipes: dict[int, Waiting] = {}  # those with pieces that wait for the link to heal
 
     def delay(self) -> float:
         random = self.random.random

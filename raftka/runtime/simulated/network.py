@@ -7,15 +7,13 @@ what it means under TCP: the bytes come later. What meets a cut waits in the pip
 import errno
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from crc32c import crc32c
 
 from raftka.runtime.interfaces import Buffer, Connection, FileSpan
 from raftka.runtime.simulated.link import DELAY_S, RESEND_S, Link
-
-if TYPE_CHECKING:
-    from raftka.runtime.simulated.world import Machine, Node, World
+from raftka.runtime.simulated.process import Events, Machine, Process
 
 PIECE_BYTES = 64 * 1024  # the most that comes at once
 PIPE_BYTES = 256 * 1024  # the most that is under way in one direction: socket buffers
@@ -39,12 +37,12 @@ class Pipe:
 
     __slots__ = ("connection_id", "last_arrival", "link", "room", "source", "target", "under_way", "waiting", "waiting_since", "world")
 
-    def __init__(self, world: "World", connection_id: int, source: "Endpoint", target: "Endpoint") -> None:
+    def __init__(self, world: Events, link: Link, connection_id: int, source: "Endpoint", target: "Endpoint") -> None:
         self.world = world
         self.connection_id = connection_id
         self.source = source
         self.target = target
-        self.link = world.network.link(source.node.machine.name, target.node.machine.name)
+        self.link = link
         self.room = PIPE_BYTES
         self.last_arrival = 0.0
         self.under_way: deque[bytes | None] = deque()  # in the order in which they left
@@ -111,7 +109,7 @@ class Endpoint:
 
     __slots__ = ("closing", "connection", "dropped", "held", "node", "open", "other", "over", "peer", "pipe", "received", "unsent", "woken")
 
-    def __init__(self, node: "Node", peer: str, connection: Connection | None) -> None:
+    def __init__(self, node: Process, peer: str, connection: Connection | None) -> None:
         self.node = node
         self.peer = peer
         self.connection = connection  # None: the node has not accepted yet
@@ -233,7 +231,7 @@ class Endpoint:
         node.note(b"<", pipe.connection_id, len(piece) << 32 ^ crc32c(piece))
         pipe.room += len(piece)
         if self.other.unsent:
-            node.world.push(node.world.now + self.pipe.link.delay(), self.other.room_again)
+            node.events.push(node.events.now + self.pipe.link.delay(), self.other.room_again)
 
     def _deliver_received(self, _: object) -> None:
         while self.received and not self.held and not self.over:
@@ -288,7 +286,7 @@ def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
 
 
 class SimulatedListener:
-    def __init__(self, network: "SimulatedNetwork", node: "Node", host: str, port: int, accept: Callable[[], Connection | None]) -> None:
+    def __init__(self, network: "SimulatedNetwork", node: Process, host: str, port: int, accept: Callable[[], Connection | None]) -> None:
         self.port = port
         self.host = host
         self.node = node
@@ -307,7 +305,7 @@ class SimulatedListener:
 class SimulatedNetwork:
     """All links, listeners and connections of the world. Machines are named by their nodes; 127.0.0.1 reaches any of them by its port."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: Events) -> None:
         self.default_delay_s = DELAY_S
         self._world = world
         self._links: dict[tuple[str, str], Link] = {}
@@ -364,7 +362,7 @@ class SimulatedNetwork:
             link = self._links[a, b] = Link(*self.default_delay_s, self._world.random(f"link {a} {b}"))
         return link
 
-    def powered_again(self, machine: "Machine") -> None:
+    def powered_again(self, machine: Machine) -> None:
         for (_, target), link in self._links.items():
             if target == machine.name and not link.cut:
                 self._go_on(link)
@@ -376,7 +374,7 @@ class SimulatedNetwork:
 
     # -- connections ----------------------------------------------------------------------------------------------------------
 
-    def listen(self, node: "Node", host: str, port: int, accept: Callable[[], Connection | None]) -> SimulatedListener:
+    def listen(self, node: Process, host: str, port: int, accept: Callable[[], Connection | None]) -> SimulatedListener:
         if not port:
             self._next_port += 1
             port = self._next_port
@@ -394,7 +392,7 @@ class SimulatedNetwork:
         if listener in there:
             there.remove(listener)
 
-    def connect(self, node: "Node", host: str, port: int, connection: Connection) -> None:
+    def connect(self, node: Process, host: str, port: int, connection: Connection) -> None:
         endpoint = Endpoint(node, f"{host}:{port}", connection)
         node.endpoints[endpoint] = None
         self._world.push(self._world.now + self.default_delay_s[0], lambda _a, _b: self._try(endpoint, host, port, 0))
@@ -422,7 +420,7 @@ class SimulatedNetwork:
         else:
             self._establish(endpoint, listener, there.delay(), round_trip)
 
-    def _find(self, node: "Node", host: str, port: int) -> SimulatedListener | None:
+    def _find(self, node: Process, host: str, port: int) -> SimulatedListener | None:
         """A living one if there is one; on 127.0.0.1 rather one's own."""
         found = [each for each in self._listeners.get(port, ()) if each.answers_to(host)]
         return min(found, key=lambda each: (not each.node.alive, each.node.machine is not node.machine), default=None)
@@ -433,8 +431,9 @@ class SimulatedNetwork:
         server = Endpoint(listener.node, f"{endpoint.node.machine.name}:{self._next_connection}", None)
         server.node.endpoints[server] = None
         endpoint.other, server.other = server, endpoint
-        endpoint.pipe = Pipe(world, self._next_connection, endpoint, server)
-        server.pipe = Pipe(world, self._next_connection + 1, server, endpoint)
+        here, there = endpoint.node.machine.name, server.node.machine.name
+        endpoint.pipe = Pipe(world, self.link(here, there), self._next_connection, endpoint, server)
+        server.pipe = Pipe(world, self.link(there, here), self._next_connection + 1, server, endpoint)
         accepted = world.now + there_s
         endpoint.pipe.last_arrival = accepted
         server.pipe.last_arrival = world.now + round_trip_s
@@ -469,7 +468,7 @@ class SimulatedNetwork:
         server.opened(None)
         server._deliver_received(None)
 
-    def killed(self, node: "Node") -> None:
+    def killed(self, node: Process) -> None:
         """The process is gone, its kernel says so on every connection it had, after what was taken already."""
         for endpoint in node.endpoints:
             if node.machine.powered:
@@ -481,7 +480,7 @@ class SimulatedNetwork:
 class NodeNetwork:
     """The network as one incarnation of a node sees it."""
 
-    def __init__(self, node: "Node", network: SimulatedNetwork) -> None:
+    def __init__(self, node: Process, network: SimulatedNetwork) -> None:
         self._node = node
         self._network = network
 

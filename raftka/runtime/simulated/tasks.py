@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from math import inf
 from random import Random
 from types import coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 from crc32c import crc32c
 from trio.lowlevel import start_guest_run
 
-if TYPE_CHECKING:
-    from raftka.runtime.simulated.world import Node, World
+from raftka.runtime.simulated.guard import guard_lifted
+from raftka.runtime.simulated.process import Events, Process
 
 TRIO_KNOWN = "0.35"  # the newest whose scheduler has the two names
 STEP_S = 10e-6  # what one round of Trio's loop takes
@@ -41,7 +41,7 @@ def scheduler() -> Any:
 class SimClock(trio.abc.Clock):
     """Trio never sleeps: the world steps it when its next deadline has come."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: Events) -> None:
         self._world = world
         self.next_deadline: float | None = None  # None: it was not asked, so tasks can run
 
@@ -58,7 +58,7 @@ class SimClock(trio.abc.Clock):
 class Tasks(trio.abc.Instrument):
     """Trio as guest. Begins with the first spawn, ends with the world."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: Events) -> None:
         self._world = world
         self._clock = SimClock(world)
         self._tick: Callable[[], object] | None = None
@@ -68,7 +68,7 @@ class Tasks(trio.abc.Instrument):
         self._before: tuple[bool, object] | None = None
         self._stepping = False
 
-    def spawn(self, node: "Node", task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, node: Process, task: Callable[[], Awaitable[Any]], name: str) -> None:
         if self._nursery is None:
             self._begin()
         assert self._nursery is not None
@@ -94,7 +94,7 @@ class Tasks(trio.abc.Instrument):
         self._before = module._ALLOW_DETERMINISTIC_SCHEDULING, module._r.getstate()
         module._ALLOW_DETERMINISTIC_SCHEDULING = True
         module._r.seed(f"{self._world.seed}/trio")
-        with self._world.guard_lifted():  # Trio makes itself a pair of sockets to be woken by
+        with guard_lifted():  # Trio makes itself a pair of sockets to be woken by
             start_guest_run(
                 self._main,
                 run_sync_soon_threadsafe=self._set_tick,
@@ -159,7 +159,7 @@ class Tasks(trio.abc.Instrument):
 
     # -- one task -------------------------------------------------------------------------------------------------------------
 
-    async def _run(self, node: "Node", task: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(self, node: Process, task: Callable[[], Awaitable[Any]]) -> None:
         if not node.alive:
             return
         scope = trio.CancelScope()
@@ -185,7 +185,7 @@ async def _as_coroutine(task: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @coroutine
-def _frozen_while_paused(node: "Node", inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _frozen_while_paused(node: Process, inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run `inner`; whatever it was waiting for reaches it only while its node runs. Tasks that it starts itself are not held."""
     value = None
     while True:
@@ -198,6 +198,6 @@ def _frozen_while_paused(node: "Node", inner: Coroutine[Any, Any, Any]) -> Gener
         value = yield message
 
 
-async def _resumed(node: "Node") -> None:
+async def _resumed(node: Process) -> None:
     with trio.CancelScope(shield=True):  # it may have been woken by a cancellation: that is for the task to hear
         await node.resumed.wait()

@@ -25,8 +25,9 @@ import trio
 from raftka.runtime.interfaces import Clock, Files, Network, Offload, TurnWatch
 from raftka.runtime.simulated.clock import NodeClock
 from raftka.runtime.simulated.disk import NodeFiles, SimulatedDisk
-from raftka.runtime.simulated.guard import guard_lifted, sim_guard
+from raftka.runtime.simulated.guard import sim_guard
 from raftka.runtime.simulated.network import Endpoint, NodeNetwork, SimulatedNetwork
+from raftka.runtime.simulated.process import Process, Sender
 from raftka.runtime.simulated.tasks import NodeStopped, Tasks
 
 TURN_S = (20e-6, 80e-6)  # what a turn takes a node
@@ -190,13 +191,10 @@ class World:
             total.update(f"{name} {hash(random.getstate()[1])}".encode())
         return total.hexdigest()
 
-    def guard_lifted(self) -> AbstractContextManager[None]:
-        return guard_lifted()
-
     def _guarded(self) -> AbstractContextManager[None]:
         return sim_guard() if self._guard else nullcontext()
 
-    def task_failed(self, node: "Node", error: BaseException) -> None:
+    def task_failed(self, node: Process, error: BaseException) -> None:
         error.add_note(f"in a task of {node.machine.name} at {self.now:.6f} of seed {self.seed}")
         self._broken = self._broken or error
 
@@ -205,7 +203,7 @@ class Node:
     """One process: the Runtime it is given, and its turns."""
 
     def __init__(self, world: World, machine: Machine, disk: SimulatedDisk) -> None:
-        self.world = world
+        self.world = self.events = world
         self.machine = machine
         self.alive = True
         self.paused = False
@@ -216,7 +214,7 @@ class Node:
         self.files: Files = NodeFiles(self, disk, world)
         self.offload: Offload = NodeOffload(self)
         self.turn_ends: list[Callable[[], None]] = []
-        self.woken: list[Endpoint] = []
+        self.woken: list[Sender] = []
         self.views: list[bytearray] = []
         self.endpoints: dict[Endpoint, None] = {}
         self.in_turn = False
