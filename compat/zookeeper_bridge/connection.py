@@ -6,13 +6,14 @@ Reads also wait while the client does not take what it has asked for: so a conne
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from raftka.runtime.interfaces import Buffer, Transport
+from raftka.limits import Limit
+from raftka.runtime.interfaces import Buffer, Clock, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 from zookeeper_bridge import jute
@@ -22,11 +23,9 @@ from zookeeper_bridge.jute import ConnectRequest, ConnectResponse, Malformed
 from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
 from zookeeper_bridge.long_list import LongList
 from zookeeper_bridge.opcodes import WRITES, Op
+from zookeeper_bridge.tree import Tree
 from zookeeper_bridge.watches import EventType
 from zookeeper_bridge.wire import Result
-
-if TYPE_CHECKING:
-    from zookeeper_bridge.server import Bridge
 
 EVENT_XID, PING_XID = -1, -2
 HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
@@ -37,8 +36,46 @@ NO_ZXID = -1
 _REPLY = Struct(">iiqi")  # size, xid, zxid, error
 
 
+class Reads(Protocol):
+    """Answers what changes nothing."""
+
+    def knows(self, opcode: int) -> bool: ...
+
+    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes | LongList:
+        """Raises ZooKeeperError."""
+
+
+class Bridge(Protocol):
+    """What a connection sees of the bridge."""
+
+    clock: Clock
+    tree: Tree
+    super_identity: Identity | None
+    packets_received: int
+    packets_sent: int
+    auth_failures: int
+    answer_word: Callable[[bytes], str | None]
+
+    @property
+    def reader(self) -> Reads: ...
+
+    def connecting(self, connection: "ClientConnection", asked: ConnectRequest) -> None: ...
+
+    def submit(self, connection: "ClientConnection", opcode: int, body: bytes) -> None: ...
+
+    def refuse(self, connection: "ClientConnection", xid: int, opcode: int) -> None: ...
+
+    def heard(self, connection: "ClientConnection") -> None: ...
+
+    def gone(self, connection: "ClientConnection") -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+    def hit(self, limit: Limit) -> None: ...
+
+
 class ClientConnection:
-    def __init__(self, bridge: "Bridge", number: int) -> None:
+    def __init__(self, bridge: Bridge, number: int) -> None:
         self.bridge = bridge
         self.number = number
         self.session_id = 0
@@ -102,7 +139,7 @@ class ClientConnection:
         if len(self._head) < 4:
             return ()
         head, self._head = self._head, bytearray()
-        text = self.bridge.word(bytes(head[:4]))
+        text = self.bridge.answer_word(bytes(head[:4]))
         if text is not None:
             self._over = True
             self._send(text.encode())

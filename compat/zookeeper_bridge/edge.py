@@ -1,10 +1,12 @@
 """The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
 
+from functools import partial
+
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.handlers.services import Services
 from raftka.runtime.interfaces import Listener
 from zookeeper_bridge.admin import Commands
-from zookeeper_bridge.four_letter import whitelist
+from zookeeper_bridge.four_letter import answer, whitelist
 from zookeeper_bridge.server import Bridge
 from zookeeper_bridge.store import PACKAGE
 
@@ -20,8 +22,9 @@ class Edge:
             settings["zookeeper.bridge.super.digest"] or "",
             read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"],
             enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
-            words=whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"]),
         )
+        words = whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"])
+        self.bridge.answer_word = partial(answer, self.bridge, words)
         services.extensions[PACKAGE] = self.bridge
         self.bridge.load(services.metadata.image)
         self._listener: Listener = context.runtime.network.listen(

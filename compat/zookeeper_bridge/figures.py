@@ -3,39 +3,16 @@
 import os
 import resource
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from zookeeper_bridge.connection import ClientConnection
-    from zookeeper_bridge.server import Bridge
+from zookeeper_bridge.connection import ClientConnection
+from zookeeper_bridge.server import Bridge
 
 # Go's client wants the version to look just so: a build date with slashes, a time and a zone.
 SYNC_LIMIT_TICKS = 5  # as in ZooKeeper's sample configuration
 VERSION = "3.9.3-raftka, built on 10/17/2024 23:21 GMT"
 
 
-class Latency:
-    """Of writes, from the request to its result, in ms. Reads have none: they are answered in the turn in which they come."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.least = self.most = self._sum = 0.0
-        self._count = 0
-
-    def took(self, ms: float) -> None:
-        self.least = min(self.least, ms) if self._count else ms
-        self.most = max(self.most, ms)
-        self._sum += ms
-        self._count += 1
-
-    @property
-    def average(self) -> float:
-        return round(self._sum / max(1, self._count), 4)
-
-
-def mode(bridge: "Bridge") -> str:
+def mode(bridge: Bridge) -> str:
     quorum = bridge.services.quorum
     if bridge.read_only:
         return "read-only"
@@ -46,14 +23,14 @@ def mode(bridge: "Bridge") -> str:
     return "leader" if quorum.leader == bridge.services.context.node_id else "follower"
 
 
-def _peer_state(bridge: "Bridge") -> str:
+def _peer_state(bridge: Bridge) -> str:
     """ZooKeeper names the phase too. The bridge serves from an applied tree: its phase is always the last one."""
     if bridge.services.quorum.leader is None:
         return "looking"
     return {"leader": "leading", "follower": "following", "observer": "observing"}[mode(bridge)] + " - broadcast"
 
 
-def _ensemble(bridge: "Bridge") -> dict[str, str | int]:
+def _ensemble(bridge: Bridge) -> dict[str, str | int]:
     """Figures of a server that is not alone; those about followers at the leader only, as in ZooKeeper.
 
     A follower counts while the leader hears of it within the sync limit, and is synced when it has acknowledged an entry of this leader.
@@ -92,7 +69,7 @@ def _ms(seconds: float) -> int:
     return round(1000 * seconds)
 
 
-def monitor(bridge: "Bridge") -> dict[str, str | int | float]:
+def monitor(bridge: Bridge) -> dict[str, str | int | float]:
     tree, latency = bridge.tree, bridge.latency
     return {
         "version": VERSION,
@@ -118,7 +95,7 @@ def monitor(bridge: "Bridge") -> dict[str, str | int | float]:
     }
 
 
-def configuration(bridge: "Bridge") -> dict[str, str | int]:
+def configuration(bridge: Bridge) -> dict[str, str | int]:
     tick_ms, settings = bridge.tick_ms, bridge.services.metadata.settings
     return {
         "client_port": settings["zookeeper.bridge.port"],
@@ -130,7 +107,7 @@ def configuration(bridge: "Bridge") -> dict[str, str | int]:
     }
 
 
-def connection(found: "ClientConnection") -> dict[str, str | int]:
+def connection(found: ClientConnection) -> dict[str, str | int]:
     return {
         "remote_socket_address": found.peer,
         "outstanding_requests": found.outstanding,
@@ -141,11 +118,11 @@ def connection(found: "ClientConnection") -> dict[str, str | int]:
     }
 
 
-def reset(bridge: "Bridge") -> None:
+def reset(bridge: Bridge) -> None:
     bridge.packets_received = bridge.packets_sent = 0
     bridge.latency.reset()
 
 
-def reset_connections(bridge: "Bridge") -> None:
+def reset_connections(bridge: Bridge) -> None:
     for each in bridge.connections:
         each.received = each.sent = 0

@@ -7,17 +7,18 @@ a session of the cluster stays theirs. When a controller answers again all conne
 The node asks once a tick whether a controller answers that still leads, also when it has no clients: so it knows when the mode begins and ends.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
+from raftka.broker.context import BrokerContext
+from raftka.runtime.interfaces import Clock
+from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
 from zookeeper_bridge.jute import PASSWORD_BYTES, ConnectRequest
 from zookeeper_bridge.sessions import Expiry, clamped
-from zookeeper_bridge.submissions import Submission
+from zookeeper_bridge.submissions import Submission, Submissions
+from zookeeper_bridge.tree import Tree
 from zookeeper_bridge.wire import Result, Sync
-
-if TYPE_CHECKING:
-    from zookeeper_bridge.connection import ClientConnection
-    from zookeeper_bridge.server import Bridge
 
 LOCAL_SESSION = 1 << 61  # above every number of a session of the cluster
 
@@ -27,12 +28,31 @@ class LocalSession(NamedTuple):
     password: bytes
 
 
+class Bridge(Protocol):
+    """What read-only mode sees of the bridge."""
+
+    tree: Tree
+    clock: Clock
+    tick_ms: int
+    submissions: Submissions
+
+    @property
+    def connections(self) -> Mapping[ClientConnection, None]: ...
+
+    @property
+    def sessions(self) -> Mapping[int, ClientConnection]:
+        """Those that are connected to this node."""
+
+    def attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None: ...
+
+
 class ReadOnlyMode:
-    def __init__(self, bridge: "Bridge") -> None:
+    def __init__(self, bridge: Bridge, context: BrokerContext) -> None:
         self.active = False
         self.sessions: dict[int, LocalSession] = {}
         self._bridge = bridge
-        self._random = bridge.services.context.runtime.random("zookeeper read-only sessions")
+        self._events = context.events
+        self._random = context.runtime.random("zookeeper read-only sessions")
         self._expiry = Expiry(bridge.tick_ms)
         self._asking = False
         self._tick()
@@ -40,7 +60,7 @@ class ReadOnlyMode:
     def begin(self) -> None:
         """No controller answers. The caller has closed all connections."""
         self.active = True
-        self._bridge.services.context.events.warning("bridge_read_only")
+        self._events.warning("bridge_read_only")
 
     def answered(self) -> None:
         """A controller has, and a majority knows it as such."""
@@ -51,11 +71,11 @@ class ReadOnlyMode:
         for session_id in self.sessions:
             self._expiry.forget(session_id)
         self.sessions.clear()
-        self._bridge.services.context.events.info("bridge_read_write")
+        self._events.info("bridge_read_write")
         for connection in list(self._bridge.connections):
             connection.end("a controller answers this node again: read-only mode has ended")
 
-    def connect(self, connection: "ClientConnection", asked: ConnectRequest) -> None:
+    def connect(self, connection: ClientConnection, asked: ConnectRequest) -> None:
         bridge = self._bridge
         connection.read_only = True
         if not asked.read_only:
@@ -74,7 +94,7 @@ class ReadOnlyMode:
         else:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)
 
-    def _attach(self, connection: "ClientConnection", asked: ConnectRequest, session_id: int) -> None:
+    def _attach(self, connection: ClientConnection, asked: ConnectRequest, session_id: int) -> None:
         timeout_ms, password = self.sessions[session_id]
         self.heard(session_id)
         self._bridge.attach(connection, asked, Result(Err.OK, b"", session_id, timeout_ms, password))

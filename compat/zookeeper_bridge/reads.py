@@ -1,11 +1,13 @@
 """What is answered from this node's tree, at once: the operations that change nothing, and watches. Knows no log and no bytes of headers."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zookeeper_bridge import acl, jute
+from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
 from zookeeper_bridge.jute import Malformed, Path, PathMode, PathWatch, SetWatches
+from zookeeper_bridge.layout import Layout
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.long_list import LongList, list_of
 from zookeeper_bridge.opcodes import BODIES, IN_MULTI_READ, Op
@@ -13,11 +15,8 @@ from zookeeper_bridge.paths import ROOT
 from zookeeper_bridge.projection import computes
 from zookeeper_bridge.rules import rule_of
 from zookeeper_bridge.store import Znode
-from zookeeper_bridge.watches import EventType, Kind
-
-if TYPE_CHECKING:
-    from zookeeper_bridge.connection import ClientConnection
-    from zookeeper_bridge.server import Bridge
+from zookeeper_bridge.tree import Tree
+from zookeeper_bridge.watches import EventType, Kind, Watches
 
 MULTI_READ, WHO_AM_I = int(Op.MULTI_READ), int(Op.WHO_AM_I)
 DECODERS = {int(op): kind.decode for op, kind in BODIES.items()}
@@ -25,10 +24,10 @@ MODES = {0: Kind.PERSISTENT, 1: Kind.RECURSIVE}
 
 
 class Reader:
-    def __init__(self, bridge: "Bridge") -> None:
-        self._bridge = bridge
-        self._tree = bridge.tree
-        self._layout = bridge.layout
+    def __init__(self, tree: Tree, layout: Layout, watches: Watches[ClientConnection]) -> None:
+        self._tree = tree
+        self._layout = layout
+        self._watches = watches
         self._verbs: dict[int, Callable[[ClientConnection, Any], bytes | LongList]] = {
             Op.EXISTS: self._exists,
             Op.GET_DATA: self._get_data,
@@ -48,7 +47,7 @@ class Reader:
     def knows(self, opcode: int) -> bool:
         return opcode in self._verbs or opcode in (MULTI_READ, WHO_AM_I)
 
-    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes | LongList:
+    def answer(self, connection: ClientConnection, opcode: int, body: bytes) -> bytes | LongList:
         """The body of the reply. Raises ZooKeeperError."""
         try:
             if opcode == MULTI_READ:
@@ -83,7 +82,7 @@ class Reader:
             return list_of(self._layout.children(path))
         return self._tree.packed_children(path)
 
-    def _exists(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+    def _exists(self, connection: ClientConnection, request: PathWatch) -> bytes:
         path = _looked_for(request.path)
         if "\0" in path:
             raise ZooKeeperError(Err.BAD_ARGUMENTS)
@@ -94,7 +93,7 @@ class Reader:
             self._watch(connection, Kind.DATA, path)
         return jute.STAT.encode(self._stat(path, self._node(path)))
 
-    def _get_data(self, connection: "ClientConnection", request: PathWatch) -> bytes:
+    def _get_data(self, connection: ClientConnection, request: PathWatch) -> bytes:
         path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ, connection.identities)
@@ -102,7 +101,7 @@ class Reader:
             self._watch(connection, Kind.DATA, path)
         return jute.DATA_STAT.encode((node.data, self._stat(path, node)))
 
-    def _get_acl(self, connection: "ClientConnection", request: Path) -> bytes:
+    def _get_acl(self, connection: ClientConnection, request: Path) -> bytes:
         path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ | acl.ADMIN, connection.identities)
@@ -111,7 +110,7 @@ class Reader:
             shown = acl.hidden(node.acl)
         return jute.ACLS_STAT.encode((shown, self._stat(path, node)))
 
-    def _get_children(self, connection: "ClientConnection", request: PathWatch) -> bytes | LongList:
+    def _get_children(self, connection: ClientConnection, request: PathWatch) -> bytes | LongList:
         path = _looked_for(request.path)
         node = self._node(path)
         acl.check(node.acl, acl.READ, connection.identities)
@@ -119,13 +118,13 @@ class Reader:
             self._watch(connection, Kind.CHILDREN, path)
         return self._children(path)
 
-    def _get_children_2(self, connection: "ClientConnection", request: PathWatch) -> bytes | LongList:
+    def _get_children_2(self, connection: ClientConnection, request: PathWatch) -> bytes | LongList:
         children = self._get_children(connection, request)
         path = _looked_for(request.path)
         stat = jute.STAT.encode(self._stat(path, self._node(path)))
         return children.with_tail(stat) if isinstance(children, LongList) else children + stat
 
-    def _multi_read(self, connection: "ClientConnection", body: bytes) -> bytes:
+    def _multi_read(self, connection: ClientConnection, body: bytes) -> bytes:
         parts, size = [], 0
         reads = jute.decode_multi(body, 0, IN_MULTI_READ, READS_OF_MULTI.value + 1)
         if len(reads) > READS_OF_MULTI.value:
@@ -144,14 +143,14 @@ class Reader:
             self._check_size(size)
         return b"".join(parts) + jute.MULTI_END
 
-    def _get_ephemerals(self, connection: "ClientConnection", request: Path) -> bytes:
+    def _get_ephemerals(self, connection: ClientConnection, request: Path) -> bytes:
         within = request.path or ROOT
         prefix = "" if within.strip() in ("", ROOT) else within
         body = jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)])
         self._check_size(len(body))
         return body
 
-    def _get_all_children_number(self, connection: "ClientConnection", request: Path) -> bytes:
+    def _get_all_children_number(self, connection: ClientConnection, request: Path) -> bytes:
         path = _looked_for(request.path)
         acl.check(self._node(path).acl, acl.READ, connection.identities)
         if path == ROOT:
@@ -169,30 +168,30 @@ class Reader:
 
     # watches
 
-    def _watch(self, connection: "ClientConnection", kind: Kind, path: str) -> None:
-        watches = self._bridge.watches
+    def _watch(self, connection: ClientConnection, kind: Kind, path: str) -> None:
+        watches = self._watches
         for limit, count in ((WATCHES_OF_CONNECTION, watches.count_of(connection)), (WATCHES, watches.count)):
             if count >= limit.value and not watches.has(connection, kind, path):
                 raise beyond(limit)
         watches.add(connection, kind, path)
 
-    def _add_watch(self, connection: "ClientConnection", request: PathMode) -> bytes:
+    def _add_watch(self, connection: ClientConnection, request: PathMode) -> bytes:
         if request.mode not in MODES:
             raise ZooKeeperError(Err.MARSHALLING, f"mode {request.mode}")
         self._watch(connection, MODES[request.mode], _looked_for(request.path))
         return jute.INT.encode(0)
 
-    def _check_watches(self, connection: "ClientConnection", request: PathMode) -> bytes:
-        if not self._bridge.watches.has(connection, _kind(request.mode), request.path or ""):
+    def _check_watches(self, connection: ClientConnection, request: PathMode) -> bytes:
+        if not self._watches.has(connection, _kind(request.mode), request.path or ""):
             raise ZooKeeperError(Err.NO_WATCHER)
         return b""
 
-    def _remove_watches(self, connection: "ClientConnection", request: PathMode) -> bytes:
-        if not self._bridge.watches.remove(connection, _kind(request.mode), request.path or ""):
+    def _remove_watches(self, connection: ClientConnection, request: PathMode) -> bytes:
+        if not self._watches.remove(connection, _kind(request.mode), request.path or ""):
             raise ZooKeeperError(Err.NO_WATCHER)
         return b""
 
-    def _set_watches(self, connection: "ClientConnection", request: SetWatches) -> bytes:
+    def _set_watches(self, connection: ClientConnection, request: SetWatches) -> bytes:
         """After a reconnect: what has happened since is told at once, all else is watched again."""
         since = request.relative_zxid
         for path in _paths(request.data):

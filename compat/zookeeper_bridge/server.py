@@ -12,12 +12,12 @@ from raftka.broker.handlers.services import Services
 from raftka.limits import Limit
 from raftka.metadata.extension import of_package
 from raftka.metadata.image import Delta, MetadataImage
-from zookeeper_bridge import acl, four_letter
+from zookeeper_bridge import acl
 from zookeeper_bridge.acl import Identity
 from zookeeper_bridge.connection import ClientConnection
 from zookeeper_bridge.errors import Err
-from zookeeper_bridge.figures import Latency
 from zookeeper_bridge.jute import ConnectRequest
+from zookeeper_bridge.latency import Latency
 from zookeeper_bridge.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.limits import CONNECT_SECONDS, CONNECTIONS, WAITING_CONNECTS
 from zookeeper_bridge.machine import LOOK_S, Machine
@@ -52,22 +52,20 @@ class Bridge:
         tick_ms: int = 2000,
         super_digest: str = "",
         look_s: float = LOOK_S,
-        words: frozenset[bytes] = four_letter.ALWAYS,
         enforce_quotas: bool = False,
         read_only_mode: bool = False,
     ) -> None:
-        """`words`: the four-letter words that it answers."""
         self.services = services
         self.tick_ms = tick_ms
         self.look_s = look_s
-        self.words = words
+        self.answer_word: Callable[[bytes], str | None] = lambda _word: None  # to four bytes that may be a four-letter word
         self._enforce_quotas = enforce_quotas
         self._warned_at = -inf  # of a quota
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
         self.tree: Tree = Tree(membership(services.metadata.settings.voters))
         self.layout = Layout(self.tree)
         self.watches: Watches[ClientConnection] = Watches(self._tell)
-        self.reader = Reader(self)
+        self.reader = Reader(self.tree, self.layout, self.watches)
         self.connections: dict[ClientConnection, None] = {}
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
         self.packets_received = self.packets_sent = self.auth_failures = 0
@@ -86,7 +84,7 @@ class Bridge:
             services.context.incarnation_id, self.clock, services.quorum.ask_controller, answer_s, self._unreachable, self.hit
         )
 
-        self._read_only = ReadOnlyMode(self) if read_only_mode else None
+        self._read_only = ReadOnlyMode(self, services.context) if read_only_mode else None
 
     @property
     def read_only(self) -> bool:
@@ -204,9 +202,6 @@ class Bridge:
         self.watches.forget(connection)
         if self.sessions.get(connection.session_id) is connection:
             del self.sessions[connection.session_id]
-
-    def word(self, word: bytes) -> str | None:
-        return four_letter.answer(self, word)
 
     def failed(self, error: Exception) -> None:
         self.services.context.metrics.count("raftka_handler_errors_total")

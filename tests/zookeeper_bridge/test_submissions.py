@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.wire.errors import Code, KafkaError
-from zookeeper_bridge.figures import Latency
+from zookeeper_bridge.latency import Latency
 from zookeeper_bridge.opcodes import Op
 from zookeeper_bridge.server import _OfClient
 from zookeeper_bridge.submissions import Submissions
