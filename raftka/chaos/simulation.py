@@ -19,6 +19,7 @@ from raftka.chaos.simulated.checks import forgotten, retained, verify
 from raftka.chaos.simulated.checks.observer import Observer
 from raftka.chaos.simulated.checks.probes import probe
 from raftka.chaos.simulated.checks.shadows import Shadows
+from raftka.chaos.simulated.checks.waiting import Waiting
 from raftka.chaos.simulated.checks.watch import Watch
 from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.committers import Committer
@@ -151,8 +152,8 @@ class _Life:
         self.others: list[Reader | Noise | Committer] = []
 
     def _of_directories(self, first: int) -> tuple[Fault, ...]:
-        """A few more faults, where brokers have several and the plan has none for them."""
-        if not self.options.plan.beside or self.settings.directories < 2:
+        """A few more faults, where brokers have several and the plan has none for them. One that breaks forgets what no flush has confirmed."""
+        if not self.options.plan.beside or self.settings.directories < 2 or self.settings.flush == "os":
             return ()
         return schedule(self.world.random("schedule of directories"), ONE_OF_SEVERAL, self.settings.seconds, DIRECTORIES_GAP_S, first)
 
@@ -179,6 +180,7 @@ class _Life:
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
         Watch(cluster, disks_stay=not self.options.plan.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()
+        Waiting(cluster).begin()
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))

@@ -74,13 +74,16 @@ def _find(request: Request, services: Services, topic: str, partition: Row) -> F
     if request.body.replica_id != DEBUGGER:
         host.leading()
     host.check_epoch(partition.current_leader_epoch)
-    if request.body.replica_id != CONSUMER:
-        return _special(host, timestamp, host.log.end_offset)
-    if timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:
+    consumer = request.body.replica_id == CONSUMER
+    if consumer and timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:
         remember(request, host)
-    if not host.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
+    if consumer and not host.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
-    return _special(host, timestamp, host.high_watermark)
+    try:
+        return _special(host, timestamp, host.high_watermark if consumer else host.log.end_offset)
+    except OSError as error:
+        services.care.directory_failed(host.home, error)
+        raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def _special(host: Partition, timestamp: int, end: int) -> Found:

@@ -112,6 +112,14 @@ class MemoryFiles:
 
     # what tests do to it
 
+    def copy(self) -> "MemoryFiles":
+        """As another process finds it that begins now."""
+        copied = MemoryFiles()
+        for path, file in self.files.items():
+            copied.files[path] = other = MemoryFile(path, copied)
+            other.data, other.durable = bytearray(file.data), file.durable
+        return copied
+
     def process_died(self) -> None:
         """What was written stays, the locks do not."""
         self._locks.clear()

@@ -150,6 +150,7 @@ class Cluster:
         self._last: dict[tuple[int, int], float] = {}
         self.refused: list[WrongCluster] = []
         self.sent = 0  # messages
+        self.on_sent: Callable[[int, int, Message], None] = lambda sender, receiver, message: None
         self.nodes = {voter: Node(self, voter, MemoryFiles()) for voter in self.voters}
         if start:
             for voter in self.voters:
@@ -203,6 +204,7 @@ class Cluster:
     def send(self, sender: int, receiver: int, message: Message) -> None:
         net = self.net
         self.sent += 1
+        self.on_sent(sender, receiver, message)
         if (sender, receiver) in net.cut or net.drop(sender, receiver, message):
             return
         arrives = self.now + net.delay(sender, receiver)

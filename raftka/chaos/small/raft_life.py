@@ -86,7 +86,7 @@ class Run:
         for when in sorted(self.random.uniform(0.3, SECONDS) for _ in range(30)):
             cluster.at(when, self._read)
         for when in sorted(self.random.uniform(1.0, SECONDS - 1) for _ in range(20)):
-            cluster.at(when, self.oracle.logs_match)
+            cluster.at(when, self._look)
         self._plan_faults()
         cluster.run(SECONDS)
         self._heal()
@@ -117,6 +117,10 @@ class Run:
         leaders = [node for node in self.cluster.nodes.values() if node.alive and not node.paused and node.core.state == "leader"]
         for node in leaders:
             self.oracle.read(node)
+
+    def _look(self) -> None:
+        self.oracle.logs_match()
+        self.oracle.journals_are_written()
 
     # what goes wrong
 
@@ -254,7 +258,7 @@ class Run:
                 node.resume()
         self.oracle.check(cluster.run(15, lambda: self.accepted >= PROPOSALS), f"only {self.accepted} proposals were taken, 15 s after all healed")
         self.oracle.check(cluster.run(15, self._all_equal), f"{self.oracle.applied} of {self.oracle.highest} are applied 15 s after all healed")
-        self.oracle.logs_match()
+        self._look()
         self.oracle.nothing_lost()
 
     def _all_equal(self) -> bool:

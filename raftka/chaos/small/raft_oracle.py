@@ -3,7 +3,8 @@
 from zlib import crc32
 
 from raftka.chaos.small.raft_cluster import Cluster, Node
-from raftka.metadata.quorum.raft import Committed, Snapshot
+from raftka.metadata.quorum.journal import Journal
+from raftka.metadata.quorum.raft import Committed, Message, Snapshot
 from raftka.metadata.quorum.raft_types import Entry
 
 MOST_MESSAGES, MOST_STEPS = 20_000, 100_000  # of a run; usual are a thousand or two, and ten thousand
@@ -29,6 +30,7 @@ class Oracle:
         self.highest = 0  # index, as anyone has seen it
         self.steps = 0
         self.reads = self.snapshots = 0
+        cluster.on_sent = self.sends
         for node in cluster.nodes.values():
             node.on_applied = self.applies
             node.on_stepped = self.stepped
@@ -106,7 +108,32 @@ class Oracle:
             agreed = agreed or mine.term == theirs.term
             self.check(not agreed or mine == theirs, f"logs agree behind {mine.index} but not there")
 
+    def sends(self, sender: int, receiver: int, message: Message) -> None:
+        """Who tells of its vote has it on its disk: else it could vote again when it has begun anew."""
+        if message["type"] == "response_vote":
+            read = _read_anew(self.cluster.nodes[sender])
+            self.check(
+                read.term > message["term"] or (read.term, read.vote) == (message["term"], receiver),
+                f"{sender} votes for {receiver}, and has {read.vote}",
+            )
+
+    def journals_are_written(self) -> None:
+        """What a node knows and has no more to write is what it would read from its disk if it began anew."""
+        for node in self.cluster.nodes.values():
+            if node.alive and not node.core.journal.unsynced:
+                told, read = _content(node.core.journal), _content(_read_anew(node))
+                self.check(read == told, f"the journal of {node.id} reads as {read[:-1]}, in memory it is {told[:-1]}")
+
     def nothing_lost(self) -> None:
         """At the end, when all is healed: every node has applied everything that anyone ever saw committed."""
         for node in self.cluster.nodes.values():
             self.check(self.applied[node.id] >= self.highest, f"{node.id} has applied {self.applied[node.id]} of {self.highest}")
+
+
+def _read_anew(node: Node) -> Journal:
+    return Journal.open(node.disk.copy(), node.core.journal.directory, node.id)  # type: ignore[arg-type]
+
+
+def _content(journal: Journal) -> tuple[object, ...]:
+    state = journal.read_snapshot() if journal.snapshot is not None else None
+    return journal.term, journal.vote, journal.standing, journal.last.index, journal.base, state, journal.entries[1:]

@@ -80,6 +80,10 @@ class Oracle:
 
     def committed(self, replica: Replica, offset: int) -> None:
         self.check(offset <= replica.log.end, f"the high watermark of {replica.id} is {offset}, its log ends at {replica.log.end}")
+        partition = self.world.partition_of(self.world.image)
+        if partition is not None and replica.leader is not None and replica.leader.leader_epoch == partition.leader_epoch:
+            behind = [each for each in partition.isr if self.world.replicas[each].log.flushed < offset]
+            self.check(not behind, f"{offset} is committed, {behind} of the ISR {partition.isr} do not have it on their disks")
         both = min(offset, len(self.known))
         self.check(replica.log.entries[:both] == self.known[:both], f"{replica.id} has something else below {both}, which is committed")
         self.known += replica.log.entries[both:offset]

@@ -77,7 +77,7 @@ def wrong_with(log: Log, files: Files) -> list[str]:
     found = _bounds(log, batches)
     if not found:  # else everything else is wrong too
         found = _indexes(log, batches) + _times(log, batches) + _reads(log, batches)
-        found += _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
+        found += remembered(log, batches) + _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
     return [f"{log.directory}: {each}" for each in found]
 
 
@@ -174,6 +174,17 @@ def _reads(log: Log, batches: Sequence[Scanned]) -> list[str]:
             first = spans[0].file.read(spans[0].position, 8) if spans else b""
             if int.from_bytes(first, "big") != batch.base or not spans:
                 found.append(f"read from {offset} it gives {int.from_bytes(first, 'big') if first else 'nothing'}, not the batch at {batch.base}")
+    return found
+
+
+def remembered(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    """Positions that the log keeps in memory: where the first batch begins that reaches the offset, in the segment that holds it."""
+    found = []
+    for offset, position in log._positions.items():
+        segment = next((each for each in reversed(log.segments) if each.base_offset <= offset), log.segments[0])
+        there = next((batch.position for batch in batches if batch.segment is segment and batch.last >= offset), segment.size)
+        if position != there:
+            found.append(f"it remembers {offset} at {position} of the segment at {segment.base_offset}, it is at {there}")
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from raftka.broker.node import Node
-from raftka.chaos.simulated.checks.logs import scan, wrong_with
+from raftka.chaos.simulated.checks.logs import remembered, scan, wrong_with
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.checkpoints import START_OFFSETS
 from raftka.log.directory import Key
@@ -167,6 +167,8 @@ class _Opened:
             found.append(f"{where} starts at {log.start_offset}, {told} is written down")
         if log.start_offset > living.start_offset:
             found.append(f"{where} starts at {log.start_offset}, the living one at {living.start_offset}")
+        if living.written_offset == living.end_offset and not living.cleaning:
+            found += [f"the living {where}: {each}" for each in remembered(living, scan(living))]
         if not living.config.compacted and self._least(living):
             found += _differ(where, log, living, self._least(living))
         return found

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.producers import History, Stream, number_of
 from raftka.chaos.simulated.cluster import Cluster
+from raftka.metadata.image import MetadataImage
 
 READ_BYTES = 1 << 30
 MUST_NOT_SAY = ("handler_failed", "replica_append_refused")
@@ -86,7 +87,14 @@ def metadata(cluster: Cluster) -> list[str]:
     states: dict[int, set[bytes]] = defaultdict(set)
     for node in cluster.living.values():
         states[node.image.offset].add(node.image.to_snapshot())
-    return [f"the metadata differs at index {offset}" for offset, found in states.items() if len(found) > 1]
+    wrong = [f"the metadata differs at index {offset}" for offset, found in states.items() if len(found) > 1]
+    for node_id, node in cluster.living.items():
+        snapshot = node.image.to_snapshot()
+        again = MetadataImage.from_snapshot(snapshot)
+        same = again.topic_ids == node.image.topic_ids and again.partition_count == node.image.partition_count
+        if not same or again.to_snapshot() != snapshot:
+            wrong.append(f"the metadata of n{node_id} is not what its snapshot says")
+    return wrong
 
 
 def log_lines(cluster: Cluster) -> list[str]:

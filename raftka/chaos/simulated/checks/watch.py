@@ -91,6 +91,9 @@ class Watch:
         assert host.log.start_offset <= max(committed, leader.high_watermark), (
             f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
         )
+        assert host.log.cleaned_offset <= max(committed, leader.high_watermark), (
+            f"cleaned: {name} up to {host.log.cleaned_offset}, {leader.high_watermark} is committed"
+        )
         if self._disks_stay:
             for member in set(partition.isr) - {self._rotten()}:
                 self._member(name, member, hosts.get(member), max(committed, leader.high_watermark))

@@ -83,6 +83,8 @@ class Story:
 class GroupClient:
     """Finds its coordinator, and asks it; commits and fetches are written down."""
 
+    pace = 1.0  # of its pauses: a life costs what it shows
+
     def __init__(self, client: Client, story: Story, group: str) -> None:
         self.client, self.story, self.group = client, story, group
         self.over = self.done = False
@@ -114,6 +116,10 @@ class GroupClient:
             if found.error_code == Code.NONE:
                 return found.host, found.port
             await self.rest()
+
+    async def pause(self, between_s: tuple[float, float]) -> None:
+        """As a client that has other things to do."""
+        await trio.sleep(self.random.uniform(*between_s) * self.pace)
 
     @staticmethod
     async def rest() -> None:

@@ -118,11 +118,11 @@ class Asker:
                 self._say(node, f"the coordinator of {group}", each.node_id, topic.partitions[partition_for(group, len(topic.partitions))].leader)
 
     def _leads(self, node: Node) -> Partition:
-        """One of the partitions that it leads. Raises NoAnswer."""
+        """One of the partitions that it leads, rather one that has just begun: it does not know its end yet. Raises NoAnswer."""
         hosts = [host for host in node.replicas.hosts.values() if host.leader is not None]
         if not hosts:
             raise NoAnswer
-        return self._random.choice(hosts)
+        return self._random.choice([host for host in hosts if not host.leading().knows_its_end] or hosts)
 
     async def _epochs(self, node_id: int) -> None:
         """With the epoch of an earlier leader it must refuse, and with that of a later one, which it has not heard of."""
@@ -143,24 +143,29 @@ class Asker:
             self._say(node, f"{host.name} by epoch {epoch}", code.name, expected.name)
 
     async def _offsets(self, node_id: int) -> None:
+        """Raises NoAnswer, also where the log's directory fails meanwhile."""
         node = self._node(node_id)
         host = self._leads(node)
-        log, end = host.log, host.high_watermark
+        leader, log, end = host.leading(), host.log, host.high_watermark
         before = end, log.start_offset, log.end_offset
-        last = log.max_timestamp_offset(end)
-        newest = last[0] if last is not None else 0
-        timestamp = self._random.choice((EARLIEST, LATEST, newest, max(0, newest - self._random.randrange(3_000))))
+        try:
+            last = log.max_timestamp_offset(end)
+            newest = last[0] if last is not None else 0
+            timestamp = self._random.choice((EARLIEST, LATEST, newest, max(0, newest - self._random.randrange(3_000))))
+            found = log.offset_for_timestamp(timestamp, end) if timestamp >= 0 else None
+        except OSError as error:
+            raise NoAnswer from error
         version = self.client.shape.version(LIST_OFFSETS)
-        answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, timestamp, -1), version))
-        if (host.high_watermark, log.start_offset, log.end_offset) != before or host.log is not log or answer.error_code:
-            return
-        if timestamp == LATEST:
-            self._say(node, f"the end of {host.name}", answer.offset, end)
-        elif timestamp == EARLIEST:
-            self._say(node, f"the start of {host.name}", answer.offset, log.start_offset)
-        else:
-            found = log.offset_for_timestamp(timestamp, end)
-            self._say(node, f"what {host.name} has since {timestamp}", answer.offset, found[1] if found is not None else -1)
+        expected = {LATEST: end, EARLIEST: log.start_offset}.get(timestamp, found[1] if found is not None else -1)
+        knew = leader.knows_its_end
+        for _ in range(2):  # the second time a shorter way may be taken
+            answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, timestamp, -1), version))
+            if (host.high_watermark, log.start_offset, log.end_offset) != before or host.log is not log or host.leader is not leader:
+                return
+            if timestamp == LATEST and not knew:
+                self._say(node, f"the end of {host.name}, which it does not know", answer.error_code != Code.NONE, True)
+            elif answer.error_code == Code.NONE:
+                self._say(node, f"what {host.name} has at {timestamp}", answer.offset, expected)
 
     async def _many_at_once(self, node_id: int) -> None:
         """Behind one that waits. Whether the answers come in their order the connection says."""

@@ -4,6 +4,7 @@ Drawn from streams of chance of its own, so that a life without any of it is the
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 from raftka.chaos.simulated.workloads.archive import ArchiveWork
@@ -16,18 +17,19 @@ from raftka.chaos.simulated.workloads.lives import Workload
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.wide import WideWork
 
+SLOWER = 2.5  # than where they are alone: a life costs what it shows
 BESIDE: dict[str, Callable[[], Workload]] = {
     "recreation": RecreationWork,
     "configs": ConfigWork,
     "wide": WideWork,
     "archive": ArchiveWork,
-    "compaction": CompactionWork,
-    "groups": GroupWork,
-    "consumer-groups": ConsumerGroupWork,
+    "compaction": partial(CompactionWork, SLOWER),
+    "groups": partial(GroupWork, SLOWER),
+    "consumer-groups": partial(ConsumerGroupWork, SLOWER),
     "asking": AskingWork,
 }
 ALWAYS = ("asking",)  # it costs next to nothing
-SHARES = {"archive": 5, "configs": 3, "wide": 3, "recreation": 2, "compaction": 1, "groups": 2, "consumer-groups": 2}  # those that cost least most
+SHARES = {"archive": 4, "configs": 3, "wide": 3, "recreation": 3, "compaction": 2, "groups": 4, "consumer-groups": 4}
 Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
 EACH_NODE: dict[str, Sequence[str]] = {
     "num.replica.fetchers": ("1", "2", "3"),
@@ -41,9 +43,9 @@ EACH_NODE: dict[str, Sequence[str]] = {
 
 
 def works(chance: Random) -> tuple[str, ...]:
-    """But for those that there are always. In a sixth of the lives none, in a sixth two."""
+    """But for those that there are always. In a sixth of the lives none, in a third two, or one that is drawn twice."""
     found: dict[str, None] = {}
-    for _ in range(chance.choice((0, 1, 1, 1, 1, 2))):
+    for _ in range(chance.choice((0, 1, 1, 1, 2, 2))):
         found[chance.choices(list(SHARES), list(SHARES.values()))[0]] = None
     return tuple(found)
 

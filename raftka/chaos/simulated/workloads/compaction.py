@@ -34,9 +34,11 @@ Found = list[tuple[int, int, bytes | None, bytes | None]]  # offset, timestamp, 
 class Writer:
     """`seq/key` values, tombstones now and then; never gives up on a batch."""
 
-    def __init__(self, client: Client, topic: str, partition: int) -> None:
+    def __init__(self, client: Client, topic: str, partition: int, pace: float = 1.0) -> None:
+        """`pace`: of its pauses."""
         self.client, self.topic, self.partition = client, topic, partition
         self.over = self.done = False
+        self._pace = pace
         self.wrong: list[str] = []
         self.latest: dict[bytes, bytes | None] = {}  # acknowledged
         self.written: dict[bytes, tuple[int, int]] = {}  # of records without a key: their offset and their time
@@ -66,7 +68,7 @@ class Writer:
                 self.written[value or b""] = base + i, now
             self._sequence += len(records)
             self.ends.append(base + len(records))
-            await trio.sleep(self._random.uniform(*PAUSE_S))
+            await trio.sleep(self._random.uniform(*PAUSE_S) * self._pace)
         self.done = True
 
     def _record(self, place: int) -> tuple[bytes, bytes | None]:
@@ -236,7 +238,8 @@ class CompactionWork:
     }
     topics: Sequence[tuple[str, int]] = ((COMPACTED, PARTITIONS), (DELETED, 1))
 
-    def __init__(self) -> None:
+    def __init__(self, pace: float = 1.0) -> None:
+        self._pace = pace
         self.writers: list[Writer] = []
         self.intruder: Intruder
         self.everybody: list[Writer | Deleter | Intruder | Replayer] = []
@@ -258,9 +261,8 @@ class CompactionWork:
         }
         cluster.do(client, lambda: client.create_topic(COMPACTED, PARTITIONS, 3, compact))
         cluster.do(client, lambda: client.create_topic(DELETED, 1, 3, delete))
-        self.writers = [Writer(cluster.client(f"writer{p}"), COMPACTED, p) for p in range(PARTITIONS)] + [
-            Writer(cluster.client("events"), DELETED, 0)
-        ]
+        self.writers = [Writer(cluster.client(f"writer{p}"), COMPACTED, p, self._pace) for p in range(PARTITIONS)]
+        self.writers.append(Writer(cluster.client("events"), DELETED, 0, self._pace))
         deleter = Deleter(cluster.client("deleter"), self.writers[-1:], LogStarts(cluster, DELETED, 0))
         self.intruder = Intruder(cluster.client("intruder"), COMPACTED, 0)
         replayer = Replayer(cluster.client("replayer"), COMPACTED, 0)

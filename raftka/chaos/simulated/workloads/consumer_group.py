@@ -41,7 +41,7 @@ LOOKS_EVERY_S = 0.1
 KEEPS_IT, OLD_EPOCH, LATE = 0.05, 0.03, 0.05  # chances: of a loss, a turn
 ONE_BY_ONE, THE_REST_S = 0.6, (0.0, 0.5)  # chance, of a loss: it gives up one topic, and the others after so long
 ASLEEP_S = (0.5, 2.5)
-STAYS = (8, 60)  # turns, until a member leaves or sleeps
+STAYS = ((8, 60), (8, 60), (100, 600))  # turns, until a member leaves or sleeps
 JOINS, LEAVES, IS_BACK_SOON = 0, -1, -2  # as an epoch
 BEGIN_ANEW = frozenset({Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH})
 AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
@@ -63,6 +63,7 @@ class Habits:
     instance: str | None = None
     regex: bool = False
     assignor: str | None = None
+    stays: tuple[int, int] = STAYS[0]
 
 
 class ConsumerMember(GroupClient):
@@ -89,7 +90,8 @@ class ConsumerMember(GroupClient):
         return str(UUID(bytes=self.random.randbytes(16)))
 
     async def serve(self, where: Address) -> None:
-        whole, turns = True, self.random.randint(*STAYS)
+        whole, stays = True, self.habits.stays
+        turns = self.random.randint(*stays)
         while not self.over:
             try:
                 await self._heartbeat(where, whole)
@@ -98,7 +100,7 @@ class ConsumerMember(GroupClient):
                 await self._be_careless(where)
                 turns -= 1
                 if turns == 0:
-                    turns, whole = self.random.randint(*STAYS), True
+                    turns, whole = self.random.randint(*stays), True
                     await self._leave_or_sleep(where)
             except Refused as refused:
                 whole = True
@@ -210,7 +212,7 @@ class ConsumerMember(GroupClient):
 
     async def _work(self, where: Address) -> None:
         for _ in range(2):
-            await trio.sleep(self.random.uniform(*PAUSE_S))
+            await self.pause(PAUSE_S)
             if self.at and not self.over:
                 self.at = {p: offset + 1 for p, offset in self.at.items()}
                 await self._commit(self.at, where)
@@ -264,8 +266,8 @@ class ConsumerGroupWork(OfGroups):
         "leader.imbalance.check.interval.seconds": "1",
     }
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, pace: float = 1.0) -> None:
+        super().__init__(pace)
         self.commits = dict.fromkeys(ALL, 0)
         self.holders: dict[str, Holder] = {}
 
@@ -273,17 +275,18 @@ class ConsumerGroupWork(OfGroups):
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
         self.story.coordinator = lambda group: coordinator_in(cluster, group)
-        assignor, shared = chance.choice((None, "uniform", "range")), chance.random() < 0.3
+        assignor, shared, stays = chance.choice((None, "uniform", "range")), chance.random() < 0.3, chance.choice(STAYS)
 
         def names() -> Mapping[bytes, str]:
             return {topic_id: topic.name for topic_id, topic in cluster.newest.image.topics.items() if topic.name in (TOPIC, LATER)}
 
         for i in range(MEMBERS):
             instance = "shared" if shared and i < 2 else f"instance{i}" if chance.random() < 0.3 else None
-            habits = Habits(instance, chance.random() < 0.3, assignor)
+            habits = Habits(instance, chance.random() < 0.3, assignor, stays)
             member = cluster.client_of_a_library(f"consumer{i}", NEW_GROUPS)
             self.clients.append(ConsumerMember(member, self.story, self, names, habits))
         for each in self.clients:
+            each.pace = self.pace
             each.client.runtime.spawn(each.run, each.group)
         self._look(cluster)
         grower = cluster.client("grower")

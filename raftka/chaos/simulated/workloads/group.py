@@ -71,7 +71,7 @@ class Committer(GroupClient):
             except Refused as refused:
                 self.story.wrong.append(f"{self.group}: a commit is refused with {refused.code.name}")
                 return
-            await trio.sleep(self.random.uniform(*PAUSE_S))
+            await self.pause(PAUSE_S)
 
 
 class Member(GroupClient):
@@ -210,7 +210,7 @@ class Member(GroupClient):
             if mine and self.earlier >= 0 and self.random.random() < LATE:
                 await self._commit_late(where, at)
             self.count += not mine
-            await trio.sleep(self.random.uniform(*PAUSE_S))
+            await self.pause(PAUSE_S)
         if self.instance is None and self.random.random() < LEAVES:
             await self._leave(where)
 
@@ -300,7 +300,8 @@ class OfGroups:
 
     topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
 
-    def __init__(self) -> None:
+    def __init__(self, pace: float = 1.0) -> None:
+        self.pace = pace
         self.story = Story()
         self.clients: list[GroupClient] = []
 
@@ -352,11 +353,12 @@ class GroupWork(OfGroups):
         self.clients += self.members
         self.clients += [Forgetful(cluster.client_of_a_library(f"forgetful{i}"), self.story, f"forgetful{i}") for i in range(FORGETFUL)]
         for each in self.clients:
+            each.pace = self.pace
             each.client.runtime.spawn(each.run, each.group)
         cluster.settled(lambda: all(each.count for each in self.clients[:SIMPLE]), 20.0)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, pace: float = 1.0) -> None:
+        super().__init__(pace)
         self.members: list[Member] = []
 
     @property

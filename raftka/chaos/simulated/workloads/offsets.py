@@ -6,8 +6,6 @@ One client alone does all of it. An answer that says nothing certain leaves seve
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-import trio
-
 from raftka.chaos.simulated.clients.client import Address, Client
 from raftka.chaos.simulated.clients.groups import PASSES, TOPIC, GroupClient, Place, Story
 from raftka.wire.errors import Code
@@ -36,7 +34,7 @@ class Forgetful(GroupClient):
                 return
             do = self.random.choice((self._commit, self._commit, self._look, self._look, self._delete, self._forget))
             await do(where, [(TOPIC, each) for each in self.random.sample(range(PARTITIONS), self.random.randint(1, PARTITIONS))])
-            await trio.sleep(self.random.uniform(*PAUSE_S))
+            await self.pause(PAUSE_S)
 
     def _another_group(self) -> None:
         self._groups += 1

@@ -1,0 +1,205 @@
+"""Whoever waits on a living node is heard of again: looked at now and then, as Watch does, in the nodes' own memory.
+
+Fetch sessions, timers and members of groups, requests that wait in a coordinator, produces that wait for the high watermark, commands that
+wait for the metadata log. What is not in order for a moment may be under way: it counts when every look for some time finds the same.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.node import Node
+from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
+from raftka.broker.replica.partition import Partition
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.coordinator.classic.group import ClassicGroup, State
+from raftka.coordinator.consumer.group import ConsumerGroup
+from raftka.coordinator.consumer.records import MemberState
+from raftka.coordinator.consumer.timers import REVOKE, SESSION
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.timers import Alarm
+from raftka.metadata.image import MetadataImage
+
+EVERY_S = 0.06
+SOON_S = 0.2  # so long the same must be found at every look
+HEARTBEAT_S = 5.0  # within so long a member that sleeps is heard of again, or removed
+LATE_S = 1.0  # of a timer: a node may have much to do
+Found = tuple[object, str, float]  # what it is about, what is wrong with it, and how long that may be so
+
+
+class Waiting:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._since: dict[tuple[Node, object, str], float] = {}
+
+    def begin(self) -> None:
+        self.cluster.world.at(self.cluster.world.now + EVERY_S, self._look)
+
+    def _look(self) -> None:
+        """Raises AssertionError in the middle of the life, as Watch does."""
+        before, self._since, now = self._since, {}, self.cluster.world.now
+        for node_id, node in self.cluster.living.items():
+            process = self.cluster.world.machine(f"n{node_id}").node
+            if process is None or process.paused or node.context.stopping:
+                continue
+            for what, wrong, at_most_s in found_in(node):
+                key = node, what, wrong
+                since = self._since[key] = before.get(key, now)
+                assert now <= since + at_most_s, f"n{node_id}: {wrong}"
+        self.begin()
+
+
+def found_in(node: Node) -> Iterator[Found]:
+    host = node.quorum.host
+    if host is not None and host._waiting and not host.active:
+        yield host, "commands wait for a controller that has resigned", SOON_S
+    now = node.runtime.clock.now()
+    for held in node.suspects._held:
+        if not held.waits_for & node.suspects.suspected:
+            yield held, "an answer is held back for brokers that nobody suspects", SOON_S
+    if not hasattr(node, "replicas"):
+        return
+    for partition in node.replicas.hosts.values():
+        yield from _partition(partition, now)
+    for session in node.fetch_sessions.by_id.values():
+        yield from _session(session)
+    for coordinator in node.groups.runtime.partitions.values():
+        if coordinator.loaded and not coordinator.gone and not coordinator.working and not coordinator._records:
+            yield from _coordinator(coordinator, now)
+
+
+# partitions
+
+
+def _partition(host: Partition, now: float) -> Iterator[Found]:
+    leader = host.leader
+    if leader is None:
+        if host.awaiting or host.awaiting_flush or host.deletions:
+            yield host, f"requests wait at {host.name}, which is not led here", SOON_S
+        return
+    if host.awaiting and (host.awaiting[0][0] <= leader.high_watermark or host.awaiting[0][1] < now - LATE_S):
+        yield host, f"a produce waits at {host.name} for what is committed, or for longer than it may", SOON_S
+    if host.awaiting_flush and host.awaiting_flush[0][0] <= host.log.flushed_offset:
+        yield host, f"a produce waits at {host.name} for what is on the disk", SOON_S
+
+
+# fetch sessions
+
+
+def _session(session: FetchSession) -> Iterator[Found]:
+    parked: Any = session.parked
+    if parked is not None and (parked.reading or parked.pending is None):
+        return  # at work
+    for wanted in session.partitions.values():
+        if wanted not in session.news and (parked is None or wanted not in parked.rows):
+            for wrong in _idle(wanted):
+                yield wanted, f"a {'follower' if session.reader.follows else 'consumer'}'s session: {wrong}", SOON_S
+
+
+def _idle(wanted: CachedPartition) -> Iterator[str]:
+    """It was told all, so something must have to happen before it is looked at again."""
+    host = wanted.host
+    if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
+        yield f"nobody watches {wanted.topic}-{wanted.asked.partition}"
+    elif host.leader is not None:
+        readable = host.log.written_offset if wanted.session.reader.follows else host.high_watermark
+        if wanted.asked.fetch_offset < readable:
+            yield f"there are records in {host.name}, and it is not looked at"
+        if wanted.log_start != host.log.start_offset:
+            yield f"it is not told where {host.name} starts"
+        if wanted.high_watermark != host.high_watermark:
+            yield f"it is not told the high watermark of {host.name}"
+
+
+# coordinators
+
+
+def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Found]:
+    machine = coordinator.machine
+    assert isinstance(machine, GroupCoordinator)
+    name, tickets = coordinator.host.name, set()
+    ringing = {(id(alarm), when) for when, _, alarm in machine._alarms._heap}
+    for group in machine.groups.values():
+        if isinstance(group, ConsumerGroup):
+            soft = machine.consumers.soft.get(group.group_id)
+            timers = soft.timers if soft is not None else {}
+            alarms = list(timers.values())
+            found = _consumers(group, timers)
+            if coordinator.host.leader is not None and not coordinator.host.leader.under_min_isr:
+                for wrong in _shares(group, coordinator.host.manager.context.metadata.image):
+                    yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
+        else:
+            alarms = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]
+            tickets |= {each for member in group.members.values() for each in (member.join_ticket, member.sync_ticket)}
+            found = _classic(group)
+        for wrong in found:
+            yield group, f"{group.group_id} in {name}: {wrong}", SOON_S
+        for alarm in alarms:
+            if alarm.due < inf and not (alarm._known <= alarm.due and (id(alarm), alarm._known) in ringing):
+                yield alarm, f"{group.group_id} in {name}: a timer is set and will not ring", SOON_S
+    if coordinator.waiting.keys() - tickets:
+        yield coordinator, f"a request waits in {name}, and nothing knows of it", SOON_S
+    if coordinator._not_before <= now and machine.deadline() < now - LATE_S:
+        yield coordinator, f"a timer of {name} is late", SOON_S
+
+
+def _is_set(alarm: Alarm) -> bool:
+    return alarm.due < inf
+
+
+def _classic(group: ClassicGroup) -> Iterator[str]:
+    if group.state is State.PREPARING and not _is_set(group.join_phase):
+        yield "it prepares a rebalance without an end"
+    if group.state is State.COMPLETING and group.syncing and not _is_set(group.sync_phase):
+        yield "members do not ask for their assignments, and nobody waits for that to end"
+    if group.state in (State.EMPTY, State.PREPARING) and _is_set(group.settling):
+        yield "assignments of an earlier generation are held back"
+    for member in group.members.values():
+        waits = member.join_ticket is not None or member.sync_ticket is not None
+        if not waits and not _is_set(member.session):
+            yield f"{member.member_id} has no session"
+        if waits and group.state in (State.STABLE, State.EMPTY):
+            yield f"{member.member_id} waits in state {group.state}"
+        if member.instance_id is not None and group.static.get(member.instance_id) != member.member_id:
+            yield f"{member.instance_id} is not known to be {member.member_id}"
+    if not set(group.static.values()) <= group.members.keys():
+        yield "an instance is known of a member that is not there"
+    if group.joining != {each.member_id for each in group.members.values() if each.join_ticket is not None}:
+        yield "others are counted as joining than wait to join"
+    if group.members and group.leader not in group.members and group.state is State.STABLE:
+        yield f"{group.leader} leads and is not a member"
+
+
+def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
+    owned: dict[tuple[bytes, int], str] = {}
+    for member_id, member in group.members.items():
+        session, revoking = timers.get((SESSION, member_id)), timers.get((REVOKE, member_id))
+        if session is None or not _is_set(session):
+            yield f"{member_id} has no session"
+        if member.said.classic is None:
+            watched = revoking is not None and _is_set(revoking)
+            if watched != (member.current.state is MemberState.UNREVOKED):
+                yield f"{member_id} is {member.current.state.name}, and {'is' if watched else 'is not'} watched"
+        for held in (member.current.assigned, member.current.revoking):
+            for topic_id, partitions in held.items():
+                for partition in partitions:
+                    other = owned.setdefault((topic_id, partition), member_id)
+                    if other != member_id:
+                        yield f"{other} and {member_id} have the same partition"
+        instance = member.said.instance_id
+        if instance is not None and group.static.get(instance) != member_id:
+            yield f"{instance} is not known to be {member_id}"
+    if owned != dict(group.owners):
+        yield f"its owners are {dict(group.owners)}, its members have {owned}"
+    if not group.target.keys() <= group.members.keys():
+        yield "there is a target of a member that is not there"
+
+
+def _shares(group: ConsumerGroup, image: MetadataImage) -> Iterator[str]:
+    """What its members subscribe to is shared out among them, each partition once."""
+    for name in group.subscribed if group.members else ():
+        topic = image.topic_named(name)
+        shared = sorted(index for target in group.target.values() for index in target.get(topic.topic_id, ())) if topic is not None else []
+        if topic is not None and shared != list(range(len(topic.partitions))):
+            yield f"{name} has {len(topic.partitions)} partitions, it shares out {shared}"
