@@ -12,7 +12,8 @@ from raftka.coordinator.commands import GroupSettings, Heartbeat, Join, Joined, 
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import ConsumerGroup, State
-from raftka.coordinator.consumer.records import MEMBER, Said
+from raftka.coordinator.consumer.records import MEMBER, MemberState, Said
+from raftka.coordinator.consumer.timers import REVOKE
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
 from raftka.coordinator.protocol import read_assignment
@@ -243,9 +244,24 @@ class World:
         for member in group.members.values():
             assert member.current.epoch <= group.targets.epoch <= group.epoch.epoch
             assert {name for name in self.topics.names() if group.reads(member.said, name)} == group.topics_of(member.said) & {*self.topics.names()}
+            if member.current.state is MemberState.UNREVOKED and member.said.classic is None:
+                assert self.machine.consumers.soft["g"].runs(REVOKE, member.member_id), "nobody waits for what it is to give up"
         classic = [member.said.classic for member in group.members.values() if member.said.classic is not None]
         assert group.classic_count == len(classic)
         assert group.protocols == Counter(protocol.name for each in classic for protocol in each.protocols)
+
+    def check_shares(self) -> None:
+        """Nothing has happened for some time: each partition has its owner, who reads it."""
+        group = self.group
+        assert group is not None
+        assert group.state is State.STABLE
+        wanted = {
+            (topic_id, each)
+            for name in group.subscribed
+            if (topic_id := self.topics.topic_id(name))
+            for each in range(self.topics.partition_count(name))
+        }
+        assert {each for consumer in self.consumers for each in consumer.has} == wanted == group.owners.keys()
 
     def check_log(self) -> None:
         if self.group is not None:
@@ -279,21 +295,33 @@ def test_when_nothing_changes_everybody_has_its_share(seed: int, with_classic: b
         for consumer in world.consumers:
             world.beat(consumer)
         world.wait(1.1)  # topics may have changed: expressions are resolved again
-    group = world.group
-
-    assert group is not None
-    assert group.state is State.STABLE
-    wanted = {
-        (topic_id, each)
-        for name in group.subscribed
-        if (topic_id := world.topics.topic_id(name))
-        for each in range(world.topics.partition_count(name))
-    }
-    assert {each for consumer in world.consumers for each in consumer.has} == wanted == group.owners.keys()
+    world.check_shares()
     before = len(world.log)
     for consumer in world.consumers:
         world.beat(consumer)
     assert len(world.log) == before or with_classic  # an eager one may join again
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["taken", "first refused"])
+def test_partitions_that_are_added_are_shared_out_although_no_member_changes(refused: bool) -> None:
+    world = World(0, with_classic=False)
+    for _ in range(5):
+        for consumer in world.consumers:
+            world.beat(consumer)
+    world.check_shares()
+    world.topics.grow("t", 9)
+    world.take(outcome_of(world.machine.on_image([], world.context())))
+    if refused:
+        world.refuses = 1  # each record
+        for consumer in world.consumers:
+            consumer.says = False
+            world.beat(consumer)
+        world.refuses = 0
+
+    for _ in range(5):
+        for consumer in world.consumers:
+            world.beat(consumer)
+    world.check_shares()
 
 
 class Looked(tuple[str, ...]):

@@ -28,6 +28,9 @@ class FakeTopics:
         self._made += 1
         self._topics[name] = self._made.to_bytes(16, "big"), partitions
 
+    def grow(self, name: str, partitions: int) -> None:
+        self._topics[name] = self._topics[name][0], partitions
+
     def delete(self, name: str) -> None:
         del self._topics[name]
 

@@ -124,11 +124,12 @@ class ConsumerTurn:
         self.set(SESSION, member.member_id, timeout_ms)
 
     def watch_revoking(self, member: Member) -> None:
-        """Who does not give up in time what it is to give up is removed, although it is heard of."""
+        """Remove a member that does not give up in time what it is to give up, although it is heard of.
+
+        The timer is left to run out when the member has done so: the record that says it may be refused.
+        """
         if member.current.state is MemberState.UNREVOKED:
             self.set(REVOKE, member.member_id, member.said.rebalance_timeout_ms)
-        else:
-            self.soft.off(REVOKE, member.member_id, self.turn.alarms)
 
     def set(self, what: str, member_id: str, timeout_ms: int) -> None:
         self.soft.set(what, member_id, self.turn.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.turn.alarms)

@@ -177,10 +177,8 @@ def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
         session, revoking = timers.get((SESSION, member_id)), timers.get((REVOKE, member_id))
         if session is None or not _is_set(session):
             yield f"{member_id} has no session"
-        if member.said.classic is None:
-            watched = revoking is not None and _is_set(revoking)
-            if watched != (member.current.state is MemberState.UNREVOKED):
-                yield f"{member_id} is {member.current.state.name}, and {'is' if watched else 'is not'} watched"
+        if member.said.classic is None and member.current.state is MemberState.UNREVOKED and (revoking is None or not _is_set(revoking)):
+            yield f"{member_id} is to give up partitions, and nobody waits for that to end"
         for held in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in held.items():
                 for partition in partitions:
