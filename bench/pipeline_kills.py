@@ -26,6 +26,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
+from raftka.client.blocking.producer import Producer, partition_of
 from raftka.cluster.ask import ask_any
 from raftka.cluster.demo import TOPIC, TRUCKS, Trucks
 from raftka.cluster.plan import plan_cluster
@@ -36,7 +37,6 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.fences import NOWHERE, Position, load_fences, moves
 from raftka.pipeline.options import source_options
 from raftka.pipeline.planning import batch
-from raftka.pipeline.producer import Producer, partition_of
 
 PARTITIONS = 6
 STEP_S = 2.0  # of the way between two rounds: a truck crosses a fence every minute or so

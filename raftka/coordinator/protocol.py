@@ -3,6 +3,7 @@
 A broker reads them only where a consumer group of the new protocol has classic members. Knows no group.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from raftka.wire.decoder import compile_decoder
@@ -56,6 +57,13 @@ def write_assignment(assigned: Named, version: int) -> bytes:
     return b"".join(parts)
 
 
+def write_subscription(topics: Iterable[str]) -> bytes:
+    """In version 0: every member understands it."""
+    parts: list[bytes] = [b"\0\0"]
+    _WRITE_SUBSCRIPTION(_SUBSCRIPTION(topics=sorted(topics)), parts)
+    return b"".join(parts)
+
+
 def version_of(subscription: bytes) -> int:
     """In which its member understands an assignment. Raises ValueError."""
     return _version(subscription)
@@ -92,3 +100,4 @@ _ASSIGNMENT = parse_struct(
 _SUBSCRIPTIONS = [compile_decoder(_SUBSCRIPTION, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
 _ASSIGNMENTS = [compile_decoder(_ASSIGNMENT, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
 _WRITE = compile_encoder(_ASSIGNMENT, NEWEST, flexible=False)
+_WRITE_SUBSCRIPTION = compile_encoder(_SUBSCRIPTION, 0, flexible=False)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from raftka.client.blocking.connection import addresses_of
+from raftka.client.connection import Address
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.positions import Where, flat
-
-Address = tuple[str, int]
 
 LATEST, EARLIEST = -1, -2  # as ListOffsets and Spark's JSON have them
 DELAY_MS = 15 * 60 * 1000
@@ -110,16 +110,13 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
     """Of kafka.bootstrap.servers."""
-    servers = [each.strip() for each in kafka.get("bootstrap.servers", "").split(",") if each.strip()]
-    if not servers:
+    try:
+        found = tuple(addresses_of(kafka.get("bootstrap.servers", "")))
+    except ValueError as error:
+        raise OptionRefused(f"kafka.bootstrap.servers: {error}") from None
+    if not found:
         raise OptionRefused('kafka.bootstrap.servers is missing: .option("kafka.bootstrap.servers", "host:9092")')
-    found = []
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal():
-            raise OptionRefused(f"kafka.bootstrap.servers: {server!r} is not host:port")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
+    return found
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:

@@ -6,18 +6,18 @@ Nobody reads from there, the checkpoint alone counts. So what goes wrong is a wa
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
-from raftka.pipeline.brokers import Brokers, Patience, code_name
-from raftka.pipeline.options import Address, SourceOptions
+from raftka.client.blocking.client import error_codes
+from raftka.client.blocking.member import commit_request
+from raftka.pipeline.brokers import Brokers
+from raftka.pipeline.options import SourceOptions
 from raftka.pipeline.positions import Offsets
-from raftka.wire.errors import Code
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 
 WAIT_S = 2.0
 RETRY_S = 30.0
-ONE_KEY, BY_NAME = 3, 2  # versions that old brokers know and new ones still do
+BY_NAME = 2  # a version that old brokers know and new ones still do
 NO_MEMBER = {Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.STALE_MEMBER_EPOCH, Code.REBALANCE_IN_PROGRESS}
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,6 @@ class Progress:
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._group, self._clock = options.group_id, clock
         self._brokers = Brokers(options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S)
-        self._coordinator: Address | None = None
         self._told: Offsets = {}
         self._wanted: Offsets = {}
         self._not_before = 0.0
@@ -52,7 +51,7 @@ class Progress:
         if self._group is None or self._wanted == self._told:
             return
         try:
-            self._commit(self._group, Patience(WAIT_S, "a group's offsets"))
+            self._commit(self._group)
             self._told, self._warned = self._wanted, ""
         except Exception as error:
             self._not_before = self._clock() + RETRY_S
@@ -60,41 +59,11 @@ class Progress:
                 log.warning("the query goes on, but its progress could not be committed for the group %s: %s", self._group, error)
             self._warned = str(error)
 
-    def _commit(self, group: str, patience: Patience) -> None:
-        while True:
-            why: object
-            try:
-                self._coordinator = self._coordinator or self._found(group)
-                answer = self._brokers.ask(self._coordinator, OFFSET_COMMIT, self._request(group), BY_NAME)
-                codes = {each.error_code for topic in answer.topics for each in topic.partitions} - {0}
-                if not codes:
-                    return
-                why = _judged(codes)
-            except OSError as error:
-                why = error
-            self._coordinator = None
-            patience.wait(why)
-
-    def _found(self, group: str) -> Address:
-        """Raises OSError."""
-        answer = self._brokers.ask_any(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0), ONE_KEY)
-        if answer.error_code:
-            raise OSError(_judged({answer.error_code}))
-        return (answer.host, answer.port)
-
-    def _request(self, group: str) -> Any:
-        topics: dict[str, list[Any]] = {}
-        row = OFFSET_COMMIT.request.topics
-        for (topic, partition), offset in sorted(self._wanted.items()):
-            topics.setdefault(topic, []).append(row.partitions(partition_index=partition, committed_offset=offset, committed_metadata=""))
-        return OFFSET_COMMIT.request(group_id=group, topics=[row(name=name, partitions=partitions) for name, partitions in topics.items()])
-
-
-def _judged(codes: set[int]) -> str:
-    """Raises Refused."""
-    text = ", ".join(map(code_name, sorted(codes)))
-    if codes & NO_MEMBER:
-        raise Refused(f"{text}: the group has members of its own. Another kafka.group.id, which no consumer has, shows the query alone")
-    if not all(code in Code._value2member_map_ and Code(code).retriable for code in codes):
-        raise Refused(text)
-    return text
+    def _commit(self, group: str) -> None:
+        """Raises Refused, Unreachable and KafkaError."""
+        answer = self._brokers.ask_coordinator(group, OFFSET_COMMIT, commit_request(group, self._wanted), BY_NAME)
+        if codes := error_codes(answer):
+            text = ", ".join(map(name_of_code, sorted(codes)))
+            if codes & NO_MEMBER:
+                text += ": the group has members of its own. Another kafka.group.id, which no consumer has, shows the query alone"
+            raise Refused(text)

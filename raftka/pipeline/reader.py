@@ -8,12 +8,14 @@ import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from raftka.pipeline.brokers import UNKNOWN_S, Broken, Brokers, Connection, Patience, Reply, code_name
+from raftka.client.blocking.client import is_retriable
+from raftka.client.blocking.connection import Broken, Connection, Reply
+from raftka.pipeline.brokers import UNKNOWN_S, Brokers, Patience, as_pipeline_errors
 from raftka.pipeline.decode import Decoder
 from raftka.pipeline.errors import CorruptBatch, PipelineError
 from raftka.pipeline.options import EARLIEST, LATEST, SourceOptions
 from raftka.pipeline.planning import Range, loss
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.rows import Row
 
@@ -45,7 +47,7 @@ class _Reading:
         self._brokers, self._wanted, self._options = brokers, wanted, options
         self._where = (wanted.topic, wanted.partition)
         self._offset = wanted.start
-        self._patience = Patience(brokers.patience_s, f"{wanted.where} at offset {wanted.start}")
+        self._patience = brokers.patience(f"{wanted.where} at offset {wanted.start}")
         self._unknown: Patience | None = None
         self._empty = 0
         self._corrupt_once = False
@@ -87,10 +89,9 @@ class _Reading:
 
     def _send(self, connection: Connection, offset: int, leader_epoch: int) -> Asked:
         try:
-            version = connection.version_of(FETCH)
-            if not self._wanted.topic_id:
-                version = min(version, BY_TOPIC_ID - 1)
-            return Asked(connection, connection.send(FETCH, self._request(offset, leader_epoch), version), offset)
+            highest = None if self._wanted.topic_id else BY_TOPIC_ID - 1
+            with as_pipeline_errors():
+                return Asked(connection, connection.send(FETCH, self._request(offset, leader_epoch), highest), offset)
         except BaseException:
             connection.close()
             raise
@@ -191,10 +192,10 @@ class _Reading:
             self._topic_unknown(code)
         elif code == Code.CORRUPT_MESSAGE:
             raise CorruptBatch(f"{self._wanted.where}: the broker itself finds its log corrupt at offset {self._offset}. Nothing was skipped")
-        elif code in (Code.NONE, Code.UNKNOWN_SERVER_ERROR) or Code(code).retriable:
-            self._failed(code_name(code))
+        elif code in (Code.NONE, Code.UNKNOWN_SERVER_ERROR) or is_retriable(code):
+            self._failed(name_of_code(code))
         else:
-            raise PipelineError(f"{self._wanted.where} at offset {self._offset}: {code_name(code)} in answer to Fetch")
+            raise PipelineError(f"{self._wanted.where} at offset {self._offset}: {name_of_code(code)} in answer to Fetch")
 
     def _failed(self, why: object) -> None:
         """A leader that is no leader, or a connection that broke: look who leads now."""
@@ -224,7 +225,7 @@ class _Reading:
         """A broker may be the last to hear of a topic; after some seconds it is gone."""
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
         self._brokers.forget(self._wanted.topic)
-        if self._is_over(code_name(code)):
+        if self._is_over(name_of_code(code)):
             raise Gone(
                 f"topic {self._wanted.topic} was deleted before offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where} were read"
             )

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from raftka.pipeline.brokers import Brokers, kept_brokers
+from raftka.client.blocking.producer import BATCH_BYTES, Identity, Producer, partition_of
+from raftka.client.connection import Address
+from raftka.pipeline.brokers import Brokers, as_pipeline_errors, kept_brokers
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.options import PATIENCE_MS, Address, addresses, check_kafka, refuse_unknown
-from raftka.pipeline.producer import BATCH_BYTES, Identity, Producer, partition_counts, partition_of
+from raftka.pipeline.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown
 from raftka.wire.compression import NAMES
 
 WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName"]
@@ -87,10 +88,11 @@ def write_task(options: SinkOptions, batches: Iterable[Any], identity: Identity 
     producer = Producer(brokers, compression=options.compression, identity=identity, max_batch_bytes=options.batch_bytes)
     places = _Places(brokers)
     now_ms = time.time_ns() // 1_000_000
-    for batch in batches:
-        for topic, partition, key, value, headers in _rows(batch, options):
-            producer.add((topic, places.of(topic, partition, key)), (key, value, headers, now_ms))
-    producer.flush()
+    with as_pipeline_errors():
+        for batch in batches:
+            for topic, partition, key, value, headers in _rows(batch, options):
+                producer.add((topic, places.of(topic, partition, key)), (key, value, headers, now_ms))
+        producer.flush()
     return Written(producer.written, identity)
 
 
@@ -131,3 +133,11 @@ class _Places:
                 raise PipelineError(f"a row is for partition {partition} of {topic}, which has {partitions}, from 0 on")
             return partition
         return partition_of(key, partitions) if key is not None else next(self._turns) // 1000 % partitions
+
+
+def partition_counts(brokers: Brokers, topics: Sequence[str]) -> Mapping[str, int]:
+    """Raises PipelineError for a topic that is not there: nothing makes it in passing."""
+    found = brokers.topics(topics)
+    if missing := sorted(set(topics) - found.keys()):
+        raise PipelineError(f"there is no topic {missing[0]} to write to: `raftka topics create {missing[0]}` makes it")
+    return {name: len(topic.partitions) for name, topic in found.items()}

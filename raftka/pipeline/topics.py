@@ -1,10 +1,11 @@
 """Makes the topics that a project writes to, where they are not there yet. Those it reads are others' to make."""
 
-from raftka.pipeline.brokers import Brokers, Patience, code_name
+from raftka.client.blocking.client import is_retriable
+from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.options import PATIENCE_MS, addresses
 from raftka.pipeline.streams import Declared, Output
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.topics import CREATE_TOPICS
 
 TIMEOUT_MS = 30_000
@@ -29,17 +30,6 @@ def _make(brokers: Brokers, name: str, output: Output) -> None:
     request = CREATE_TOPICS.request(
         topics=[topic(name=name, num_partitions=output.partitions or -1, replication_factor=-1, configs=configs)], timeout_ms=TIMEOUT_MS
     )
-    patience = Patience(brokers.patience_s, f"making the topic {name}")
-    while True:
-        why: object
-        try:
-            answer = brokers.ask_any(CREATE_TOPICS, request).topics[0]
-        except OSError as error:
-            why = error
-        else:
-            if answer.error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                return
-            why = code_name(answer.error_code)
-            if not Code(answer.error_code).retriable:
-                raise PipelineError(f"the topic {name} can not be made: {why} {answer.error_message or ''}".rstrip())
-        patience.wait(why)
+    answer = brokers.ask(CREATE_TOPICS, request, passing=is_retriable).topics[0]
+    if answer.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+        raise PipelineError(f"the topic {name} can not be made: {name_of_code(answer.error_code)} {answer.error_message or ''}".rstrip())

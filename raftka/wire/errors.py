@@ -150,6 +150,11 @@ class Code(IntEnum):
         return self in _RETRIABLE
 
 
+def name_of_code(code: int) -> str:
+    """Kafka's name; a code that is not known is told as its number."""
+    return Code(code).name if code in Code._value2member_map_ else f"error {code}"
+
+
 _RETRIABLE = frozenset(
     {
         Code.CORRUPT_MESSAGE,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from raftka.client.blocking.producer import Producer
 from raftka.cluster.ask import call
 from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.options import SourceOptions, source_options
 from raftka.pipeline.planning import Range, batch
-from raftka.pipeline.producer import Producer
 from raftka.testing import Cluster
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 

@@ -13,10 +13,10 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 import pyarrow as pa
 
 from raftka.cli.commands import root
+from raftka.client.blocking.producer import Producer
 from raftka.pipeline.audit import KINDS, compare
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.ledger import Split, read_split, splits
-from raftka.pipeline.producer import Producer
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 
 from bench.systems import KAFKA_JARS, Kafka, Raftka, System
+from raftka.client.blocking.producer import Producer
 from raftka.pipeline.brokers import Brokers
-from raftka.pipeline.producer import Producer
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
 
 from raftka.cli.commands import root
+from raftka.client.blocking.producer import Producer
 from raftka.pipeline.look import plain
-from raftka.pipeline.producer import Producer
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
+from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
-from raftka.pipeline.producer import Producer
 from raftka.pipeline.project import PROJECTS
 from raftka.pipeline.streams import Shown
 from raftka.testing import Cluster

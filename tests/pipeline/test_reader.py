@@ -9,9 +9,9 @@ from raftka.log.log import Log
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
+from raftka.client.blocking.producer import Producer, murmur2
 from raftka.pipeline.errors import CorruptBatch, DataLoss, PipelineError, Unreachable
 from raftka.pipeline.planning import Range
-from raftka.pipeline.producer import Producer, murmur2
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.dispatch import Pending, Request
 from raftka.broker.network.long_work import LongWork, Steps
+from raftka.client.connection import ClientConnection, open_connection
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
-from raftka.wire.client import ClientConnection
 from raftka.wire.schema import Row
 
 SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
@@ -68,10 +68,10 @@ class Suspects:
             return
         now = self._clock.now()
         timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._over(broker_id, "time is up"))
-        probe = ClientConnection(f"broker-{context.node_id}-probe", lambda: self.heard(broker_id))
-        self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
         context.events.info("broker_suspected", broker=broker_id)
-        context.runtime.network.connect(endpoint.host, endpoint.port, probe)
+        name, address = f"broker-{context.node_id}-probe", (endpoint.host, endpoint.port)
+        probe = open_connection(context.runtime.network, address, name, lambda: self.heard(broker_id))
+        self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
 
     def heard(self, broker_id: int) -> None:
         """That broker has answered on a new connection, or has connected to this node."""

@@ -16,6 +16,7 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.throttles import ReplicationThrottles
+from raftka.client.connection import ClientConnection, open_connection
 from raftka.metadata.image import MetadataImage
 from raftka.replication.follower import (
     Answer,
@@ -30,7 +31,6 @@ from raftka.replication.follower import (
 )
 from raftka.replication.partition import AdvanceHighWatermark
 from raftka.replication.throttle import Throttle
-from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
@@ -358,8 +358,8 @@ class ReplicaFetcher:
         endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) if broker is not None else None
         if endpoint is None:
             return  # an image that knows it wakes us
-        self.connection = ClientConnection(f"broker-{self.context.node_id}-fetcher", on_closed=self._closed, pool=self.fetchers.pool)
-        self.context.runtime.network.connect(endpoint.host, endpoint.port, self.connection)
+        name, address = f"broker-{self.context.node_id}-fetcher", (endpoint.host, endpoint.port)
+        self.connection = open_connection(self.context.runtime.network, address, name, on_closed=self._closed, pool=self.fetchers.pool)
         self.pump_later()
 
     def _closed(self, reason: str) -> None:

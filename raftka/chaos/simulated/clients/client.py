@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import trio
 
 from raftka.chaos.simulated.clients.shapes import PLAIN, Shape
+from raftka.client.connection import ClientConnection, open_connection
 from raftka.runtime.interfaces import Runtime
-from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
@@ -111,8 +111,8 @@ class Client:
     def _connection(self, address: Address) -> ClientConnection:
         connection = self._connections.get(address)
         if connection is None or connection.close_reason is not None:
-            connection = self._connections[address] = ClientConnection(self.shape.name, on_closed=partial(self._closed, address))
-            self.runtime.network.connect(*address, connection)
+            closed = partial(self._closed, address)
+            connection = self._connections[address] = open_connection(self.runtime.network, address, self.shape.name, on_closed=closed)
         return connection
 
     def _closed(self, address: Address, reason: str) -> None:

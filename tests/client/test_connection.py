@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from raftka.client.connection import ClientConnection
 from raftka.limits import PARTIAL_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
-from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code
 from raftka.wire.frame import FrameBuffer, RequestHeader, decode_request_header, encode_response, request_api
 from raftka.wire.messages.api_versions import API_VERSIONS

@@ -1,23 +1,22 @@
-"""Records to topics, acknowledged by all in-sync replicas, each batch once however often it has to be sent. Knows neither Arrow nor Spark.
+"""Records to topics, acknowledged by all in-sync replicas unless told, each batch once however often it has to be sent.
 
-One request is under way at each leader, with one batch a partition. A batch that was not answered is sent again with the number it had: brokers
-know it by that. What a whole task wrote before it died they can not know: transactions will, with an `Identity` that the driver made.
+One request is under way at each leader, with one batch for each partition. A batch that was not answered is sent again with the sequence number
+that it had, and brokers know it by that. What a producer wrote before it died brokers cannot know: transactions will, with an `Identity`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from raftka.pipeline.brokers import Brokers, Connection, Patience, Reply, code_name
-from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.options import Address
-from raftka.pipeline.positions import Where
-from raftka.wire.errors import Code
+from raftka.client.blocking.client import Client, Where, by_topic, check, is_retriable
+from raftka.client.blocking.connection import Connection, Reply
+from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import NewRecord, build_batch
 
 BATCH_BYTES = 256 * 1024  # about; a quarter of the largest that brokers take unless told
 WAITING_BYTES = 2 << 20  # of all partitions; then all of it is sent
+ALL = -1  # acks: all in-sync replicas
 RECORD_BYTES = 12  # what a record takes beside its key and value
 TIMEOUT_MS = 30_000
 BY_NAME = 12  # the last version of Produce with names of topics
@@ -40,10 +39,25 @@ class Batch(NamedTuple):
     largest_bytes: int
 
 
+NOBODY = Identity(-1, -1)  # brokers do not number its batches: one that is sent twice may be there twice
+OnWritten = Callable[[Where, int, int], None]
+
+
 class Producer:
-    def __init__(self, brokers: Brokers, *, compression: int = 0, identity: Identity | None = None, max_batch_bytes: int = BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        compression: int = 0,
+        identity: Identity | None = None,
+        max_batch_bytes: int = BATCH_BYTES,
+        acks: int = ALL,
+        on_written: OnWritten = lambda where, offset, records: None,
+    ) -> None:
+        """`on_written`: called with the partition, the offset of a batch (-1 with acks 0: not known) and how many records it has."""
         self.written = 0  # acknowledged records
-        self._brokers, self._compression, self._identity, self._max_batch_bytes = brokers, compression, identity, max_batch_bytes
+        self._client, self._compression, self._identity, self._max_batch_bytes = client, compression, identity, max_batch_bytes
+        self._acks, self._on_written = acks, on_written
         self._waiting: dict[Where, list[NewRecord]] = {}
         self._sizes: dict[Where, int] = {}
         self._waiting_bytes = 0
@@ -52,7 +66,7 @@ class Producer:
         self._replies: list[tuple[Connection, Reply, list[Batch]]] = []
 
     def add(self, where: Where, record: NewRecord) -> None:
-        """Raises PipelineError, also for what was added before."""
+        """Raises KafkaError and Unreachable, also for what was added before."""
         key, value, headers, _ = record
         size = RECORD_BYTES + len(key or b"") + len(value or b"") + sum(len(name) + len(content or b"") + 4 for name, content in headers)
         if where in self._sizes and self._sizes[where] + size > self._max_batch_bytes:
@@ -79,8 +93,10 @@ class Producer:
 
     def _batch(self, where: Where, records: Sequence[NewRecord]) -> Batch:
         identity = self._known()
-        sequence = self._sequences.get(where, 0)
-        self._sequences[where] = (sequence + len(records)) % SEQUENCES
+        sequence = -1
+        if identity.producer_id >= 0:
+            sequence = self._sequences.get(where, 0)
+            self._sequences[where] = (sequence + len(records)) % SEQUENCES
         data = build_batch(
             records,
             compression=self._compression,
@@ -93,25 +109,21 @@ class Producer:
 
     def _known(self) -> Identity:
         if self._identity is None:
-            self._identity = new_identity(self._brokers)
+            self._identity = new_identity(self._client)
         return self._identity
 
     def _start_all(self, batches: Sequence[Batch]) -> object:
         """Why not all are on their way, if so."""
-        by_leader: dict[Address, list[Batch]] = {}
-        why: object = None
-        for batch in batches:
+        why: object
+        by_where = {batch.where: batch for batch in batches}
+        try:
+            by_leader, why = self._client.by_leader(by_where)
+        except OSError as error:
+            return error
+        for address, wheres in by_leader.items():
+            own = [by_where[where] for where in wheres]
             try:
-                led = self._brokers.leader(batch.where)
-            except OSError as error:
-                return error
-            if led is None:
-                why = f"{batch.where[0]}-{batch.where[1]} has no leader"
-            else:
-                by_leader.setdefault(led[0], []).append(batch)
-        for address, own in by_leader.items():
-            try:
-                connection = self._brokers.take(address)
+                connection = self._client.take(address)
             except OSError as error:
                 why = error
                 continue
@@ -123,24 +135,22 @@ class Producer:
         return why
 
     def _request(self, batches: Sequence[Batch]) -> Any:
-        topics: dict[str, list[Any]] = {}
         topic = PRODUCE.request.topic_data
-        for batch in batches:
-            topics.setdefault(batch.where[0], []).append(topic.partition_data(index=batch.where[1], records=batch.data))
+        topics = by_topic((batch.where, topic.partition_data(index=batch.where[1], records=batch.data)) for batch in batches)
         rows = [topic(name=name, partition_data=partitions) for name, partitions in topics.items()]
-        return PRODUCE.request(transactional_id=self._known().transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=rows)
+        return PRODUCE.request(transactional_id=self._known().transactional_id, acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=rows)
 
     def _land(self) -> None:
         """Until all that flies is acknowledged."""
         if not self._flying:
             return
-        patience = Patience(self._brokers.patience_s, f"writing to {'-'.join(map(str, self._flying[0].where))}")
+        patience = self._client.patience(f"writing to {'-'.join(map(str, self._flying[0].where))}")
         while True:
             why = self._answers()
             if not self._flying:
                 return
             for where in {batch.where for batch in self._flying}:
-                self._brokers.forget(where[0])
+                self._client.forget(where[0])
             patience.wait(why)
             self._start_all(self._flying)
 
@@ -149,14 +159,19 @@ class Producer:
         why: object = "no leader"
         replies, self._replies = self._replies, []
         for connection, reply, batches in replies:
+            if self._acks == 0:
+                self._client.give(connection)
+                for batch in batches:
+                    self._landed(batch, -1)
+                continue
             try:
                 answer = reply.wait()
             except OSError as error:
                 connection.close()
-                self._brokers.drop_idle(connection.address)
+                self._client.drop_idle(connection.address)
                 why = error
                 continue
-            self._brokers.give(connection)
+            self._client.give(connection)
             by_where = {batch.where: batch for batch in batches}
             for topic in answer.responses:
                 for each in topic.partition_responses:
@@ -166,36 +181,31 @@ class Producer:
     def _answered(self, batch: Batch, answer: Any) -> str | None:
         code = answer.error_code
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            self._flying.remove(batch)
-            self.written += batch.records
+            self._landed(batch, answer.base_offset)
             return None
         where = f"{batch.where[0]}-{batch.where[1]}"
         if code in TOO_LARGE:
-            raise PipelineError(
+            raise KafkaError(
+                Code(code),
                 f"{where} takes no batch of {len(batch.data)} bytes with {batch.records} records, the largest of {batch.largest_bytes}: "
-                "raise the topic's max.message.bytes, or lower kafka.batch.size"
+                "raise the topic's max.message.bytes, or make smaller batches",
             )
-        if code == Code.UNKNOWN_SERVER_ERROR or Code(code).retriable:
-            return f"{where}: {code_name(code)}"
-        raise PipelineError(f"{where}: {code_name(code)} in answer to Produce" + (f" ({answer.error_message})" if answer.error_message else ""))
+        if code == Code.UNKNOWN_SERVER_ERROR or is_retriable(code):
+            return f"{where}: {name_of_code(code)}"
+        check(code, f"{where}, in answer to Produce" + (f" ({answer.error_message})" if answer.error_message else ""))
+        return None
+
+    def _landed(self, batch: Batch, offset: int) -> None:
+        self._flying.remove(batch)
+        self.written += batch.records
+        self._on_written(batch.where, offset, batch.records)
 
 
-def new_identity(brokers: Brokers) -> Identity:
-    """From any broker. Raises PipelineError."""
-    patience = Patience(brokers.patience_s, "a producer id")
-    while True:
-        why: object
-        try:
-            answer = brokers.ask_any(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS))
-        except OSError as error:
-            why = error
-        else:
-            if answer.error_code == 0:
-                return Identity(answer.producer_id, answer.producer_epoch)
-            why = code_name(answer.error_code)
-            if not Code(answer.error_code).retriable:
-                raise PipelineError(f"{why} in answer to InitProducerId: this user may not write idempotently")
-        patience.wait(why)
+def new_identity(client: Client) -> Identity:
+    """From any broker. Raises KafkaError and Unreachable."""
+    answer = client.ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS), passing=is_retriable)
+    check(answer.error_code, "in answer to InitProducerId: this user may not write idempotently")
+    return Identity(answer.producer_id, answer.producer_epoch)
 
 
 def partition_of(key: bytes, partitions: int) -> int:
@@ -215,11 +225,3 @@ def murmur2(data: bytes) -> int:
         mixed = (mixed ^ int.from_bytes(data[whole:], "little")) * factor & mask
     mixed = (mixed ^ mixed >> 13) * factor & mask
     return mixed ^ mixed >> 15
-
-
-def partition_counts(brokers: Brokers, topics: Sequence[str]) -> Mapping[str, int]:
-    """Raises PipelineError for a topic that is not there: nothing makes it in passing."""
-    found = brokers.topics(topics)
-    if missing := sorted(set(topics) - found.keys()):
-        raise PipelineError(f"there is no topic {missing[0]} to write to: `raftka topics create {missing[0]}` makes it")
-    return {name: len(topic.partitions) for name, topic in found.items()}

@@ -1,16 +1,16 @@
 """The client's side of one connection, sans-IO: requests in, frames out, replies back in order. Knows no socket, no clock and no retry.
 
-It asks for ApiVersions first; what is requested meanwhile waits and then goes out in the highest version both sides know. Whoever wants a
-time limit closes the connection.
+The connection sends ApiVersions first. Requests made meanwhile wait, and then leave in the highest version that both sides know. A caller that
+wants a time limit closes the connection.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 from raftka.limits import REQUEST_BYTES, LimitExceeded
-from raftka.runtime.interfaces import Transport
-from raftka.wire.errors import Code, ProtocolError
+from raftka.runtime.interfaces import Connection, Transport
+from raftka.wire.errors import Code, ProtocolError, name_of_code
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.produce import PRODUCE
@@ -20,7 +20,29 @@ SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
 
 _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
+Address = tuple[str, int]
 OnReply = Callable[[Row | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+
+
+class Opener(Protocol):
+    """The network of a runtime, or a blocking socket."""
+
+    def connect(self, host: str, port: int, connection: Connection) -> None: ...
+
+
+def open_connection(
+    network: Opener,
+    address: Address,
+    client_id: str | None,
+    on_ready: Callable[[], None] | None = None,
+    on_closed: Callable[[str], None] | None = None,
+    *,
+    pool: Pool | None = None,
+) -> "ClientConnection":
+    """Open a connection to the broker at `address`. All connections to brokers are opened here: TLS and SASL belong in this function."""
+    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool)
+    network.connect(*address, connection)
+    return connection
 
 
 class _Waiting(NamedTuple):
@@ -38,7 +60,7 @@ class _Queued(NamedTuple):
 
 
 class ClientConnection:
-    """A `Connection` of the runtime door. Replies and errors come by callback, never from inside `request` once a request is on its way."""
+    """A `Connection` as runtime/interfaces.py has it. Replies and errors come by callback, never from inside `request` once it is on its way."""
 
     def __init__(
         self,
@@ -185,7 +207,7 @@ class ClientConnection:
             self._ask_versions(min(versions.get(API_VERSIONS.key, Versions(0, 0)).high, asked - 1))
             return
         if answer.error_code or not versions:
-            self.close(f"the broker's answer to ApiVersions: {_name(answer.error_code)}")
+            self.close(f"the broker's answer to ApiVersions: {name_of_code(answer.error_code)}")
             return
         self.versions = versions
         while self._queued:
@@ -207,7 +229,3 @@ def _refusal(frame: memoryview, position: int) -> Row:
         return API_VERSIONS.decode_response(0, frame, position)[0]
     except ProtocolError:
         return API_VERSIONS.response(error_code=Code.UNSUPPORTED_VERSION)
-
-
-def _name(code: Any) -> str:
-    return Code(code).name if code in Code._value2member_map_ else f"error {code}"

@@ -1,0 +1,359 @@
+"""A cluster as a blocking client sees it: its brokers, who leads which partition, who coordinates a group, who is the controller.
+
+Connections stay open for later requests. What may pass is asked again until the patience is over, counted from the last success. A request whose
+connection broke is sent again too: the broker may have carried it out, as with every client of Kafka's.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from raftka.client.blocking.connection import ANSWER_S, Broken, ClientError, Connection, name_of
+from raftka.client.connection import Address
+from raftka.wire.errors import Code, KafkaError, name_of_code
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
+from raftka.wire.messages.metadata import METADATA
+from raftka.wire.schema import ZERO_UUID, Api, Row
+
+PATIENCE_S = 30.0
+PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones still do
+
+NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
+NOT_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
+
+Where = tuple[str, int]  # topic, partition
+
+
+class Unreachable(ClientError):
+    """No broker gave an answer of use in time."""
+
+
+class Leader(NamedTuple):
+    node_id: int
+    epoch: int
+
+
+class Patience:
+    """Pauses between tries, longer ones as they fail, until it is over. Any success begins it anew."""
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self._seconds, self._what = seconds, what
+        self.begin()
+
+    def begin(self) -> None:
+        self._end = time.monotonic() + self._seconds
+        self._pause = PAUSE_S
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def wait(self, why: object) -> None:
+        """Raises Unreachable when it is over."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self.error(f"{self._what}: nobody answered for {self._seconds:g} s; last: {why}")
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def error(self, text: str) -> Exception:
+        return Unreachable(text)
+
+
+class Client:
+    """Of one cluster. Not for several threads at once."""
+
+    def __init__(
+        self, bootstrap: Iterable[Address], client_id: str = "raftka", patience_s: float = PATIENCE_S, *, answer_s: float = ANSWER_S
+    ) -> None:
+        """`answer_s`: for one answer."""
+        self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
+        self.brokers: dict[int, Address] = {}  # those that are alive, as the last Metadata had it
+        self.missing: set[str] = set()  # topics that were asked for and not known
+        self._client_id, self._answer_s = client_id, answer_s
+        self._idle: dict[Address, list[Connection]] = {}
+        self._controller = -1
+        self._coordinators: dict[str, Address] = {}
+        self._leaders: dict[Where, Leader] = {}
+        self._ids: dict[str, str] = {}
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # connections
+
+    def take(self, address: Address) -> Connection:
+        """Raises OSError."""
+        idle = self._idle.get(address)
+        return idle.pop() if idle else Connection(address, self._client_id, self._answer_s)
+
+    def give(self, connection: Connection) -> None:
+        """Nothing is under way on it."""
+        self._idle.setdefault(connection.address, []).append(connection)
+
+    def drop_idle(self, address: Address) -> None:
+        """One of them was dead: others of its age may be."""
+        for connection in self._idle.pop(address, []):
+            connection.close()
+
+    def close(self) -> None:
+        for address in list(self._idle):
+            self.drop_idle(address)
+
+    # one request, once
+
+    def ask_at(self, address: Address, api: Api, row: Row, version: int | None = None) -> Row:
+        """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
+        fresh = not self._idle.get(address)
+        connection = self.take(address)
+        try:
+            answer = connection.send(api, row, version).wait()
+        except OSError:
+            connection.close()
+            if fresh:
+                raise
+            self.drop_idle(address)
+            return self.ask_at(address, api, row, version)
+        except BaseException:
+            connection.close()
+            raise
+        self.give(connection)
+        return answer
+
+    def ask_any(self, api: Api, row: Row, version: int | None = None) -> Row:
+        """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there."""
+        failures: list[OSError] = []
+        for address in dict.fromkeys([*self.brokers.values(), *self.bootstrap]):
+            try:
+                return self.ask_at(address, api, row, version)
+            except OSError as error:
+                failures.append(error if isinstance(error, Broken) else type(error)(f"{name_of(address)}: {error}"))
+        failures = failures or [Broken("no broker is known")]
+        raise next((each for each in reversed(failures) if not isinstance(each, ConnectionRefusedError)), failures[-1])
+
+    # one request, until it is answered. Raises Unreachable; an answer that came is returned with its errors when the time is up
+
+    def ask(self, api: Api, row: Row, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Row:
+        """Any broker. `passing`: the errors after which it is asked again."""
+        return self._until(api.name, lambda: self.ask_any(api, row, version), passing)
+
+    def ask_broker(self, node_id: int, api: Api, row: Row, version: int | None = None) -> Row:
+        """That broker. Raises KafkaError when it is not alive."""
+
+        def once() -> Row:
+            if node_id not in self.brokers:
+                self.refresh([])
+            if node_id not in self.brokers:
+                raise KafkaError(Code.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}")
+            return self.ask_at(self.brokers[node_id], api, row, version)
+
+        return self._until(f"{api.name} at broker {node_id}", once, lost=self.brokers.clear)
+
+    def ask_controller(self, api: Api, row: Row, version: int | None = None) -> Row:
+        def once() -> Row:
+            if self._controller not in self.brokers:
+                self.refresh([])
+            if self._controller not in self.brokers:
+                raise Broken("no broker knows a controller")
+            return self.ask_at(self.brokers[self._controller], api, row, version)
+
+        def lost() -> None:
+            self._controller = -1
+
+        return self._until(f"{api.name} at the controller", once, NOT_CONTROLLER.__contains__, lost)
+
+    def ask_coordinator(self, group: str, api: Api, row: Row, version: int | None = None) -> Row:
+        def once() -> Row:
+            return self.ask_at(self.coordinator(group), api, row, version)
+
+        return self._until(f"{api.name} at the coordinator of {group}", once, NOT_COORDINATOR.__contains__, lambda: self.lost_coordinator(group))
+
+    def ask_leader(self, where: Where, api: Api, row: Row, version: int | None = None) -> Row:
+        """Of a partition, until an answer comes whose errors are not passing ones."""
+
+        def once() -> Row:
+            led = self.leader(where)
+            if led is None:
+                raise Broken(f"{where[0]}-{where[1]} has no leader")
+            return self.ask_at(led[0], api, row, version)
+
+        return self._until(f"{api.name} at the leader of {where[0]}-{where[1]}", once, is_retriable, lambda: self.forget(where[0]))
+
+    def patience(self, what: str) -> Patience:
+        return Patience(self.patience_s, what)
+
+    def _until(
+        self, what: str, once: Callable[[], Row], passing: Callable[[int], bool] | None = None, lost: Callable[[], None] = lambda: None
+    ) -> Row:
+        """`passing`: the errors after which the request is sent again; `lost`: forget where it was sent."""
+        patience = self.patience(what)
+        while True:
+            why: object
+            try:
+                answer = once()
+            except OSError as error:
+                why = error
+            else:
+                again = set() if passing is None else set(filter(passing, error_codes(answer)))
+                if not again or patience.over:
+                    return answer
+                why = ", ".join(map(name_of_code, sorted(again)))
+            lost()
+            patience.wait(why)
+
+    # who is who
+
+    def refresh(self, names: Collection[str] | None, *, create: bool = False) -> Row:
+        """Metadata of these topics, or of all; `create` lets the broker make the ones that are missing. Raises OSError."""
+        topics = None if names is None else [METADATA.request.topics(name=name) for name in sorted(names)]
+        answer = self.ask_any(METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=create))
+        self.brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        self._controller = answer.controller_id
+        for topic in answer.topics:
+            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(topic.name)
+            self._ids[topic.name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
+            for each in topic.partitions:
+                self._leaders[topic.name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
+        return answer
+
+    def metadata(self, names: Collection[str] | None) -> Row:
+        """The same, until a broker answers and no topic has an error that passes; one that is not known has its error. Raises Unreachable."""
+        passing = {Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR}
+        patience = self.patience("Metadata of " + ("all topics" if names is None else ", ".join(sorted(names)) or "the cluster"))
+        while True:
+            why: object
+            try:
+                answer = self.refresh(names)
+            except OSError as error:
+                why = error
+            else:
+                bad = [topic for topic in answer.topics if topic.error_code in passing]
+                if not bad or patience.over:
+                    return answer
+                why = f"{bad[0].name}: {name_of_code(bad[0].error_code)}"
+            patience.wait(why)
+
+    def leader(self, where: Where) -> tuple[Address, int] | None:
+        """Its address and the leader epoch, as far as known; None: nobody leads it. Raises OSError."""
+        if where not in self._leaders:
+            self.refresh([where[0]])
+        leader = self._leaders.get(where, Leader(-1, -1))
+        address = self.brokers.get(leader.node_id)
+        return None if address is None else (address, leader.epoch)
+
+    def by_leader(self, wheres: Iterable[Where]) -> tuple[dict[Address, list[Where]], str]:
+        """The partitions by their leader's address, and why some are left out: nobody leads them. Raises OSError."""
+        found: dict[Address, list[Where]] = {}
+        why = ""
+        for where in wheres:
+            led = self.leader(where)
+            if led is None:
+                why = f"{where[0]}-{where[1]} has no leader"
+            else:
+                found.setdefault(led[0], []).append(where)
+        return found, why
+
+    def topic_id(self, topic: str) -> str:
+        """In hexadecimal; empty where the broker has not told one."""
+        return self._ids.get(topic, "")
+
+    def forget(self, topic: str) -> None:
+        """Who leads it: somebody said it is otherwise."""
+        for where in [where for where in self._leaders if where[0] == topic]:
+            del self._leaders[where]
+
+    def coordinator(self, group: str) -> Address:
+        """Raises OSError while there is none, and KafkaError."""
+        if group not in self._coordinators:
+            answer = self.ask_any(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0), ONE_KEY)
+            if is_retriable(answer.error_code):
+                raise Broken(name_of_code(answer.error_code))
+            check(answer.error_code, answer.error_message)
+            self._coordinators[group] = (answer.host, answer.port)
+        return self._coordinators[group]
+
+    def lost_coordinator(self, group: str) -> None:
+        self._coordinators.pop(group, None)
+
+    # offsets of partitions
+
+    def offsets(self, asked: Mapping[Where, int], isolation: int | None = None) -> dict[Where, int]:
+        """ListOffsets at every leader, asked again where one has changed; `asked` has times (ms) or LATEST, EARLIEST. Raises KafkaError."""
+        patience = self.patience(f"the offsets of {len(asked)} partitions, {'-'.join(map(str, min(asked)))} among them" if asked else "")
+        found: dict[Where, int] = {}
+        while left := {where: time_ms for where, time_ms in asked.items() if where not in found}:
+            why = self._offsets_once(left, found, isolation or 0)
+            if found.keys() < asked.keys():
+                for topic in {topic for topic, _ in asked.keys() - found.keys()}:
+                    self.forget(topic)
+                patience.wait(why)
+        return found
+
+    def _offsets_once(self, asked: Mapping[Where, int], found: dict[Where, int], isolation: int) -> object:
+        """Why not all were found."""
+        why: object
+        try:
+            by_leader, why = self.by_leader(asked)
+        except OSError as error:
+            return error
+        for address, wheres in by_leader.items():
+            try:
+                answer = self.ask_at(address, LIST_OFFSETS, self._offsets_request({where: asked[where] for where in wheres}, isolation))
+            except OSError as error:
+                why = f"{name_of(address)}: {error}"
+                continue
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code == 0:
+                        found[topic.name, each.partition_index] = each.offset
+                        continue
+                    why = f"{topic.name}-{each.partition_index}: {name_of_code(each.error_code)}"
+                    if not is_retriable(each.error_code):
+                        raise KafkaError(Code(each.error_code), f"{topic.name}-{each.partition_index}, in answer to ListOffsets")
+        return why
+
+    @staticmethod
+    def _offsets_request(asked: Mapping[Where, int], isolation: int) -> Row:
+        row = LIST_OFFSETS.request.topics.partitions
+        topics = by_topic((where, row(partition_index=where[1], timestamp=time_ms)) for where, time_ms in asked.items())
+        rows = [LIST_OFFSETS.request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
+        return LIST_OFFSETS.request(isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500))
+
+
+def by_topic(rows: Iterable[tuple[Where, Any]]) -> dict[str, list[Any]]:
+    """What stands for each partition, by topic: as nearly every message has it."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, _), row in rows:
+        topics.setdefault(topic, []).append(row)
+    return topics
+
+
+def error_codes(row: Row) -> set[int]:
+    """All of an answer, those of no error left out."""
+    found: set[int] = set()
+    for field in row.struct.fields:
+        value = getattr(row, field.name)
+        if field.name == "error_code" and value:
+            found.add(value)
+        elif field.struct is not None and value is not None:
+            for each in value if field.array else (value,):
+                found |= error_codes(each)
+    return found
+
+
+def is_retriable(code: int) -> bool:
+    return code in Code._value2member_map_ and Code(code).retriable
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raises KafkaError unless it is NONE."""
+    if code in Code._value2member_map_:
+        if code:
+            raise KafkaError(Code(code), message)
+    else:
+        raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"error {code}" + (f": {message}" if message else ""))

@@ -1,0 +1,130 @@
+"""A connection to a broker over a blocking socket. Knows no cluster and no retry."""
+
+import socket
+
+from raftka.client.connection import Address, ClientConnection, open_connection
+from raftka.runtime import interfaces
+from raftka.wire.schema import Api, Row
+
+CONNECT_S = 5.0
+ANSWER_S = 40.0  # a broker may hold an answer for 30 s, as Kafka's request.timeout.ms has it
+BUFFER_BYTES = 64 * 1024
+
+
+class Broken(OSError):
+    """A connection that has ended."""
+
+
+class ClientError(Exception):
+    """The client cannot go on. The text is for the user."""
+
+
+class Unsupported(ClientError):
+    """The broker and this client have no version of an API in common."""
+
+
+class Connection:
+    """Several requests may be under way; answers come in their order. Network and `Transport` of its core; nothing happens by itself."""
+
+    def __init__(self, address: Address, client_id: str, answer_s: float = ANSWER_S) -> None:
+        """`answer_s`: so long may the broker be silent. Raises OSError."""
+        self.address = address
+        self.peer = name_of(address)
+        self._answer_s = answer_s
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._socket: socket.socket
+        self._core: ClientConnection = open_connection(self, address, client_id)
+
+    def connect(self, host: str, port: int, connection: interfaces.Connection) -> None:
+        self._socket = socket.create_connection((host, port), min(CONNECT_S, self._answer_s))
+        self._socket.settimeout(self._answer_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.opened(self)
+
+    def wake(self) -> None:
+        """Asked by the core; its output leaves at the next `_flush`."""
+
+    def close(self, reason: str = "not needed any more") -> None:
+        self._socket.close()
+        if self._core.close_reason is None:
+            self._core.closed(reason)
+
+    drop = close
+
+    def hold_reading(self, held: bool) -> None:
+        """Never asked by a client's side."""
+
+    def left(self) -> bool:
+        """Never asked by a client's side."""
+        return False
+
+    def fileno(self) -> int:
+        """For select: readable when `receive` does not block."""
+        return self._socket.fileno()
+
+    def version_of(self, api: Api, cap: int | None = None) -> int:
+        """The highest version that both sides know, not above `cap`. Raises OSError, and Unsupported."""
+        while not self._core.ready:
+            self.receive()
+        version = self._core.version_of(api, cap)
+        if version is None:
+            raise Unsupported(f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka 0.11 on are supported")
+        return version
+
+    def send(self, api: Api, row: Row, version: int | None = None) -> "Reply":
+        """`version` caps the one that is chosen. Raises OSError, Unsupported, and ValueError for a row that the version cannot carry."""
+        reply = Reply(self)
+        self._core.request(api, row, reply.came, self.version_of(api, version))
+        self._flush()
+        return reply
+
+    def receive(self) -> None:
+        """Take what has come, or wait for it. Raises OSError."""
+        if self._core.close_reason is not None:
+            raise Broken(f"{self.peer}: {self._core.close_reason}")
+        self._flush()
+        room = self._core.room()
+        room = self._buffer if room is None else room
+        size = self._socket.recv_into(room)
+        self._core.receive(room[:size])
+        self._flush()
+
+    def _flush(self) -> None:
+        if output := self._core.take_output():
+            self._socket.sendall(b"".join(output))
+
+
+class Reply:
+    """The answer to one request: there at once for a request that is never answered, then with `row` None and `why` None."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.row: Row | None = None
+        self.why: str | None = None
+        self.is_there = False
+        self._connection = connection
+
+    def came(self, row: Row | None, why: str | None) -> None:
+        self.row, self.why, self.is_there = row, why, True
+
+    def wait(self) -> Row:
+        """Its record bytes are valid until the next answer is waited for. Raises OSError."""
+        while not self.is_there:
+            self._connection.receive()
+        if self.row is None:
+            raise Broken(f"{self._connection.peer}: {self.why}")
+        return self.row
+
+
+def name_of(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def addresses_of(servers: str) -> list[Address]:
+    """Of `host:port,host:port`. Raises ValueError with the server that is not one."""
+    found = []
+    for server in filter(None, map(str.strip, servers.split(","))):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{server!r} is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    return found

@@ -1,0 +1,151 @@
+"""Records of partitions as they come, from the brokers that lead them. Knows no group."""
+
+import select
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from raftka.client.blocking.client import PAUSE_S, Client, Where, by_topic, check, is_retriable
+from raftka.client.blocking.connection import Connection, Reply
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import EARLIEST
+from raftka.wire.records import CONTROL, RecordHeaders, crc_matches, iterate, records_of
+from raftka.wire.schema import Row
+
+BY_NAME = 12  # the last version of Fetch with names of topics
+WAIT_MS = 500
+ANSWER_BYTES, PARTITION_BYTES = 50 << 20, 1 << 20  # as Kafka's consumers have them
+
+
+class FetchedRecord(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int  # ms
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+
+
+class _Asked(NamedTuple):
+    connection: Connection
+    reply: Reply
+    offsets: dict[Where, int]
+
+
+class Reader:
+    """One request is under way at each leader. A leader that is lost is looked for without end: brokers may be away for hours."""
+
+    def __init__(self, client: Client, positions: Mapping[Where, int], *, reset: int = EARLIEST) -> None:
+        """`reset`: EARLIEST or LATEST, where a position is not in the log any more."""
+        self.positions = dict(positions)  # of the records that come next
+        self._client, self._reset = client, reset
+        self._next = dict(positions)  # to be fetched
+        self._asked: list[_Asked] = []
+        self._found: deque[tuple[Where, int, FetchedRecord | None]] = deque()  # with the position behind it
+
+    def poll(self, timeout_s: float, max_records: int) -> list[FetchedRecord]:
+        """None when no records came within `timeout_s`. Raises KafkaError for an error that does not pass."""
+        if not self._found:
+            self._fetch(timeout_s)
+        records: list[FetchedRecord] = []
+        while self._found and len(records) < max_records:
+            where, self.positions[where], record = self._found.popleft()
+            if record is not None:
+                records.append(record)
+        return records
+
+    def close(self) -> None:
+        for asked in self._asked:
+            asked.connection.close()  # an answer is still to come on it
+        self._asked.clear()
+
+    def _fetch(self, timeout_s: float) -> None:
+        try:
+            self._ask()
+        except OSError:
+            self._lost(self._next)
+        waiting = [each.connection for each in self._asked]
+        if not waiting:
+            time.sleep(min(PAUSE_S, timeout_s))
+            return
+        ready = select.select(waiting, (), (), timeout_s)[0]
+        for asked in [each for each in self._asked if each.connection in ready]:
+            self._receive(asked)
+
+    def _receive(self, asked: _Asked) -> None:
+        connection = asked.connection
+        try:
+            connection.receive()
+            if not asked.reply.is_there:
+                return
+            self._take(asked, asked.reply.wait())
+        except OSError:
+            connection.close()
+            self._client.drop_idle(connection.address)
+            self._lost(asked.offsets)
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            self._client.give(connection)
+        self._asked.remove(asked)
+
+    def _ask(self) -> None:
+        """Raises OSError when a broker is not there."""
+        busy = {where for asked in self._asked for where in asked.offsets}
+        by_leader, _ = self._client.by_leader([where for where in self._next if where not in busy])
+        for address, wheres in by_leader.items():
+            offsets = {where: self._next[where] for where in wheres}
+            connection = self._client.take(address)
+            try:
+                self._asked.append(_Asked(connection, connection.send(FETCH, _request(offsets), BY_NAME), offsets))
+            except BaseException:
+                connection.close()
+                raise
+
+    def _lost(self, wheres: Mapping[Where, int]) -> None:
+        for topic, _ in wheres:
+            self._client.forget(topic)
+        time.sleep(PAUSE_S)
+
+    def _take(self, asked: _Asked, answer: Row) -> None:
+        if is_retriable(answer.error_code):
+            self._lost(asked.offsets)
+            return
+        check(answer.error_code, ", ".join(f"{topic}-{partition}" for topic, partition in asked.offsets))
+        for topic in answer.responses:
+            for each in topic.partitions:
+                where = (topic.topic, each.partition_index)
+                if each.error_code == Code.OFFSET_OUT_OF_RANGE:
+                    self._next[where] = self.positions[where] = self._client.offsets({where: self._reset})[where]
+                elif is_retriable(each.error_code):
+                    self._lost({where: 0})
+                else:
+                    check(each.error_code, f"{where[0]}-{where[1]}")
+                    for after, record in _records(where, asked.offsets[where], each.records):
+                        self._next[where] = after
+                        self._found.append((where, after, record))
+
+
+def _records(where: Where, offset: int, records: memoryview | bytes | None) -> Iterator[tuple[int, FetchedRecord | None]]:
+    """From `offset` on, each with the offset behind it; None where a batch ends with what is no record. Raises KafkaError for what is no batch."""
+    for header, batch in iterate(memoryview(records or b"")):
+        if not crc_matches(batch, header):
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"{where[0]}-{where[1]} at offset {header.base_offset}")
+        if not header.attributes & CONTROL:
+            for record in records_of(batch):
+                if record.offset >= offset:
+                    yield record.offset + 1, FetchedRecord(where[0], where[1], *record)
+        yield header.last_offset + 1, None
+
+
+def _request(offsets: Mapping[Where, int]) -> Row:
+    topic = FETCH.request.topics
+    asked = by_topic(
+        (where, topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)) for where, offset in offsets.items()
+    )
+    topics = [topic(topic=name, partitions=partitions) for name, partitions in asked.items()]
+    return FETCH.request(max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=ANSWER_BYTES, topics=topics)
