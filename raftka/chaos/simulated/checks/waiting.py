@@ -52,7 +52,7 @@ class Waiting:
 
 def found_in(node: Node) -> Iterator[Found]:
     host = node.quorum.host
-    if host is not None and host._waiting and not host.active:
+    if host is not None and host._delayed and not host.active:
         yield host, "commands wait for a controller that has resigned", SOON_S
     now = node.runtime.clock.now()
     for held in node.suspects._held:
@@ -75,13 +75,17 @@ def found_in(node: Node) -> Iterator[Found]:
 def _partition(host: Partition, now: float) -> Iterator[Found]:
     leader = host.leader
     if leader is None:
-        if host.awaiting or host.awaiting_flush or host.deletions:
+        if host.delayed_by_commit or host.delayed_by_flush or host.delayed_by_low_watermark:
             yield host, f"requests wait at {host.name}, which is not led here", SOON_S
         return
-    if host.awaiting and (host.awaiting[0][0] <= leader.high_watermark or host.awaiting[0][1] < now - LATE_S):
-        yield host, f"a produce waits at {host.name} for what is committed, or for longer than it may", SOON_S
-    if host.awaiting_flush and host.awaiting_flush[0][0] <= host.log.flushed_offset:
-        yield host, f"a produce waits at {host.name} for what is on the disk", SOON_S
+    reached = (
+        (host.delayed_by_commit, leader.high_watermark),
+        (host.delayed_by_flush, host.log.flushed_offset),
+        (host.delayed_by_low_watermark, host.low_watermark),
+    )
+    for purgatory, position in reached:
+        if purgatory and (purgatory._waiting[0][0] <= position or purgatory.deadline() < now - LATE_S):
+            yield host, f"a request waits at {host.name} for what has come, or for longer than it may", SOON_S
 
 
 # fetch sessions

@@ -1,0 +1,91 @@
+"""What tools of ZooKeeper's time write into Kafka's znodes, read without trust: what is not as it should be raises BAD_ARGUMENTS. Decides nothing."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
+from zookeeper_bridge.tree.projection import number_of
+
+MOST = (1 << 31) - 1  # of what Kafka has 32 bits for
+Assignment = dict[int, tuple[int, ...]]
+
+
+def bad(message: str) -> ZooKeeperError:
+    return ZooKeeperError(Err.BAD_ARGUMENTS, message)
+
+
+def fields_of(data: bytes | None) -> Mapping[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(data or b"")
+    except (ValueError, RecursionError) as error:
+        raise bad("no JSON") from error
+    if not isinstance(found, dict):
+        raise bad("no JSON object")
+    return found
+
+
+def assignment_of(data: bytes | None) -> Assignment:
+    """Of a topic's own znode, of any version: replicas of each partition, from 0 on without a gap. Ids and what moves are the controller's to say."""
+    partitions = fields_of(data).get("partitions")
+    if not isinstance(partitions, dict) or not partitions:
+        raise bad("no partitions")
+    found = {_number(name): _replicas(replicas) for name, replicas in partitions.items()}
+    if sorted(found) != list(range(len(found))):
+        raise bad("partitions are not numbered from 0 on")
+    return found
+
+
+def configs_of(data: bytes | None) -> dict[str, str]:
+    configs = fields_of(data).get("config")
+    if not isinstance(configs, dict) or not all(isinstance(value, str) for value in configs.values()):
+        raise bad("no settings, or values that are no strings")
+    return configs
+
+
+def partitions_of(data: bytes | None, *, with_replicas: bool) -> dict[str, dict[int, tuple[int, ...]]]:
+    """By topic and partition: the replicas it is to have, or none if none are meant."""
+    rows = fields_of(data).get("partitions")
+    if not isinstance(rows, list) or not rows:
+        raise bad("no partitions")
+    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    for row in rows:
+        if not isinstance(row, dict) or not isinstance(topic := row.get("topic"), str) or not _is_number(row.get("partition")):
+            raise bad("a partition without its topic or number")
+        indexes = found.setdefault(topic, {})
+        if row["partition"] in indexes:
+            raise bad("a partition is named twice")
+        indexes[row["partition"]] = _replicas(row.get("replicas")) if with_replicas else ()
+    return found
+
+
+def block_of(data: bytes | None) -> tuple[int, int]:
+    """First and last of a block of producer ids."""
+    block = fields_of(data)
+    return _id(block.get("block_start")), _id(block.get("block_end"))
+
+
+def _id(given: Any) -> int:
+    """As a string: JSON's numbers have no 64 bits everywhere."""
+    if not isinstance(given, str) or not re.fullmatch("[0-9]{1,19}", given):
+        raise bad("no block of producer ids")
+    return int(given)
+
+
+def _number(name: str) -> int:
+    number = number_of(name)
+    if number is None:
+        raise bad(f"{name!r:.40} is no partition")
+    return number
+
+
+def _replicas(given: Any) -> tuple[int, ...]:
+    if not isinstance(given, list) or not all(map(_is_number, given)):
+        raise bad("replicas are numbers of brokers")
+    return tuple(given)
+
+
+def _is_number(given: Any) -> bool:
+    return type(given) is int and 0 <= given <= MOST

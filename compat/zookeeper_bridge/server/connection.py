@@ -1,0 +1,371 @@
+"""One client's connection, sans-IO: packets in, replies and events out. Keeps the order of its session, and knows neither tree nor log.
+
+A write is handed on and waits for its result; a read behind one that waits, waits too, so what it shows is never older than what was written
+before it. Writes that lie one behind the other travel together. Replies leave in the order of their requests, events as they happen.
+Reads also wait while the client does not take what it has asked for: so a connection holds one large answer at most.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from struct import Struct
+from struct import error as struct_error
+from typing import Protocol
+
+from raftka.limits import Limit
+from raftka.runtime.interfaces import Buffer, Clock, Transport
+from raftka.wire.errors import ProtocolError
+from raftka.wire.frame import FrameBuffer
+from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.machine.wire import Result
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
+from zookeeper_bridge.protocol.jute import ConnectRequest, ConnectResponse, Malformed
+from zookeeper_bridge.protocol.long_list import LongList
+from zookeeper_bridge.protocol.opcodes import WRITES, Op
+from zookeeper_bridge.tree.acl import SUPER, Identity, digest_of
+from zookeeper_bridge.tree.tree import Tree
+from zookeeper_bridge.tree.watches import EventType
+
+EVENT_XID, PING_XID = -1, -2
+HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
+CLOSE_SESSION, SYNC = int(Op.CLOSE_SESSION), int(Op.SYNC)
+LOST = (int(Err.SESSION_MOVED), int(Err.SESSION_EXPIRED))
+CONNECTED_STATE = 3
+NO_ZXID = -1
+_REPLY = Struct(">iiqi")  # size, xid, zxid, error
+
+
+class Reads(Protocol):
+    """Answers what changes nothing."""
+
+    def knows(self, opcode: int) -> bool: ...
+
+    def answer(self, connection: "ClientConnection", opcode: int, body: bytes) -> bytes | LongList:
+        """Raises ZooKeeperError."""
+
+
+class Bridge(Protocol):
+    """What a connection sees of the bridge."""
+
+    clock: Clock
+    tree: Tree
+    super_identity: Identity | None
+    packets_received: int
+    packets_sent: int
+    auth_failures: int
+    answer_word: Callable[[bytes], str | None]
+
+    @property
+    def reader(self) -> Reads: ...
+
+    def connecting(self, connection: "ClientConnection", asked: ConnectRequest) -> None: ...
+
+    def submit(self, connection: "ClientConnection", opcode: int, body: bytes) -> None: ...
+
+    def refuse(self, connection: "ClientConnection", xid: int, opcode: int) -> None: ...
+
+    def heard(self, connection: "ClientConnection") -> None: ...
+
+    def gone(self, connection: "ClientConnection") -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+    def hit(self, limit: Limit) -> None: ...
+
+
+class ClientConnection:
+    def __init__(self, bridge: Bridge, number: int) -> None:
+        self.bridge = bridge
+        self.number = number
+        self.session_id = 0
+        self.timeout_ms = 0
+        self.identities: tuple[Identity, ...] = ()
+        self.peer = ""
+        self.received = self.sent = 0  # packets
+        self.connect: ConnectRequest | None = None  # while it asks for its session
+        self.read_only = False  # its session is one of read-only mode
+        self._transport: Transport | None = None
+        self._head = bytearray()  # the first four bytes: a size, or a word
+        self._greeted = False
+        self._frames = FrameBuffer(PACKET_BYTES.value)
+        self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
+        self._out_bytes = 0  # without those of long lists
+        self._long_lists = 0
+        self._waiting: deque[tuple[int, int]] = deque()  # (xid, opcode) of writes that are on their way
+        self._behind: deque[tuple[int, int, bytes]] = deque()  # what came behind them and waits: xid, opcode, body
+        self._behind_bytes = 0
+        self._held = False
+        self._over = False  # nothing that comes counts any more
+        self.abandoned = False  # a write of it was lost: none behind it may be done
+
+    # the network's side
+
+    def opened(self, transport: Transport) -> None:
+        self._transport = transport
+        self.peer = transport.peer
+        self.identities = (("ip", self.peer.rpartition(":")[0].strip("[]")),)
+
+    def room(self) -> memoryview | None:
+        return self._frames.room() if self._greeted else None
+
+    def receive(self, view: memoryview) -> None:
+        if self._over:
+            return
+        if not view:
+            self._leave()
+            return
+        try:
+            frames = self._frames.feed(view) if self._greeted else self._greet(view)
+            for frame in frames:
+                self._packet(bytes(frame))
+        except (ProtocolError, Malformed) as error:
+            if isinstance(error, ProtocolError) and error.limit is not None:
+                self.bridge.hit(PACKET_BYTES)
+            self.end(str(error))
+        except Exception as error:  # a bug: this connection pays for it, and nobody else
+            self.bridge.failed(error)
+            self.end("the bridge failed")
+
+    def _leave(self) -> None:
+        """It goes, and will read nothing more; what it wrote before counts, the end of its session above all."""
+        for _, opcode, body in self._behind:
+            if opcode in WRITES:
+                self.bridge.submit(self, opcode, body)
+        self.end("closed by the other side")
+
+    def _greet(self, view: memoryview) -> Sequence[memoryview]:
+        self._head += view
+        if len(self._head) < 4:
+            return ()
+        head, self._head = self._head, bytearray()
+        text = self.bridge.answer_word(bytes(head[:4]))
+        if text is not None:
+            self._over = True
+            self._send(text.encode())
+            self.end("answered")
+            return ()
+        self._greeted = True
+        return self._frames.feed(memoryview(head))
+
+    def take_output(self) -> Sequence[Buffer]:
+        if self._long_lists:
+            out = self._take_piece()
+        else:
+            out, self._out = self._out, []  # type: ignore[assignment]
+            self._out_bytes = 0
+        self._go_on()
+        return out
+
+    def _take_piece(self) -> list[Buffer]:
+        """Output up to the first long list, and a piece of that. The next piece is asked for in a later turn, when this one has left."""
+        at = next(at for at, each in enumerate(self._out) if isinstance(each, Iterator))
+        out: list[Buffer] = self._out[:at]  # type: ignore[assignment]
+        self._out_bytes -= sum(map(len, out))
+        piece = next(self._out[at], None)  # type: ignore[arg-type]
+        if piece is None:
+            self._long_lists -= 1
+        else:
+            out.append(piece)
+        self._out = self._out[at + (piece is None) :]
+        self.bridge.clock.call_at(self.bridge.clock.now(), self._wake)
+        return out
+
+    def _wake(self) -> None:
+        if self._transport is not None:
+            self._transport.wake()
+
+    def closed(self, reason: str) -> None:
+        self._over = True
+        self._transport = None
+        self.bridge.gone(self)
+
+    # its session
+
+    @property
+    def attached(self) -> bool:
+        return self.session_id != 0
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    @property
+    def closing(self) -> bool:
+        """It has asked for its session's end, and will be answered."""
+        return any(opcode == Op.CLOSE_SESSION for _, opcode in self._waiting)
+
+    def attach(self, result: Result, request: ConnectRequest) -> None:
+        """It has its session, or none: then it is told so, and ends."""
+        self.session_id, self.timeout_ms, self.connect = result.session_id, result.timeout_ms, None
+        flag = None if request.read_only is None else self.read_only
+        password = result.password if result.error == Err.OK else bytes(jute.PASSWORD_BYTES)
+        reply = ConnectResponse(result.timeout_ms, result.session_id, password, flag).encode()
+        self._send(jute.INT.encode(len(reply)) + reply)
+        if result.error != Err.OK:
+            self.end("there is no such session")
+        else:
+            self._go_on()
+
+    def _packet(self, frame: bytes) -> None:
+        if self._over:
+            return
+        self.received += 1
+        self.bridge.packets_received += 1
+        if self.connect is None and not self.attached:
+            self.connect = jute.decode_connect(frame)
+            self.bridge.connecting(self, self.connect)
+            return
+        self.bridge.heard(self)
+        try:
+            xid, opcode = jute.REQUEST_HEADER.unpack_from(frame)
+        except struct_error as error:
+            raise Malformed("a packet without a header") from error
+        self._take(xid, opcode, frame[jute.REQUEST_HEADER.size :])
+        self._look()
+
+    # requests
+
+    def _take(self, xid: int, opcode: int, body: bytes) -> None:
+        if self._behind or self.connect is not None or not self._may_begin(opcode):
+            self._behind.append((xid, opcode, body))
+            self._behind_bytes += len(body)
+        else:
+            self._begin(xid, opcode, body)
+
+    def _may_begin(self, opcode: int) -> bool:
+        return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
+
+    def _begin(self, xid: int, opcode: int, body: bytes) -> None:
+        if opcode in HANDED_ON and self.read_only:
+            self.bridge.refuse(self, xid, opcode)
+        elif opcode in HANDED_ON:
+            self._waiting.append((xid, opcode))
+            self.bridge.submit(self, opcode, body)
+        elif opcode == Op.PING:
+            self.reply(PING_XID, self.bridge.tree.offset, Err.OK)
+        elif opcode == Op.AUTH:
+            self._authenticate(xid, body)
+        elif self.bridge.reader.knows(opcode):
+            try:
+                answer = self.bridge.reader.answer(self, opcode, body)
+                self.reply(xid, self.bridge.tree.offset, Err.OK, answer)
+            except ZooKeeperError as error:
+                if error.limit is not None:
+                    self.bridge.hit(error.limit)
+                self.reply(xid, self.bridge.tree.offset, error.code)
+        else:
+            self.reply(xid, NO_ZXID, Err.UNIMPLEMENTED)
+            self.end(f"operation {opcode} is not known")
+
+    def result(self, zxid: int, result: Result, body: bytes) -> None:
+        """Of the oldest write that waits; all that it changed is in the tree, and was told to watchers. `body`: as it asked."""
+        if self._over:
+            return
+        xid, opcode = self._waiting.popleft()
+        if result.error in LOST:
+            self.end(Err(result.error).name)
+            return
+        self.reply(xid, zxid, *((result.error, result.body) if opcode != SYNC else _echo(body)))
+        if opcode == CLOSE_SESSION:
+            self.end("the session is closed")
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What waited and need not any more."""
+        while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
+            xid, opcode, body = self._behind.popleft()
+            self._behind_bytes -= len(body)
+            self._begin(xid, opcode, body)
+        self._look()
+
+    def _authenticate(self, xid: int, body: bytes) -> None:
+        """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH like any other request."""
+        try:
+            _, scheme, shown = jute.AUTH.decode(body)
+        except Malformed:
+            scheme, shown = None, None
+        crowded = len(self.identities) >= AUTHS_OF_CONNECTION.value
+        if crowded:
+            self.bridge.hit(AUTHS_OF_CONNECTION)
+        if scheme not in ("digest", "ip") or crowded:
+            self.bridge.auth_failures += 1
+            self.reply(xid, 0, Err.AUTH_FAILED)
+            self.end(f"nobody is known by {scheme}")
+            return
+        if scheme == "digest":
+            identity = digest_of(shown or b"")
+            found = [SUPER, identity] if identity == self.bridge.super_identity else [identity]
+            self.identities += tuple(each for each in found if each not in self.identities)
+        self.reply(xid, 0, Err.OK)
+
+    # out
+
+    def reply(self, xid: int, zxid: int, error: int, body: bytes | LongList = b"") -> None:
+        if isinstance(body, LongList):
+            self._send(_REPLY.pack(16 + body.size, xid, zxid, error))
+            self._out.append(body.pieces())
+            self._long_lists += 1
+            return
+        if error:
+            body = b""
+        self._send(_REPLY.pack(16 + len(body), xid, zxid, error) + body)
+
+    def event(self, event: EventType, path: str, zxid: int) -> None:
+        self._send(_event(event, path, zxid))
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        self.sent += 1
+        self.bridge.packets_sent += 1
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes > OUTPUT_BYTES.value and len(self._out) > 1:
+            self.bridge.hit(OUTPUT_BYTES)
+            self._over = True
+            self._transport.drop("it does not take what is sent to it")
+        else:
+            self._transport.wake()
+
+    def end(self, reason: str) -> None:
+        """When what was said has left."""
+        self._over = True
+        self._behind.clear()
+        self._out = [b"".join(each) if isinstance(each, Iterator) else each for each in self._out]
+        self._long_lists = 0
+        if self._transport is not None:
+            self._transport.close(reason)
+
+    # flow
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._waiting) + len(self._behind)
+
+    def _look(self) -> None:
+        """Read on, or not: much is in hand, or much is not taken."""
+        many, much = self.outstanding >= REQUESTS_IN_HAND.value, self._behind_bytes > REQUEST_BYTES_IN_HAND.value
+        held = many or much or self._out_bytes > OUTPUT_BYTES.value // 2
+        if held != self._held and self._transport is not None:
+            self._held = held
+            if held:
+                self.bridge.hit(REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES)
+            self._transport.hold_reading(held)
+
+
+@lru_cache(16)
+def _event(event: EventType, path: str, zxid: int) -> bytes:
+    """Made once for all who hear of it."""
+    body = jute.EVENT.encode((event, CONNECTED_STATE, path))
+    return _REPLY.pack(16 + len(body), EVENT_XID, zxid, Err.OK) + body
+
+
+def _echo(body: bytes) -> tuple[Err, bytes]:
+    """A sync's answer is the path that it was asked for."""
+    try:
+        jute.PATH.decode(body)
+    except Malformed:
+        return Err.MARSHALLING, b""
+    return Err.OK, body
