@@ -1,4 +1,4 @@
-"""`raftka bridge`: its part of the tree of commands. What a command does stands in verbs.py, imported when it is called."""
+"""`raftka bridge`: its part of the tree of commands. What a command does stands in client/cli.py, imported when it is called."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ def bridge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @AS
 def ls(**options: Any) -> None:
     """Names of a znode's children."""
-    from zookeeper_bridge.verbs import ls as verb
+    from zookeeper_bridge.client.cli import ls as verb
 
     raise SystemExit(verb(**options))
 
@@ -45,7 +45,7 @@ def ls(**options: Any) -> None:
 @bridge_options
 def get(**options: Any) -> None:
     """A znode's data, as they are."""
-    from zookeeper_bridge.verbs import get as verb
+    from zookeeper_bridge.client.cli import get as verb
 
     raise SystemExit(verb(**options))
 
@@ -56,7 +56,7 @@ def get(**options: Any) -> None:
 @AS
 def stat(**options: Any) -> None:
     """Versions, zxids, times and sizes of znodes."""
-    from zookeeper_bridge.verbs import stat as verb
+    from zookeeper_bridge.client.cli import stat as verb
 
     raise SystemExit(verb(**options))
 
@@ -68,7 +68,7 @@ def stat(**options: Any) -> None:
 @AS
 def watch(**options: Any) -> None:
     """Print what happens to a znode and below it, a line each, as it happens."""
-    from zookeeper_bridge.verbs import watch as verb
+    from zookeeper_bridge.client.cli import watch as verb
 
     raise SystemExit(verb(**options))
 
@@ -78,7 +78,7 @@ def watch(**options: Any) -> None:
 @AS
 def explain(**options: Any) -> None:
     """What a path is computed from, and what a write to it does. Asks no server."""
-    from zookeeper_bridge.verbs import explain as verb
+    from zookeeper_bridge.client.cli import explain as verb
 
     raise SystemExit(verb(**options))
 
@@ -95,7 +95,7 @@ def offsets() -> None:
 @client_options
 def offsets_export(**options: Any) -> None:
     """From Kafka to /consumers/GROUP/offsets: what the group has committed, for consumers that keep their offsets in ZooKeeper."""
-    from zookeeper_bridge.verbs import export_offsets
+    from zookeeper_bridge.client.cli import export_offsets
 
     raise SystemExit(export_offsets(**options))
 
@@ -107,6 +107,6 @@ def offsets_export(**options: Any) -> None:
 @client_options
 def offsets_import(**options: Any) -> None:
     """From /consumers/GROUP/offsets to Kafka: as if the group had committed it there. Its consumers must be stopped."""
-    from zookeeper_bridge.verbs import import_offsets
+    from zookeeper_bridge.client.cli import import_offsets
 
     raise SystemExit(import_offsets(**options))

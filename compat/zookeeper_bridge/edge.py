@@ -5,10 +5,10 @@ from functools import partial
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.handlers.services import Services
 from raftka.runtime.interfaces import Listener
-from zookeeper_bridge.admin import Commands
-from zookeeper_bridge.four_letter import answer, whitelist
-from zookeeper_bridge.server import Bridge
-from zookeeper_bridge.store import PACKAGE
+from zookeeper_bridge.server.admin import Commands
+from zookeeper_bridge.server.bridge import Bridge
+from zookeeper_bridge.server.four_letter import answer, whitelist
+from zookeeper_bridge.tree.store import PACKAGE
 
 
 class Edge:

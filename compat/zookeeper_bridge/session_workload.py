@@ -17,15 +17,15 @@ from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, H
 from raftka.chaos.linearizable import Linearizable, judge
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.interfaces import Runtime
-from zookeeper_bridge import jute
-from zookeeper_bridge.client import OPEN_TO_ALL
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Stat
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.server import Bridge
-from zookeeper_bridge.simulated_client import Expired, Gone, Reply, Session
-from zookeeper_bridge.store import PACKAGE
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.client.blocking import OPEN_TO_ALL
+from zookeeper_bridge.client.simulated import Expired, Gone, Reply, Session
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Stat
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.server.bridge import Bridge
+from zookeeper_bridge.tree.store import PACKAGE
+from zookeeper_bridge.tree.watches import EventType
 
 PORT, TICK_MS = 2181, 100
 TIMEOUTS_MS = (400, 1000, 2000)

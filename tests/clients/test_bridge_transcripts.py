@@ -16,7 +16,7 @@ import pytest
 from raftka.testing import Cluster
 from tests.cli.test_administration import FROM_CHECKOUT
 from tests.clients.toolchains import Program
-from zookeeper_bridge.client import ZooKeeperClient
+from zookeeper_bridge.client.blocking import ZooKeeperClient
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "bridge.md"
 BEGIN, END = "```console\n", "```\n"

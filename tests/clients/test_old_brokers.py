@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from raftka.cluster.ports import HeldPorts
 from raftka.testing import Cluster
 from tests.clients.toolchains import Program
-from zookeeper_bridge.client import ZooKeeperClient
+from zookeeper_bridge.client.blocking import ZooKeeperClient
 
 WITHIN_S = 60.0
 BROKER = 7
@@ -146,7 +146,7 @@ def test_a_broker_of_kafka_2_8_lives_on_the_bridge(kafka_2_8: Program, cluster: 
 
 
 def _gone(znode: Callable[[str], tuple[Any, Any]]) -> bool:
-    from zookeeper_bridge.errors import Err, ZooKeeperError
+    from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 
     try:
         znode(f"/brokers/ids/{BROKER}")

@@ -10,15 +10,15 @@ from raftka.metadata.controller.draft import Draft
 from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record
-from zookeeper_bridge import jute
-from zookeeper_bridge.acl import Identity
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Acl, Stat
-from zookeeper_bridge.machine import Machine
-from zookeeper_bridge.opcodes import BODIES, Op
-from zookeeper_bridge.store import PACKAGE, stat_of
-from zookeeper_bridge.tree import Tree
-from zookeeper_bridge.wire import Attach, Batch, Open, Request, Result, Write, pack_batch, unpack_answer
+from zookeeper_bridge.machine.machine import Machine
+from zookeeper_bridge.machine.wire import Attach, Batch, Open, Request, Result, Write, pack_batch, unpack_answer
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Acl, Stat
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.tree.acl import Identity
+from zookeeper_bridge.tree.store import PACKAGE, stat_of
+from zookeeper_bridge.tree.tree import Tree
 
 OPEN_TO_ALL = [Acl(31, "world", "anyone")]
 SECRET = b"s" * 32

@@ -11,12 +11,12 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from tests.zookeeper_bridge.plays import CLIENTS, SEEN, Step
-from zookeeper_bridge import jute
-from zookeeper_bridge.acl import ANYONE
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import ConnectResponse, Kind, Malformed
-from zookeeper_bridge.opcodes import BODIES, WRITES, Op
-from zookeeper_bridge.operations import CREATES, fits
+from zookeeper_bridge.machine.operations import CREATES, fits
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import ConnectResponse, Kind, Malformed
+from zookeeper_bridge.protocol.opcodes import BODIES, WRITES, Op
+from zookeeper_bridge.tree.acl import ANYONE
 
 BROKEN_OFF = "broken off"
 WHO = "whoAmI"  # in place of a path

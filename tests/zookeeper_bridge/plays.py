@@ -7,9 +7,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from zookeeper_bridge import acl
-from zookeeper_bridge.jute import Acl
-from zookeeper_bridge.opcodes import BODIES, Op
+from zookeeper_bridge.protocol.jute import Acl
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.tree import acl
 
 CLIENTS = 3
 SEEN = "the last zxid that this client has seen"

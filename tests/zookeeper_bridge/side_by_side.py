@@ -23,10 +23,10 @@ from raftka.testing import Cluster
 from tests.zookeeper_bridge.players import BROKEN_OFF, Player
 from tests.zookeeper_bridge.plays import SUPER, Play, Step
 from zookeeper_bridge import edge
-from zookeeper_bridge.acl import digest_of
-from zookeeper_bridge.opcodes import WRITES, Op
-from zookeeper_bridge.rules import TOPS
-from zookeeper_bridge.server import Bridge
+from zookeeper_bridge.protocol.opcodes import WRITES, Op
+from zookeeper_bridge.server.bridge import Bridge
+from zookeeper_bridge.tree.acl import digest_of
+from zookeeper_bridge.tree.rules import TOPS
 
 TICK_MS = 1000
 NEVER_S = 3600  # empty containers go when nobody looks

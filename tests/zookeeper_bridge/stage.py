@@ -8,12 +8,12 @@ from raftka.broker.node import Node
 from raftka.runtime.interfaces import Transport
 from tests.broker.stage import AT_MOST_S, Stage
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL, multi_results
-from zookeeper_bridge import jute
 from zookeeper_bridge.edge import Edge, open_edge
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import ConnectResponse, Stat
-from zookeeper_bridge.opcodes import BODIES, Op
-from zookeeper_bridge.server import Bridge
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import ConnectResponse, Stat
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.server.bridge import Bridge
 
 PORT = 2181
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.broker.test_http import Browser
 from tests.zookeeper_bridge.stage import BridgeStage
-from zookeeper_bridge.admin import ALIASES, COMMANDS
 from zookeeper_bridge.edge import open_edge
+from zookeeper_bridge.server.admin import ALIASES, COMMANDS
 
 PORT = 8080
 HEAD = b" HTTP/1.1\r\nConnection: close\r\n\r\n"

@@ -7,13 +7,13 @@ import pytest
 from raftka.metadata.extension import of_package
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge import jute
 from zookeeper_bridge.edge import open_edge
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.rules import TOPS
-from zookeeper_bridge.store import PACKAGE
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.rules import TOPS
+from zookeeper_bridge.tree.store import PACKAGE
+from zookeeper_bridge.tree.watches import EventType
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from raftka.cli.commands import root
 from raftka.testing import Cluster
-from zookeeper_bridge.client import ZooKeeperClient
-from zookeeper_bridge.rules import RULES, rule_of
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.client.blocking import ZooKeeperClient
+from zookeeper_bridge.tree.rules import RULES, rule_of
+from zookeeper_bridge.tree.watches import EventType
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_events(bridge: Any, client: ZooKeeperClient) -> None:
 
 
 def test_who_waits_for_events_keeps_its_session(cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.client.PING_S", 0.01)
+    monkeypatch.setattr("zookeeper_bridge.client.blocking.PING_S", 0.01)
     with ZooKeeperClient(cluster.zookeeper_connect) as waiting:
         waiting.watch("/waited-for")
         heard: list[tuple[EventType, str]] = []

@@ -11,7 +11,7 @@ from bench.load import BenchFailed
 from bench.zookeepers import JARS, available
 from tests.zookeeper_bridge.plays import Play, Step
 from tests.zookeeper_bridge.side_by_side import DIFFERENCES, Stage, counted, stage
-from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.protocol.opcodes import Op
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "bridge.md"
 MOST_DIFFERENCES = 10
@@ -40,7 +40,7 @@ def test_the_bridge_answers_what_zookeeper_answers(both: Stage, seed: int) -> No
 
 
 def test_the_comparison_sees_a_difference(both: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.store.int32", lambda number: number % 1000 + 1)  # how often children have come and gone
+    monkeypatch.setattr("zookeeper_bridge.tree.store.int32", lambda number: number % 1000 + 1)  # how often children have come and gone
 
     _, differences = both.compare(1000, 100)
 

@@ -6,7 +6,7 @@ import click
 
 from tests.test_docs import ROOT, rows
 from zookeeper_bridge.commands import group
-from zookeeper_bridge.rules import RULES
+from zookeeper_bridge.tree.rules import RULES
 
 DOCUMENT = (ROOT / "docs" / "bridge.md").read_text()
 

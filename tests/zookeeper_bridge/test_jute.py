@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err, ZooKeeperError
-from zookeeper_bridge.jute import Acl, ConnectRequest, ConnectResponse, Create, Malformed, SetWatches, Stat
 from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
-from zookeeper_bridge.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.paths import ancestors, check_has_parent, check_new, check_path, child_of, is_within, name_of, parent_of
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
+from zookeeper_bridge.protocol.jute import Acl, ConnectRequest, ConnectResponse, Create, Malformed, SetWatches, Stat
+from zookeeper_bridge.protocol.opcodes import BODIES, IN_MULTI, Op
+from zookeeper_bridge.protocol.paths import ancestors, check_has_parent, check_new, check_path, child_of, is_within, name_of, parent_of
 
 OPEN = [Acl(31, "world", "anyone")]
 

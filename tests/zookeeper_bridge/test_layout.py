@@ -11,14 +11,14 @@ from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import TopicCreated
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Stat
-from zookeeper_bridge.layout import Layout
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.rules import TOPS
-from zookeeper_bridge.tree import Tree
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Stat
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.layout import Layout
+from zookeeper_bridge.tree.rules import TOPS
+from zookeeper_bridge.tree.tree import Tree
+from zookeeper_bridge.tree.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
 

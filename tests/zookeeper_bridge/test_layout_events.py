@@ -11,10 +11,10 @@ from raftka.metadata.image import BROKER, TOPIC
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from tests.zookeeper_bridge.test_writes import SUPER
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.watches import EventType
 
 TOPICS = ("a", "b", "c")
 OFTEN = 40  # changes

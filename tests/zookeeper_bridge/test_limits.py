@@ -12,9 +12,7 @@ from raftka.limits import Limit
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge import jute, limits
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Acl
+from zookeeper_bridge import limits
 from zookeeper_bridge.limits import (
     ACL_ENTRIES,
     ANNOUNCEMENTS,
@@ -42,7 +40,10 @@ from zookeeper_bridge.limits import (
     WATCHES_OF_CONNECTION,
     ZNODES,
 )
-from zookeeper_bridge.opcodes import BODIES, Op
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Acl
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
 
 Lower = Callable[[Limit, int], None]
 ALL = [each for each in vars(limits).values() if isinstance(each, Limit)]

@@ -7,9 +7,9 @@ import pytest
 from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, History
 from raftka.chaos.linearizable import Linearizable, judge
 from tests.zookeeper_bridge.stage import BridgeStage, Reply, ZkClient
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import Op
 
 PATH = "/register"
 ACTORS, RUN_S, STEPS = 4, 10.0, 2_000_000

@@ -7,11 +7,11 @@ import pytest
 
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, Event, Reply
-from zookeeper_bridge import jute
 from zookeeper_bridge.limits import OUTPUT_BYTES, REPLY_BYTES
-from zookeeper_bridge.long_list import LONG_BYTES, LongList, list_of
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.long_list import LONG_BYTES, LongList, list_of
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.watches import EventType
 
 LONG_NAME = "n" * 4000
 

@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 
 from tests.zookeeper_bridge.decisions import HERE, OPEN_TO_ALL, Client, Decisions, multi_results, stat
-from zookeeper_bridge import jute, limits
-from zookeeper_bridge.acl import SUPER, digest_of
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Acl, Stat
-from zookeeper_bridge.opcodes import BODIES, Op
-from zookeeper_bridge.paths import parent_of
-from zookeeper_bridge.sessions import clamped, password_of
-from zookeeper_bridge.store import PACKAGE, NodeKind
-from zookeeper_bridge.tree import FROM_THE_BEGINNING, Tree
-from zookeeper_bridge.wire import Attach, Open, Sync, Touch
+from zookeeper_bridge import limits
+from zookeeper_bridge.machine.sessions import clamped, password_of
+from zookeeper_bridge.machine.wire import Attach, Open, Sync, Touch
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Acl, Stat
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.protocol.paths import parent_of
+from zookeeper_bridge.tree.acl import SUPER, digest_of
+from zookeeper_bridge.tree.store import PACKAGE, NodeKind
+from zookeeper_bridge.tree.tree import FROM_THE_BEGINNING, Tree
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_an_empty_multi_and_a_read_inside_one(client: Client) -> None:
 
 
 def test_a_multi_may_not_write_more_than_an_entry_holds(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.requests.MULTI_BYTES", limits.MULTI_BYTES.__class__("x", 1000, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.requests.MULTI_BYTES", limits.MULTI_BYTES.__class__("x", 1000, ""))
     client.create("/big", bytes(400))
 
     again = (Op.SET_DATA, ("/big", bytes(400), -1))
@@ -283,7 +284,7 @@ def test_whoever_has_lost_a_session_to_another_connection_writes_no_more(stage: 
 
 
 def test_more_ephemerals_than_an_entry_holds_go_in_several(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.CLOSED_BYTES", limits.CLOSED_BYTES.__class__("x", 500, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.machine.CLOSED_BYTES", limits.CLOSED_BYTES.__class__("x", 500, ""))
     for i in range(200):
         client.create(f"/e{i}", flags=1)
     before = stage.offset
@@ -314,7 +315,7 @@ def test_many_requests_are_one_entry(stage: Decisions, client: Client) -> None:
 
 
 def test_what_does_not_fit_into_an_entry_is_to_be_asked_again(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.DECIDED_BYTES", limits.DECIDED_BYTES.__class__("x", 1000, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.machine.DECIDED_BYTES", limits.DECIDED_BYTES.__class__("x", 1000, ""))
     bodies = [jute.CREATE.encode((f"/n{i}", bytes(400), OPEN_TO_ALL, 0)) for i in range(4)]
 
     results = stage.ask(*[client.request(Op.CREATE, body) for body in bodies])
@@ -352,13 +353,13 @@ def test_a_controller_that_was_replaced_leaves_nothing(stage: Decisions, client:
 
 def test_limits_of_the_tree(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = limits.ZNODES.__class__
-    monkeypatch.setattr("zookeeper_bridge.operations.ZNODES", limit("x", len(FROM_THE_BEGINNING) + 1, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.operations.ZNODES", limit("x", len(FROM_THE_BEGINNING) + 1, ""))
     assert client.create("/a") == "/a"
     assert client.create("/b") is Err.QUOTA_EXCEEDED
-    monkeypatch.setattr("zookeeper_bridge.operations.TREE_BYTES", limit("x", stage.tree.size_bytes + 10, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.operations.TREE_BYTES", limit("x", stage.tree.size_bytes + 10, ""))
     assert client.set("/a", bytes(11)) is Err.QUOTA_EXCEEDED
     assert isinstance(client.set("/a", bytes(10)), Stat)
-    monkeypatch.setattr("zookeeper_bridge.machine.SESSIONS", limit("x", 1, ""))
+    monkeypatch.setattr("zookeeper_bridge.machine.machine.SESSIONS", limit("x", 1, ""))
     assert [each.error for each in stage.ask(Open(9, 4000, b""))] == [Err.QUOTA_EXCEEDED]
 
 

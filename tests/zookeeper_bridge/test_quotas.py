@@ -6,9 +6,9 @@ import pytest
 
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.quotas import limits_of
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.quotas import limits_of
 
 FOLDER = "/zookeeper/quota"
 

@@ -7,9 +7,9 @@ import pytest
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from tests.zookeeper_bridge.test_cluster import cut_off_from_the_others, other_than
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.opcodes import Op
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import Op
 
 EXPIRED = (0, 0, bytes(16), True)
 

@@ -8,13 +8,13 @@ import pytest
 
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, Event, Reply, ZkClient
-from zookeeper_bridge import jute
-from zookeeper_bridge.acl import digest_of
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Acl
-from zookeeper_bridge.opcodes import BODIES, Op
-from zookeeper_bridge.tree import FROM_THE_BEGINNING
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Acl
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.tree.acl import digest_of
+from zookeeper_bridge.tree.tree import FROM_THE_BEGINNING
+from zookeeper_bridge.tree.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
 

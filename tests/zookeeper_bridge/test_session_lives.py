@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from raftka.chaos.simulated.workloads.at_work import one
-from zookeeper_bridge import machine, operations
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import ConnectRequest
-from zookeeper_bridge.machine import Machine
-from zookeeper_bridge.operations import remove
-from zookeeper_bridge.server import Bridge
-from zookeeper_bridge.watches import Watches
-from zookeeper_bridge.wire import Attach, Result
+from zookeeper_bridge.machine import machine, operations
+from zookeeper_bridge.machine.machine import Machine
+from zookeeper_bridge.machine.operations import remove
+from zookeeper_bridge.machine.wire import Attach, Result
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import ConnectRequest
+from zookeeper_bridge.server.bridge import Bridge
+from zookeeper_bridge.tree.watches import Watches
 
 SEEDS = 6
 Plant = tuple[Any, str, Callable[[Any], Any]]

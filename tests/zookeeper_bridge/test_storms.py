@@ -7,11 +7,11 @@ import pytest
 
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
 from zookeeper_bridge.limits import CONNECTIONS, PATH_DEPTH, WAITING_CONNECTS
-from zookeeper_bridge.opcodes import BODIES, Op
-from zookeeper_bridge.watches import EventType
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.opcodes import BODIES, Op
+from zookeeper_bridge.tree.watches import EventType
 
 WAVE, WAVES = 900, 3  # in all more than a node has connections at a time
 WATCHERS, WATCHED = 100, 20

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from raftka.wire.errors import Code, KafkaError
-from zookeeper_bridge.latency import Latency
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.server import _OfClient
-from zookeeper_bridge.submissions import Submissions
-from zookeeper_bridge.wire import Result, Sync, Write, pack_answer, unpack_batch
+from zookeeper_bridge.machine.wire import Result, Sync, Write, pack_answer, unpack_batch
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.server.bridge import _OfClient
+from zookeeper_bridge.server.latency import Latency
+from zookeeper_bridge.server.submissions import Submissions
 
 
 class Turns:

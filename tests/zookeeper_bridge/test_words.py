@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from zookeeper_bridge import jute
-from zookeeper_bridge.errors import Err
-from zookeeper_bridge.jute import Acl
-from zookeeper_bridge.opcodes import Op
-from zookeeper_bridge.tree import FROM_THE_BEGINNING
+from zookeeper_bridge.protocol import jute
+from zookeeper_bridge.protocol.errors import Err
+from zookeeper_bridge.protocol.jute import Acl
+from zookeeper_bridge.protocol.opcodes import Op
+from zookeeper_bridge.tree.tree import FROM_THE_BEGINNING
 
 
 @pytest.fixture

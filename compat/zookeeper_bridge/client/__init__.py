@@ -1,1 +1,1 @@
-"""TODO."""
+"""Clients of the bridge: one for commands, one for the simulation, and `raftka bridge`."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""ZooKeeper's client protocol: records as bytes, operations, errors, paths. Knows no tree."""

@@ -1,5 +1,0 @@
-"""Writes to what is the cluster's: each is a command to the controller, decided in the entry that the write becomes, or it is refused."""
-
-from zookeeper_bridge.writes.table import write
-
-__all__ = ["write"]
