@@ -12,7 +12,7 @@ BATCHES = {"16 KB, as Java's producers make them": 141, "100 KB": 1000}
 
 
 def rows(runs: int) -> Iterator[str]:
-    from raftka.pipeline.decode import Decoder
+    from raftka.pipeline.records.decode import Decoder
 
     for title, count in BATCHES.items():
         for codec, name in enumerate(NAMES):

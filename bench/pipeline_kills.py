@@ -32,11 +32,11 @@ from raftka.cluster.demo import TOPIC, TRUCKS, Trucks
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
-from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.fences import NOWHERE, Position, load_fences, moves
-from raftka.pipeline.options import source_options
-from raftka.pipeline.planning import batch
+from raftka.pipeline.flows.fences import NOWHERE, Position, load_fences, moves
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.options import source_options
+from raftka.pipeline.topics.planning import batch
 
 PARTITIONS = 6
 STEP_S = 2.0  # of the way between two rounds: a truck crosses a fence every minute or so
@@ -368,7 +368,7 @@ def table(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
 
 def records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     """All that is in it, partition by partition."""
-    from raftka.pipeline.reader import read
+    from raftka.pipeline.topics.reader import read
 
     options = source_options({"kafka.bootstrap.servers": bootstrap, "subscribe": topic}, streaming=False)
     brokers = Brokers(options.bootstrap, "auditor", PATIENCE_S)
@@ -381,7 +381,7 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
 
 def crossings(ledger: Ledger, project: Path) -> set[str]:
     """Ids of the alerts that there have to be."""
-    from raftka.pipeline.moves import alert
+    from raftka.pipeline.flows.moves import alert
 
     ways: dict[int, list[Position]] = defaultdict(list)
     for truck, _, latitude, longitude, at_ms in ledger.good:

@@ -18,8 +18,6 @@ MAX_MODULES = 15  # of a folder, __init__.py not counted
 LARGER = {  # handlers and messages: one file for each API or family; the others are to be divided, and do not grow
     "raftka/broker/handlers": 50,
     "raftka/wire/messages": 30,
-    "raftka/chaos/live": 22,
-    "raftka/pipeline": 38,
 }
 
 # The longest name that fits a module's decides. A floor sees what is below it, and its own package.

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.options import SourceOptions, source_options, truth
-from raftka.pipeline.planning import Range
-from raftka.pipeline.sink import SinkOptions, Written, sink_options, write_task
-from raftka.pipeline.source import Stream, batch_tasks, read_task
+from raftka.pipeline.topics.options import SourceOptions, source_options, truth
+from raftka.pipeline.topics.planning import Range
+from raftka.pipeline.topics.sink import SinkOptions, Written, sink_options, write_task
+from raftka.pipeline.topics.source import Stream, batch_tasks, read_task
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = ", headers array<struct<key: string, value: binary>>"

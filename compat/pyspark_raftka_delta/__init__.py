@@ -17,10 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.lake import Attempt, Done, abort, commit, prepare
-from raftka.pipeline.lake_files import write_files
-from raftka.pipeline.lake_options import READ, WRITTEN, Lake, lake_options
-from raftka.pipeline.lake_read import File, Plan, plan, read, shape
+from raftka.pipeline.lake.files import write_files
+from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
+from raftka.pipeline.lake.read import File, Plan, plan, read, shape
+from raftka.pipeline.lake.table import Attempt, Done, abort, commit, prepare
 
 QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"  # Spark's names for what a task can know of its query
 

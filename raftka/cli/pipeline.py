@@ -82,7 +82,7 @@ def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | No
 
     The same files run with `spark-pipelines run`, which ends when it has read what is there; each goes on where the other was.
     """
-    from raftka.pipeline.runner import run
+    from raftka.pipeline.flows.runner import run
 
     run(folder, every_s=every_s, port=None if no_page else port, master=master, config=config, say=lambda line: print(line, flush=True))
 

@@ -118,8 +118,8 @@ def _sql(
     from raftka.pipeline.errors import PipelineError
 
     try:
+        from raftka.pipeline.flows.streams import load
         from raftka.pipeline.look import Places, look
-        from raftka.pipeline.streams import load
 
         declared = None if streams is None else load(streams / "streams.yml" if streams.is_dir() else streams)
         found = look(_session("sql", config, master), query, Places(bootstrap_server, declared, last, options), limit)
@@ -135,8 +135,8 @@ def _sql(
 
 def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:
     """What Java prints goes to a file: standard output is for the answer."""
+    from raftka.pipeline.flows.runner import NOISY
     from raftka.pipeline.java import cache_folder
-    from raftka.pipeline.runner import NOISY
     from raftka.pipeline.spark import session
 
     for each in NOISY:
@@ -148,7 +148,7 @@ def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:
 
 def _cause(error: Exception) -> str:
     """Spark wraps what went wrong in a task into pages."""
-    from raftka.pipeline.supervisor import explained
+    from raftka.pipeline.flows.supervisor import explained
 
     return explained(str(error))
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.options import EARLIEST, LATEST, PATIENCE_MS, addresses
-from raftka.pipeline.positions import nested
-from raftka.pipeline.streams import Declared, StreamSpec
+from raftka.pipeline.flows.streams import Declared, StreamSpec
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS, addresses
+from raftka.pipeline.topics.positions import nested
 
 QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
 AS_TEXT = ("cast(key as string) as key", "cast(value as string) as value", "partition", "offset", "timestamp")
@@ -106,7 +106,7 @@ class _Names:
         return None
 
     def _stream(self, found: Declared, stream: StreamSpec, name: str) -> Any:
-        from raftka.pipeline import flows
+        from raftka.pipeline.flows import flows
 
         bounded = self._bounded(stream.topic)
         if name == stream.name:

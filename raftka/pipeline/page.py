@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.options import SourceOptions, source_options
-from raftka.pipeline.source import Stream
-from raftka.pipeline.streams import Shown, load
+from raftka.pipeline.flows.streams import Shown, load
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.options import SourceOptions, source_options
+from raftka.pipeline.topics.source import Stream
 
 HTML = Path(__file__).with_name("page.html")
 HOST = "127.0.0.1"
@@ -95,7 +95,7 @@ class Reading:
                 brokers.close()
 
     def _read(self, brokers: Brokers, stream: Stream, begin: Mapping[str, Any], end: Mapping[str, Any]) -> None:
-        from raftka.pipeline.reader import read
+        from raftka.pipeline.topics.reader import read
 
         for ranges in stream.tasks(begin, end):
             for each in ranges:

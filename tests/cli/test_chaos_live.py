@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from raftka.chaos import checker
 from raftka.chaos.history import OK, PRODUCE, History, dump
-from raftka.chaos.live.nemeses import BEYOND, MIX
+from raftka.chaos.live.nemeses.mix import BEYOND, MIX
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.run import Options, Run, figures_of, told
 from raftka.chaos.verdict import Rules, Verdict

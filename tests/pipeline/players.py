@@ -5,9 +5,9 @@ from typing import Any
 
 from raftka.client.blocking.producer import Producer
 from raftka.cluster.ask import call
-from raftka.pipeline.brokers import Brokers
-from raftka.pipeline.options import SourceOptions, source_options
-from raftka.pipeline.planning import Range, batch
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.options import SourceOptions, source_options
+from raftka.pipeline.topics.planning import Range, batch
 from raftka.testing import Cluster
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 
@@ -48,7 +48,7 @@ class Player:
     def rows(
         self, ranges: list[Range], brokers: Brokers | None = None, *, fetch_bytes: int | None = None, fail_on_data_loss: bool = True
     ) -> list[dict[str, Any]]:
-        from raftka.pipeline.reader import read
+        from raftka.pipeline.topics.reader import read
 
         options = replace(self.options, fail_on_data_loss=fail_on_data_loss, fetch_bytes=fetch_bytes or self.options.fetch_bytes)
         return [row for each in ranges for found in read(brokers or self.brokers, each, options) for row in found.to_pylist()]

@@ -25,9 +25,9 @@ from raftka.wire.records import (
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
-from raftka.pipeline.batches import AbortedTransaction
-from raftka.pipeline.decode import SCHEMA, SCHEMA_WITH_HEADERS, Decoder
 from raftka.pipeline.errors import CorruptBatch
+from raftka.pipeline.records.batches import AbortedTransaction
+from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS, Decoder
 
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=200)

@@ -11,9 +11,9 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 import pyarrow as pa
 
-from raftka.pipeline.decoding import Decoder
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.fields import CHECKS, fields, spark_json
+from raftka.pipeline.records.decoding import Decoder
+from raftka.pipeline.records.fields import CHECKS, fields, spark_json
 
 TRUCK = {"truck": "int", "latitude": "double", "speed": "double?"}
 WRITTEN = {
@@ -120,7 +120,7 @@ def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(monkeypatch: pyt
             raise RuntimeError("half of a pair: \ud800")
         return {"truck": int(value), "latitude": 1}
 
-    monkeypatch.setattr("raftka.pipeline.decoding.parsed_json", failing)
+    monkeypatch.setattr("raftka.pipeline.records.decoding.parsed_json", failing)
 
     found = decoder().columns(pa.array([b"1", b"2", b"3"], pa.binary())).to_pylist()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.fences import NOWHERE, Fence, Position, Whereabouts, load_fences, moves
+from raftka.pipeline.flows.fences import NOWHERE, Fence, Position, Whereabouts, load_fences, moves
 from raftka.pipeline.project import PROJECTS
 
 SQUARE = ((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0))

@@ -17,9 +17,9 @@ from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.graph import Graph
+from raftka.pipeline.flows.graph import Graph
+from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project
-from raftka.pipeline.supervisor import Supervised
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 
 from bench.systems import KAFKA_JARS, Kafka, Raftka, System
 from raftka.client.blocking.producer import Producer
-from raftka.pipeline.brokers import Brokers
+from raftka.pipeline.topics.brokers import Brokers
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -19,12 +19,12 @@ pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from raftka.pipeline import lake_files
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.lake import Attempt, Done, abort, commit, opened, prepare
-from raftka.pipeline.lake_files import write_files
-from raftka.pipeline.lake_options import READ, WRITTEN, Lake, lake_options
-from raftka.pipeline.lake_read import plan, read
+from raftka.pipeline.lake import files as lake_files
+from raftka.pipeline.lake.files import write_files
+from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
+from raftka.pipeline.lake.read import plan, read
+from raftka.pipeline.lake.table import Attempt, Done, abort, commit, opened, prepare
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -110,7 +110,7 @@ def test_a_driver_killed_between_its_entry_and_its_tidying_leaves_nothing_for_lo
     query.write(1, named(3))  # and is killed
     second = Query(query.folder, run="run two")
     with monkeypatch.context() as patch:
-        patch.setattr("raftka.pipeline.lake.remove_tries", lambda *_: None)
+        patch.setattr("raftka.pipeline.lake.table.remove_tries", lambda *_: None)
         second.both(1, named(3))
     assert query.files() == 3
     third = Query(query.folder, run="run three")
@@ -135,8 +135,8 @@ def test_a_batch_that_others_have_compacted_since_loses_no_file(query: Query) ->
 KILLED = """
 import os, sys
 import pyarrow as pa
-from raftka.pipeline.lake_files import _Writing
-from raftka.pipeline.lake_options import Lake
+from raftka.pipeline.lake.files import _Writing
+from raftka.pipeline.lake.options import Lake
 schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
 writing = _Writing(Lake(sys.argv[1]), schema, (), "raftka-query-1-")
 writing.add(pa.RecordBatch.from_pylist([{"id": at, "name": str(hash(str(at)))} for at in range(500_000)], schema=schema))
@@ -203,7 +203,7 @@ def test_a_compaction_that_fails_harms_no_batch(query: Query, monkeypatch: pytes
 
 
 def test_compaction_can_be_left_to_others(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.pipeline.lake.compact", lambda *_: pytest.fail("compacted"))
+    monkeypatch.setattr("raftka.pipeline.lake.table.compact", lambda *_: pytest.fail("compacted"))
     query.lake = replace(query.lake, compact_every=0)
     for batch in range(3):
         query.both(batch, named(batch))
@@ -221,7 +221,7 @@ def test_what_a_retried_task_left_is_removed(query: Query) -> None:
 
 def test_in_the_middle_of_a_run_nobody_looks_for_left_overs(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     query.both(0, named(0))
-    monkeypatch.setattr("raftka.pipeline.lake_upkeep.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
+    monkeypatch.setattr("raftka.pipeline.lake.upkeep.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
     query.both(1, named(1))
 
     assert query.ids() == [0, 1]
@@ -250,7 +250,7 @@ def test_of_two_drivers_one_adds_the_batch(query: Query, monkeypatch: pytest.Mon
     stale = opened(query.lake)
     query.commit(theirs)
     tables = [stale]
-    monkeypatch.setattr("raftka.pipeline.lake.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
+    monkeypatch.setattr("raftka.pipeline.lake.table.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
     query.commit(mine)
 
     assert query.ids() == [0, 1]
@@ -261,7 +261,7 @@ def test_others_may_add_to_the_table_at_the_same_time(query: Query, monkeypatch:
     done = query.write(0, named(0))
     tables = [opened(query.lake)]
     write_deltalake(str(query.folder), pa.table({"id": [7], "name": ["theirs"]}), mode="append")
-    monkeypatch.setattr("raftka.pipeline.lake.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
+    monkeypatch.setattr("raftka.pipeline.lake.table.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
     query.commit(done)
 
     assert query.ids() == [0, 7]

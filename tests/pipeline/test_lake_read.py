@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.lake import Attempt, Done, commit, prepare
-from raftka.pipeline.lake_files import write_files
-from raftka.pipeline.lake_options import READ, Lake, lake_options
-from raftka.pipeline.lake_read import plan, read, shape
-from raftka.pipeline.lake_where import Condition
+from raftka.pipeline.lake.files import write_files
+from raftka.pipeline.lake.options import READ, Lake, lake_options
+from raftka.pipeline.lake.read import plan, read, shape
+from raftka.pipeline.lake.table import Attempt, Done, commit, prepare
+from raftka.pipeline.lake.where import Condition
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, UTC)
 SCHEMA = pa.schema(

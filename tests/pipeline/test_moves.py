@@ -11,8 +11,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pip
 
 from pyspark.sql import Row
 
-from raftka.pipeline.fences import Fence
-from raftka.pipeline.moves import Crossing, Newest
+from raftka.pipeline.flows.fences import Fence
+from raftka.pipeline.flows.moves import Crossing, Newest
 
 YARD = Fence("yard", (((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)),))
 

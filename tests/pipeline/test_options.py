@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.options import EARLIEST, LATEST, SourceOptions, source_options
+from raftka.pipeline.topics.options import EARLIEST, LATEST, SourceOptions, source_options
 
 HERE = {"kafka.bootstrap.servers": "a:1, [::1]:2", "subscribe": "trucks"}
 

@@ -13,9 +13,9 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.flows.streams import Shown
 from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
 from raftka.pipeline.project import PROJECTS
-from raftka.pipeline.streams import Shown
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftka.pipeline import planning
 from raftka.pipeline.errors import DataLoss, OptionRefused
-from raftka.pipeline.options import EARLIEST, LATEST, SourceOptions, source_options
-from raftka.pipeline.planning import Range, Topic
-from raftka.pipeline.positions import Position, Where, position
-from raftka.pipeline.source import Stream
+from raftka.pipeline.topics import planning
+from raftka.pipeline.topics.options import EARLIEST, LATEST, SourceOptions, source_options
+from raftka.pipeline.topics.planning import Range, Topic
+from raftka.pipeline.topics.positions import Position, Where, position
+from raftka.pipeline.topics.source import Stream
 
 
 class Table:

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.cli.commands import root
-from raftka.pipeline import progress
-from raftka.pipeline.options import source_options
-from raftka.pipeline.positions import Offsets
-from raftka.pipeline.progress import RETRY_S, Progress
-from raftka.pipeline.source import Stream
+from raftka.pipeline.topics import progress
+from raftka.pipeline.topics.options import source_options
+from raftka.pipeline.topics.positions import Offsets
+from raftka.pipeline.topics.progress import RETRY_S, Progress
+from raftka.pipeline.topics.source import Stream
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

@@ -140,7 +140,7 @@ class Ended:
 
 def test_a_java_that_is_gone_ends_the_command(project: Project) -> None:
     pytest.importorskip("pyspark", reason="needs raftka[pipeline]")
-    from raftka.pipeline.runner import Running
+    from raftka.pipeline.flows.runner import Running
 
     said: list[str] = []
     running = Running(project, 0, 1.0, said.append)

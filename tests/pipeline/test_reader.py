@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.client.blocking.producer import Producer, murmur2
 from raftka.pipeline.errors import CorruptBatch, DataLoss, PipelineError, Unreachable
-from raftka.pipeline.planning import Range
+from raftka.pipeline.topics.planning import Range
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
@@ -134,7 +134,7 @@ def test_a_topic_that_was_made_again_is_told_or_passed_by(cluster: Cluster, play
 
 
 def test_a_topic_that_is_gone_is_told(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.pipeline.reader.UNKNOWN_S", 0.2)
+    monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
     topic = cluster.create_topic()
     player.fill(topic, 10)
     plan = player.plan(topic)
@@ -145,7 +145,7 @@ def test_a_topic_that_is_gone_is_told(cluster: Cluster, player: Player, monkeypa
 
 
 def test_a_log_that_is_shorter_than_the_plan_is_told(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.pipeline.reader.UNKNOWN_S", 0.2)
+    monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
     topic = cluster.create_topic()
     player.fill(topic, 10)
     (whole,) = player.plan(topic)
@@ -183,7 +183,7 @@ def test_an_end_that_no_record_has_is_reached(cluster: Cluster, player: Player, 
 def test_no_record_is_left_out_when_the_bytes_are_broken(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = cluster.create_topic()
     player.fill(topic, 10)
-    monkeypatch.setattr("raftka.pipeline.batches.crc_matches", lambda *_: False)
+    monkeypatch.setattr("raftka.pipeline.records.batches.crc_matches", lambda *_: False)
 
     with pytest.raises(CorruptBatch, match="its checksum is another one"):
         player.rows(player.plan(topic))
@@ -193,7 +193,7 @@ def test_broken_once_is_fetched_again(cluster: Cluster, player: Player, monkeypa
     topic = cluster.create_topic()
     player.fill(topic, 10)
     answers = iter([False])
-    monkeypatch.setattr("raftka.pipeline.batches.crc_matches", lambda *_: next(answers, True))
+    monkeypatch.setattr("raftka.pipeline.records.batches.crc_matches", lambda *_: next(answers, True))
 
     assert offsets(player.rows(player.plan(topic))) == list(range(10))
 

@@ -8,12 +8,12 @@ import pytest
 
 yaml = pytest.importorskip("yaml", reason="needs raftka[pipeline]")
 
-from raftka.pipeline.brokers import Brokers
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.options import addresses
+from raftka.pipeline.flows.streams import Declared, declared, load
 from raftka.pipeline.project import PROJECTS
-from raftka.pipeline.streams import Declared, declared, load
-from raftka.pipeline.topics import ensure_topics
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.creation import ensure_topics
+from raftka.pipeline.topics.options import addresses
 from raftka.testing import Cluster
 
 STREAM = {"topic": "t", "fields": {"truck": "int"}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raftka.pipeline.supervisor import Supervised, explained, lag_of
+from raftka.pipeline.flows.supervisor import Supervised, explained, lag_of
 
 
 class Query:

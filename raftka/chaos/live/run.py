@@ -16,13 +16,13 @@ from typing import Any
 from raftka import __version__
 from raftka.chaos import checker
 from raftka.chaos.history import History, load
+from raftka.chaos.live.clients.workers import Workers, clients_here, missing
 from raftka.chaos.live.metadata_log import seen_in
-from raftka.chaos.live.nemeses import chosen
-from raftka.chaos.live.nemesis import Nemesis
+from raftka.chaos.live.nemeses.mix import chosen
+from raftka.chaos.live.nemeses.nemesis import Nemesis
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
-from raftka.chaos.live.workers import Workers, clients_here, missing
 from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
 from raftka.cluster.processes import ClusterFailed
 from raftka.wire.errors import Code

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raftka.chaos.history import HistoryFailed
-from raftka.chaos.live.nemeses import BEYOND, MIX, chosen
+from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
 from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
 from raftka.chaos.report import report

@@ -13,12 +13,12 @@ from threading import Event as Flag
 import pytest
 
 from raftka.chaos.history import COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, History, Operation, load
-from raftka.chaos.live import java
-from raftka.chaos.live.java_roles import AHEAD_S, KEYS, MARGIN, Polls, Sends
+from raftka.chaos.live.clients import java
+from raftka.chaos.live.clients.java_roles import AHEAD_S, KEYS, MARGIN, Polls, Sends
+from raftka.chaos.live.clients.roles import Task
+from raftka.chaos.live.clients.workers import clients_here, missing
 from raftka.chaos.live.recorder import Recorder
-from raftka.chaos.live.roles import Task
 from raftka.chaos.live.run import Options, live
-from raftka.chaos.live.workers import clients_here, missing
 from raftka.chaos.verdict import Outcome
 
 PER_S = 20
@@ -239,7 +239,7 @@ def test_a_tool_gets_its_settings_tells_its_lines_and_is_killed() -> None:
 
 
 def test_a_tool_ends_with_who_started_it() -> None:
-    code = "from raftka.chaos.live.java import Tool; tool = Tool(['sleep', '1000'], ''); print(tool.pid, flush=True); input()"
+    code = "from raftka.chaos.live.clients.java import Tool; tool = Tool(['sleep', '1000'], ''); print(tool.pid, flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         tool = os.pidfd_open(int(starter.stdout.readline()))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from raftka.chaos.live import wire
-from raftka.chaos.live.nemeses import BEYOND, MIX, chosen
-from raftka.chaos.live.nemesis import named
+from raftka.chaos.live.clients import wire
+from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
+from raftka.chaos.live.nemeses.nemesis import named
 from raftka.chaos.live.plan import plan, ports_needed
 from raftka.chaos.live.run import TOPIC, Options, live
 from raftka.chaos.live.stage import Stage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raftka.chaos.live import network
-from raftka.chaos.live.nemeses import chosen
+from raftka.chaos.live.nemeses.mix import chosen
 from raftka.chaos.live.network import OwnNetwork, enter
 from raftka.chaos.live.run import TOPIC
 from raftka.chaos.live.stage import Stage

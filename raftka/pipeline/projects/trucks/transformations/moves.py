@@ -5,10 +5,10 @@ from pathlib import Path
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame
 
-from raftka.pipeline.fences import load_fences
-from raftka.pipeline.flows import good
-from raftka.pipeline.moves import alerts, latest
-from raftka.pipeline.streams import load
+from raftka.pipeline.flows.fences import load_fences
+from raftka.pipeline.flows.flows import good
+from raftka.pipeline.flows.moves import alerts, latest
+from raftka.pipeline.flows.streams import load
 
 project = load(Path("streams.yml").resolve())
 fences = load_fences(Path("fences.geojson").resolve())

@@ -1,0 +1,1 @@
+"""A project's streams: what streams.yml says, the queries it becomes, and what keeps them going."""

@@ -1,0 +1,122 @@
+"""What `streams.yml` declares, as definitions of a Spark Declarative Pipeline: views, sinks, flows. Runs in classic sessions and in Spark Connect's.
+
+In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they are given a Python function: `told` spares them it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StructType
+
+from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
+from raftka.pipeline.records.decoding import ERROR, TEXT, Decoder
+from raftka.pipeline.records.fields import spark_json
+from raftka.pipeline.topics.creation import ensure_topics
+
+RECORD = ("topic", "partition", "offset", "timestamp", "key")  # of each record, with _ before it in the view of its fields
+RAW = StructType.fromJson(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in [
+                ("key", "binary"),
+                ("value", "binary"),
+                ("topic", "string"),
+                ("partition", "integer"),
+                ("offset", "long"),
+                ("timestamp", "timestamp"),
+                ("timestampType", "integer"),
+            ]
+        ],
+    }
+)
+
+
+def declare(path: str | Path = "streams.yml") -> Declared:
+    """Call it in a file of the project. Topics that outputs need are made. Raises PipelineError."""
+    found = load(Path(path).resolve())
+    ensure_topics(found)
+    for stream in found.streams:
+        _views(found, stream)
+    for output in found.outputs:
+        _output(found, output)
+    return found
+
+
+def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
+    """Records as they are; with options of where they begin and end as a batch."""
+    reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
+    options = {"kafka.bootstrap.servers": found.bootstrap, "subscribe": stream.topic, **stream.options, **(bounded or {})}
+    return told(reader.format("raftka").options(**options).load(), RAW)
+
+
+def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
+    """`_decoded` beside the record's own columns: its fields, or why there are none."""
+    decoder = Decoder(stream.formats, stream.fields, stream.schemas)
+    wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
+
+    def decode(values: pa.Array) -> pa.Array:
+        return decoder.columns(values)
+
+    # Said to be random, so that Spark does not decode once to filter and once more to select.
+    decoded = arrow_udf(decode, wanted).asNondeterministic()
+    return raw(found, stream, bounded).select("*", decoded("value").alias("_decoded"))
+
+
+def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
+    """The fields, and with _ before them what says which record it was. What a view of this name shows; for Python functions on streams."""
+    stream = found.stream(name)
+    names = [each.name for each in stream.fields or TEXT]
+    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
+    rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
+    rows = rows if stream.watermark is None else rows.withWatermark(*stream.watermark)
+    shape = StructType.fromJson(spark_json(stream.fields or TEXT))
+    for each in RECORD:
+        shape = shape.add(f"_{each}", RAW[each].dataType)
+    return told(rows, shape)
+
+
+def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
+    """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
+    rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is not null")
+    headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": f"_decoded.{ERROR}"}
+    pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
+    return rows.selectExpr("key", "value", f"array({pairs}) as headers")
+
+
+def told(frame: DataFrame, shape: StructType) -> DataFrame:
+    """The frame, which knows its columns now."""
+    if "connect" in type(frame).__module__:
+        frame._cached_schema = shape
+    return frame
+
+
+def _views(found: Declared, stream: StreamSpec) -> None:
+    dp.temporary_view(name=f"{stream.name}_raw")(lambda: raw(found, stream))
+    dp.temporary_view(name=stream.name)(lambda: good(found, stream.name))
+    dp.temporary_view(name=f"{stream.name}_bad")(lambda: bad(found, stream))
+
+
+def _output(found: Declared, output: Output) -> None:
+    if output.topic is not None:
+        dp.create_sink(output.name, "raftka", {"kafka.bootstrap.servers": found.bootstrap, "topic": output.topic, **output.options})
+    else:
+        dp.create_sink(output.name, "raftka_delta", {"path": str(output.path), **output.options})
+    if output.source is not None:
+        dp.append_flow(target=output.name, name=output.name)(lambda: _rows(output))
+
+
+def _rows(output: Output) -> DataFrame:
+    frame = SparkSession.active().readStream.table(str(output.source))
+    return frame if output.key is None else as_json(frame, output.key)
+
+
+def as_json(frame: DataFrame, key: str) -> DataFrame:
+    """A record of each row: all its columns, its key being one of them."""
+    return frame.select(f.col(key).cast("string").alias("key"), f.to_json(f.struct("*")).alias("value"))

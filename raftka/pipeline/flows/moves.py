@@ -1,0 +1,88 @@
+"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has crossed. What is decided stands in fences.py.
+
+A position that is older than one that was seen of its truck moves nothing. Both need RocksDB as state store, as all of Spark's Python state does.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import StringType, StructType
+
+from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moves
+
+RECORD = StructType().add("key", StringType()).add("value", StringType())
+
+
+def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
+    """Records for a compacted topic: the newest position of each truck, all its columns as JSON."""
+    return positions.groupBy(truck).transformWithState(Newest(truck, at), RECORD, "append", "none")
+
+
+def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
+    """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
+    return positions.groupBy(truck).transformWithState(Crossing(tuple(fences), at), RECORD, "append", "none")
+
+
+class Newest(StatefulProcessor):  # type: ignore[misc]
+    def __init__(self, truck: str, at: str) -> None:
+        self._truck, self._at = truck, at
+
+    def init(self, handle: Any) -> None:
+        self._seen = handle.getValueState("seen", StructType().add("at_us", "long"))
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        seen = self._seen.get()[0] if self._seen.exists() else NOWHERE.at_us
+        newest = max(rows, key=lambda row: microseconds(row[self._at]))
+        at_us = microseconds(newest[self._at])
+        if at_us > seen:
+            self._seen.update((at_us,))
+            yield Row(key=str(key[0]), value=json.dumps(shown(newest.asDict())))
+
+    def close(self) -> None:
+        pass
+
+
+class Crossing(StatefulProcessor):  # type: ignore[misc]
+    def __init__(self, fences: tuple[Fence, ...], at: str) -> None:
+        self._fences, self._at = fences, at
+
+    def init(self, handle: Any) -> None:
+        self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        known = NOWHERE
+        if self._known.exists():
+            at_us, inside = self._known.get()
+            known = Whereabouts(at_us, frozenset(json.loads(inside)))
+        found, now = moves(self._fences, known, [Position(microseconds(row[self._at]), row["latitude"], row["longitude"]) for row in rows])
+        if now != known:
+            self._known.update((now.at_us, json.dumps(sorted(now.inside))))
+        for each in found:
+            yield Row(key=str(key[0]), value=json.dumps(alert(str(key[0]), each)))
+
+    def close(self) -> None:
+        pass
+
+
+def alert(truck: str, move: Move) -> dict[str, Any]:
+    at, (_, latitude, longitude) = text(move.position.at_us), move.position
+    told = {"truck": truck, "event": move.event, "fence": move.fence, "at": at, "latitude": latitude, "longitude": longitude}
+    return {"id": f"{truck} {move.event} {move.fence} {at}", **told}
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """As JSON; the record's own columns without what it was made of."""
+    return {name: text(microseconds(value)) if isinstance(value, datetime) else value for name, value in row.items() if name != "_key"}
+
+
+def microseconds(moment: datetime) -> int:
+    """Spark's timestamps come without a zone, in the zone of this process."""
+    return round(moment.timestamp() * 1_000_000)
+
+
+def text(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,167 @@
+"""`raftka pipeline run`: a project's flows in one session until SIGTERM, each started again when it fails. Tells how far it is, on lines and in a
+file."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from raftka.pipeline.errors import PipelineError, Unreachable
+from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised, explained
+from raftka.pipeline.page import Page, page_of
+from raftka.pipeline.project import Project, held, load_project, write_status
+from raftka.pipeline.spark import session
+
+LOOK_S = 0.25
+STATUS_S = 1.0
+BETWEEN_BATCHES_S = 30.0  # so long a query may take to its next pause when all is to end
+STATIC = {  # ours, where the project says nothing else
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.noDataProgressEventInterval": "2000",
+}
+
+NOISY = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")  # what they tell is told by the exception
+
+Say = Callable[[str], None]
+
+
+def run(folder: Path, *, every_s: float, port: int | None, master: str | None, config: Mapping[str, str], say: Say) -> None:
+    """Returns after SIGTERM or Ctrl-C. Raises PipelineError."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    for noisy in NOISY:
+        logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
+    project = load_project(folder)
+    project.state.mkdir(exist_ok=True)
+    with held(project) as lock, Pages(project, port, say):
+        running = Running(project, lock, every_s, say)
+        try:
+            running.begin(master, config, stopping)
+            running.go_on(stopping)
+        finally:
+            running.end()
+
+
+class Running:
+    def __init__(self, project: Project, lock: int, every_s: float, say: Say) -> None:
+        self._project, self._lock, self._every_s, self._say = project, lock, every_s, say
+        self._spark: Any = None
+        self._flows: list[Supervised] = []
+        self._written = float("-inf")
+
+    def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
+        settings = {**STATIC, **self._project.configuration, **config}
+        self._tell("starting")
+        log = self._project.state / "spark.log"
+        self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
+        self._spark.sparkContext.setLogLevel("WARN")
+        self._java = self._spark.sparkContext._gateway.proc
+        self._say(f"{self._project.name}: Spark {self._spark.version} is there, what it has to say goes to {log}")
+        graph = self._loaded(stopping)
+        if graph is None:
+            return
+        for flow in graph.streams():
+            checkpoint = graph.checkpoint(flow)
+            self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint))
+
+    def _loaded(self, stopping: threading.Event) -> Any:
+        """Definitions ask brokers, which may be away. None: it is to end before they were back."""
+        from raftka.pipeline.flows.graph import Graph
+
+        pause = FIRST_PAUSE_S
+        while not stopping.is_set():
+            graph = Graph(self._spark, self._project)
+            try:
+                graph.load()
+            except Unreachable as error:
+                self._say(f"{self._project.name}: {error}. It is tried again in {pause:g} s")
+                stopping.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+            else:
+                return graph
+        return None
+
+    def go_on(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            self._check_java()
+            for flow in self._flows:
+                if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
+                    continue
+                for line in flow.look(time.monotonic()):
+                    self._say(f"{time.strftime('%H:%M:%S')}  {line}")
+                    self._written = float("-inf")
+            self._tell("running")
+            stopping.wait(LOOK_S)
+
+    def _check_java(self) -> None:
+        ended = self._java.poll()
+        if ended is not None:
+            self._spark = None  # nothing of it can be asked any more
+            log = self._project.state / "spark.log"
+            raise PipelineError(f"Java ended with exit code {ended}; {log} may say why. Nothing is lost: next step: run it again")
+
+    def end(self) -> None:
+        """Between two batches, where there is such a moment: else what a batch has sent to topics it sends again at the next start."""
+        if self._spark is None:
+            return
+        self._tell("stopping", at_once=True)
+        deadline = time.monotonic() + BETWEEN_BATCHES_S
+        left = [flow for flow in self._flows if flow.query is not None]
+        while left:
+            for flow in list(left):
+                if not _is_busy(flow.query) or time.monotonic() > deadline:
+                    flow.query.stop()
+                    left.remove(flow)
+            time.sleep(0.01 if left else 0)
+        for flow in self._flows:
+            flow.reported.state = "stopped"
+        self._tell("stopped", at_once=True)
+        self._spark.stop()
+        self._say(f"{self._project.name}: stopped")
+
+    def _tell(self, state: str, *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if now - self._written < STATUS_S and not at_once:
+            return
+        self._written = now
+        flows = {flow.name: asdict(flow.reported) for flow in self._flows}
+        try:
+            write_status(self._project, {"pid": os.getpid(), "name": self._project.name, "state": state, "time": time.time(), "flows": flows})
+        except OSError as error:  # a full disk: the flows say so themselves
+            self._say(f"{self._project.name}: its status can not be written: {error}")
+
+
+def _is_busy(query: Any) -> bool:
+    return bool(query.isActive and query.status["isTriggerActive"])
+
+
+class Pages:
+    """The project's page, where it has one."""
+
+    def __init__(self, project: Project, port: int | None, say: Say) -> None:
+        self._page: Page | None = None
+        if port is not None:
+            self._page = page_of(project.folder, port)
+        self._say = say
+
+    def __enter__(self) -> None:
+        if self._page is not None:
+            self._page.start()
+            self._say(f"the map is at {self._page.url}")
+
+    def __exit__(self, *exception: object) -> None:
+        if self._page is not None:
+            self._page.stop()
+
+
+def complaint(error: Exception) -> str:
+    return str(error) if isinstance(error, PipelineError) else explained(str(error))

@@ -1,0 +1,195 @@
+"""`streams.yml`: topics as views, and views into topics and lakes. What it says and what is wrong with it; knows YAML, and no Spark.
+
+bootstrap: localhost:9092
+streams:
+  trucks:                                  # the views trucks, trucks_raw and trucks_bad
+    topic: trucks_gps
+    format: [json, avro]
+    schemas: schemas                       # schemas/7.avsc is Avro's number 7
+    fields: {truck: int, latitude: double, speed: "double?"}
+    watermark: 10 seconds                  # behind the record's timestamp
+outputs:
+  lake: {from: trucks, delta: lake/trucks}
+  fast: {from: fast_trucks, topic: fast_trucks, key: truck}
+page: {positions: truck_positions, alerts: truck_alerts, fences: fences.geojson}
+"""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raftka.pipeline.errors import OptionRefused, PipelineError
+from raftka.pipeline.records.fields import Field, fields
+
+BOOTSTRAP = "RAFTKA_BOOTSTRAP_SERVER"
+FORMATS = ("json", "avro", "string")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+DOCUMENT = ["bootstrap", "streams", "outputs", "page"]
+PAGE = ["positions", "alerts", "fences"]
+STREAM = ["topic", "format", "schemas", "fields", "watermark", "options"]
+OUTPUT = ["from", "topic", "delta", "key", "options", "partitions", "config"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    name: str
+    topic: str
+    formats: tuple[str, ...]
+    fields: tuple[Field, ...]
+    schemas: Mapping[int, Any]
+    watermark: tuple[str, str] | None  # column, delay
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    name: str
+    source: str | None  # a view; None: flows are defined elsewhere
+    topic: str | None
+    path: str | None
+    key: str | None  # rows become JSON with this column as the key; None: they have the columns of the sink
+    options: Mapping[str, str]
+    partitions: int = 0  # of a topic that has to be made; 0: as many as brokers give
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page shows: records by key of a compacted topic, the last ones of another, areas."""
+
+    positions: str
+    alerts: str | None = None
+    fences: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    bootstrap: str
+    streams: tuple[StreamSpec, ...]
+    outputs: tuple[Output, ...]
+    page: Shown | None = None
+
+    def stream(self, name: str) -> StreamSpec:
+        for each in self.streams:
+            if each.name == name:
+                return each
+        raise OptionRefused(f"there is no stream {name} among {', '.join(each.name for each in self.streams)}")
+
+
+def load(path: Path) -> Declared:
+    """Raises PipelineError."""
+    import yaml
+
+    try:
+        return declared(yaml.safe_load(path.read_text()), path.parent)
+    except FileNotFoundError:
+        raise PipelineError(f"{path} is not there. `raftka pipeline init trucks DIR` writes a project to begin with") from None
+    except yaml.YAMLError as error:
+        raise OptionRefused(f"{path} is no YAML: {error}") from None
+    except OptionRefused as error:
+        raise OptionRefused(f"{path}: {error}") from None
+
+
+def declared(told: Any, folder: Path, environment: Mapping[str, str] = os.environ) -> Declared:
+    """`folder`: what paths count from. Raises OptionRefused."""
+    document = _mapping(told, "it")
+    _refuse_unknown(document, DOCUMENT, "it")
+    bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
+    streams = [_stream(name, _mapping(each, name), folder) for name, each in _mapping(document.get("streams", {}), "streams").items()]
+    outputs = [_output(name, _mapping(each, name), folder) for name, each in _mapping(document.get("outputs") or {}, "outputs").items()]
+    return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder))
+
+
+def _refuse_unknown(told: Mapping[str, Any], known: list[str], where: str) -> None:
+    for name in told.keys() - set(known):
+        near = difflib.get_close_matches(name, known, 1)
+        raise OptionRefused(f"{where} has {name}, which means nothing" + (f": is it {near[0]}?" if near else f"; there are {', '.join(known)}"))
+
+
+def _mapping(told: Any, where: str) -> dict[str, Any]:
+    if not isinstance(told, Mapping):
+        raise OptionRefused(f"{where} is to be a mapping")
+    return {str(name): each for name, each in told.items()}
+
+
+def _name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise OptionRefused(f"{name!r} is no name for a view: letters, digits and _, a letter first")
+    return name
+
+
+def _stream(name: str, told: Mapping[str, Any], folder: Path) -> StreamSpec:
+    _refuse_unknown(told, STREAM, name)
+    if "topic" not in told:
+        raise OptionRefused(f"{name} has no topic")
+    given = told.get("format", "json")
+    formats = tuple(given) if isinstance(given, list) else (given,)
+    if not set(formats) <= set(FORMATS) or not formats or ("string" in formats and len(formats) > 1):
+        raise OptionRefused(f"{name}.format is {given!r}: one of {', '.join(FORMATS)}, or [json, avro]")
+    if ("fields" in told) == ("string" in formats):
+        raise OptionRefused(f"{name}: {'a string has one column, value' if 'fields' in told else 'which fields do its records have?'}")
+    wanted = fields(told["fields"], f"{name}.fields") if "fields" in told else ()
+    schemas = _schemas(folder / str(told.get("schemas", "schemas"))) if "avro" in formats else {}
+    options = {"startingOffsets": "earliest"} | {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
+    return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, _watermark(told.get("watermark"), name), options)
+
+
+def _watermark(told: Any, name: str) -> tuple[str, str] | None:
+    if told is None:
+        return None
+    if isinstance(told, Mapping) and told.keys() == {"column", "delay"}:
+        return str(told["column"]), str(told["delay"])
+    if isinstance(told, str):
+        return "_timestamp", told
+    raise OptionRefused(f"{name}.watermark is {told!r}: `10 seconds`, or {{column: sent, delay: 10 seconds}}")
+
+
+def _schemas(folder: Path) -> dict[int, Any]:
+    found = {}
+    for path in sorted(folder.glob("*.avsc")):
+        if not path.stem.isdecimal():
+            raise OptionRefused(f"{path}: a schema's file has its number as name, such as 7.avsc")
+        try:
+            found[int(path.stem)] = json.loads(path.read_text())
+        except ValueError as error:
+            raise OptionRefused(f"{path} is no JSON: {error}") from None
+    if not found:
+        raise OptionRefused(f"there is no schema in {folder}: Avro's schema with the number 7 is to be there as 7.avsc")
+    return found
+
+
+def _output(name: str, told: Mapping[str, Any], folder: Path) -> Output:
+    _refuse_unknown(told, OUTPUT, name)
+    if ("topic" in told) == ("delta" in told):
+        raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`")
+    options = {key: str(value) for key, value in _mapping(told.get("options", {}), f"{name}.options").items()}
+    config = {key: str(value) for key, value in _mapping(told.get("config", {}), f"{name}.config").items()}
+    return Output(
+        _name(name),
+        told.get("from"),
+        told.get("topic"),
+        _path(str(told["delta"]), folder) if "delta" in told else None,
+        told.get("key"),
+        options,
+        int(told.get("partitions", 0)),
+        config,
+    )
+
+
+def _page(told: Any, folder: Path) -> Shown | None:
+    if told is None:
+        return None
+    page = _mapping(told, "page")
+    _refuse_unknown(page, PAGE, "page")
+    if "positions" not in page:
+        raise OptionRefused("page has no positions: which compacted topic is it to show?")
+    return Shown(str(page["positions"]), page.get("alerts"), folder / str(page["fences"]) if "fences" in page else None)
+
+
+def _path(told: str, folder: Path) -> str:
+    return told if "://" in told else str((folder / told).resolve())

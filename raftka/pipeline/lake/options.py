@@ -1,0 +1,80 @@
+"""Options of lakes, and what is wrong with them in a sentence. Knows no lake."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.lake.where import Condition, conditions
+from raftka.pipeline.topics.options import refuse_unknown
+
+READ = ["path", "versionAsOf", "columns", "where"]
+WRITTEN = ["path", "partitionBy", "compactEvery", "checkpointLocation", "queryName", "txnAppId", "txnVersion"]
+COMPACT_EVERY = 100  # batches
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    url: str
+    storage: Mapping[str, str] = field(default_factory=dict)  # what deltalake needs to get there, as it names it
+    partition_by: tuple[str, ...] = ()
+    version: int | None = None  # to read
+    columns: tuple[str, ...] = ()  # to read; empty: all
+    where: tuple[Condition, ...] = ()  # of the rows to read: all hold
+    compact_every: int = COMPACT_EVERY  # batches of a query; 0: never
+    transaction: tuple[str, int] | None = None  # of a batch query: name and number, as Delta has them
+
+
+def lake_options(given: Mapping[str, str], *, known: Sequence[str], streaming: bool = False) -> Lake:
+    """Raises OptionRefused."""
+    options = {name.lower(): value for name, value in given.items()}
+    storage = {name[len("storage.") :]: value for name, value in options.items() if name.startswith("storage.")}
+    names = {name.lower() for name in known}
+    refuse_unknown([name for name in options if name not in names and not name.startswith("storage.")], list(known), "storage.*")
+    if not options.get("path", "").strip():
+        raise OptionRefused('where is the lake? .option("path", "s3://bucket/trucks"), or a folder that all executors see')
+    transaction = _transaction(options)
+    if streaming and transaction is not None:
+        raise OptionRefused("txnAppId and txnVersion are for batch queries: a stream's batches are numbered by its checkpoint")
+    every = _number(options, "compactEvery")
+    return Lake(
+        url_of(options["path"].strip()),
+        storage,
+        _names(options, "partitionBy"),
+        _number(options, "versionAsOf"),
+        _names(options, "columns"),
+        conditions(options["where"]) if "where" in options else (),
+        COMPACT_EVERY if every is None else every,
+        transaction,
+    )
+
+
+def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in options.get(name.lower(), "").split(",") if each.strip())
+
+
+def _transaction(options: Mapping[str, str]) -> tuple[str, int] | None:
+    name, number = options.get("txnappid"), _number(options, "txnVersion")
+    if (name is None) != (number is None):
+        raise OptionRefused("txnAppId and txnVersion go together: whose batch it is, and which one")
+    return (name, number) if name is not None and number is not None else None
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
+    if text is not None and not text.strip().isdecimal():
+        raise OptionRefused(f"{name} is {text!r}: it is to be a whole number")
+    return None if text is None else int(text)
+
+
+def is_folder(lake: Lake) -> bool:
+    """Whether it is on a file system of this machine."""
+    return "://" not in lake.url
+
+
+def url_of(path: str) -> str:
+    """As deltalake takes it. A folder's name counts from where the driver runs: executors may run elsewhere."""
+    if match := re.fullmatch(r"file:/+(.*)", path):
+        return f"/{match[1]}"
+    return path if "://" in path else os.path.abspath(path)

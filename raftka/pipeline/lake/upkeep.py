@@ -1,0 +1,76 @@
+"""What a Delta table needs beside its batches: files of killed tries go, small files become large ones. Knows no batch's rows and no Spark."""
+
+import json
+import logging
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.lake.files import DataFile, files_of, names_in, remove
+from raftka.pipeline.lake.options import Lake, is_folder
+
+TARGET_BYTES = 128 << 20  # of a compacted file, about
+LOOKED_BACK = 1000  # entries of the log, for the one that a killed driver has written
+LOG = "_delta_log"
+
+log = logging.getLogger(__name__)
+
+
+def check_there(lake: Lake, files: Sequence[DataFile]) -> None:
+    """Compare what tasks say they wrote with what the driver sees. Raises PipelineError."""
+    found = {each.path: each for each in files_of(lake).get_file_info([each.path for each in files])} if files else {}
+    for each in files:
+        if (size := found[each.path].size) != each.size:
+            seen = "no such file" if size is None else f"one of {size} bytes"
+            raise PipelineError(
+                f"a task wrote {each.path} with {each.size} bytes to the lake {lake.url}, and the driver sees {seen} there. "
+                "Nothing was added. Next step: a path that driver and all executors share; if something else removes files there, stop it"
+            )
+
+
+def batch_in_log(lake: Lake, table: Any, query: str, batch: int) -> frozenset[str] | None:
+    """The files that the log's entry of this batch added; None when the entry is not found. Looks at the newest entries first."""
+    root = files_of(lake)
+    for version in range(table.version(), max(-1, table.version() - LOOKED_BACK), -1):
+        try:
+            with root.open_input_stream(f"{LOG}/{version:020}.json") as stream:
+                actions = [json.loads(line) for line in stream.read().splitlines() if line]
+        except FileNotFoundError:
+            return None  # a checkpoint stands for it
+        numbers = [each["txn"] for each in actions if "txn" in each]
+        if any(each["appId"] == query and each["version"] == batch for each in numbers):
+            return frozenset(unquote(each["add"]["path"]) for each in actions if "add" in each)
+    return None
+
+
+def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) -> None:
+    """Of a batch whose files begin with `stem`: those of earlier tries, in the folders of those that were added. The same rows went to the same
+    partitions before. What can not be removed harms nothing."""
+    try:
+        found = [path for folder in {path.rpartition("/")[0] for path in added} for path in names_in(lake, folder)]
+        remove(lake, [path for path in found if path.rpartition("/")[2].startswith(stem) and path not in added])
+        _remove_half_entries(lake, version)
+    except Exception as error:
+        log.warning("the lake %s could not be looked through for what killed tries left: %s", lake.url, error)
+
+
+def _remove_half_entries(lake: Lake, version: int) -> None:
+    """In a folder an entry of the log is written beside its place, then linked to it. Half of one is left by a kill. Those up to this version can be
+    nobody's any more."""
+    if is_folder(lake):
+        for path in Path(lake.url, LOG).iterdir():
+            match = re.fullmatch(r"(\d{20})\.json#\d+", path.name)
+            if match and int(match[1]) <= version:
+                path.unlink(missing_ok=True)
+
+
+def compact(lake: Lake, table: Any) -> None:
+    """Make large files of small ones, and remove what was replaced so a week ago. It is no part of a batch: what fails is tried at the next time."""
+    try:
+        table.optimize.compact(target_size=TARGET_BYTES, max_concurrent_tasks=1)
+        table.vacuum(dry_run=False)  # only files that the log has removed: it knows no others
+    except Exception as error:
+        log.warning("the lake %s could not be compacted: %s", lake.url, error)

@@ -1,0 +1,135 @@
+"""Values of records to columns: JSON, Avro behind the number of its schema, text. What does not fit has an error instead. Knows Arrow, no Spark.
+
+An Avro record of Kafka begins with a zero byte and four bytes of a schema's number. There is no registry here: the schema with the number 7 is
+the file 7.avsc of a folder. It is read as it was written, then judged by the declared fields, like JSON: so both change by the same rules.
+"""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from raftka.pipeline.records.fields import Field, Group, Kind, Many, Misfit, fitting, parsed_json
+
+FORMATS = ("json", "avro", "string")
+AVRO_HEADER = 5
+ERROR = "_error"
+TEXT = (Field("value", "string", nullable=True),)  # all there is of the format string
+ARROW = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(kind: Kind) -> Any:
+    if isinstance(kind, Group):
+        return pa.struct([pa.field(each.name, arrow_type(each.kind)) for each in kind.fields])
+    return pa.list_(arrow_type(kind.of)) if isinstance(kind, Many) else ARROW[kind]
+
+
+def storable(text: str) -> str:
+    """The text in UTF-8: lone surrogates, which have no bytes there, are spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Decoder:
+    """Goes to the workers, pickled; `schemas` are Avro's, by number."""
+
+    def __init__(self, formats: Sequence[str], wanted: tuple[Field, ...], schemas: Mapping[int, Any] | None = None) -> None:
+        self._formats, self._wanted, self._schemas = tuple(formats), TEXT if "string" in formats else wanted, dict(schemas or {})
+        self._group = Group(self._wanted)
+        self._parsed: dict[int, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parsed": {}}
+
+    def columns(self, values: Any) -> Any:
+        """Of an Arrow array of bytes an array of structs: the declared fields, and why there are none. No row stops the others."""
+        rows, errors = self._rows(values.to_pylist())
+        try:
+            arrays = [self._column(rows, each) for each in self._wanted]
+        except Exception:  # Arrow does not say which row it refuses
+            self._set_aside(rows, errors)
+            arrays = [self._column(rows, each) for each in self._wanted]
+        return pa.StructArray.from_arrays([*arrays, pa.array(errors, pa.string())], names=[*(each.name for each in self._wanted), ERROR])
+
+    def row(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
+        """The fields, or the error that makes this record a dead letter."""
+        try:
+            return self._row(value), None
+        except Misfit as misfit:
+            return None, storable(str(misfit))
+        except Exception as error:  # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow goes on
+            return None, storable(f"the decoder failed: {type(error).__name__} {error}")
+
+    def _rows(self, values: list[bytes | None]) -> tuple[list[dict[str, Any] | None], list[str | None]]:
+        rows: list[dict[str, Any] | None] = []
+        errors: list[str | None] = []
+        for value in values:
+            row, error = self.row(value)
+            rows.append(row)
+            errors.append(error)
+        return rows, errors
+
+    def _set_aside(self, rows: list[dict[str, Any] | None], errors: list[str | None]) -> None:
+        """Turn each row that Arrow refuses into an error."""
+        for at, row in enumerate(rows):
+            try:
+                for each in self._wanted:
+                    self._column([row], each)
+            except Exception as error:
+                rows[at], errors[at] = None, storable(f"{each.name} does not fit its column: {type(error).__name__} {error}")
+
+    @staticmethod
+    def _column(rows: list[dict[str, Any] | None], field: Field) -> Any:
+        return pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.kind))
+
+    def _row(self, value: bytes | None) -> dict[str, Any]:
+        if "string" in self._formats:
+            return {"value": self._text(value)}
+        if value is None:
+            raise Misfit("it has no value")
+        is_avro = "json" not in self._formats or ("avro" in self._formats and value[:1] == b"\0")  # no JSON begins with it
+        return fitting(self._avro(value) if is_avro else parsed_json(value), self._group, "")  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _text(value: bytes | None) -> str | None:
+        try:
+            return None if value is None else value.decode()
+        except UnicodeDecodeError as error:
+            raise Misfit(f"no UTF-8: {error.reason} at byte {error.start}") from None
+
+    def _avro(self, value: bytes) -> Any:
+        from fastavro import schemaless_reader
+
+        if len(value) < AVRO_HEADER or value[0] != 0:
+            raise Misfit("no Avro: it does not begin with a zero byte and the number of a schema")
+        number = int.from_bytes(value[1:AVRO_HEADER], "big")
+        schema = self._schema(number)
+        stream = BytesIO(value[AVRO_HEADER:])
+        try:
+            found = schemaless_reader(stream, schema, None)
+        except Exception as error:  # whatever it raises on bytes that are none of its own: one record must not stop all
+            raise Misfit(f"no Avro of schema {number}: {type(error).__name__} {error}".rstrip()) from None
+        if left := len(value) - AVRO_HEADER - stream.tell():
+            raise Misfit(f"no Avro of schema {number}: {left} bytes are left behind it")
+        return found
+
+    def _schema(self, number: int) -> Any:
+        if number not in self._schemas:
+            known = ", ".join(map(str, sorted(self._schemas))) or "none"
+            raise Misfit(
+                f"Avro schema {number} is not known (known: {known}): put it beside them as {number}.avsc, start the pipeline again, send this again"
+            )
+        if number not in self._parsed:
+            from fastavro import parse_schema
+
+            self._parsed[number] = parse_schema(self._schemas[number])
+        return self._parsed[number]

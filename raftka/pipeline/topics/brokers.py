@@ -1,0 +1,86 @@
+"""A cluster as a task or a driver asks it: the blocking client, with the pipeline's patience, its errors and what planning asks. Knows no records.
+
+Connections stay open in the worker's process for the tasks that come later: Spark uses a worker for many.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from raftka.client.blocking import client
+from raftka.client.blocking.connection import ANSWER_S, ClientError
+from raftka.client.connection import Address
+from raftka.pipeline.errors import PipelineError, Unreachable
+from raftka.pipeline.topics.planning import Topic
+from raftka.pipeline.topics.positions import Where
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.schema import Row
+
+UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
+
+
+class Patience(client.Patience):
+    def error(self, text: str) -> Exception:
+        return Unreachable(
+            f"{text}. The checkpoint stays where it is: start the query again when the brokers are back, or give them more time with "
+            "kafkaConsumer.pollTimeoutMs"
+        )
+
+
+@contextmanager
+def as_pipeline_errors() -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, ClientError) as error:
+        raise PipelineError(str(error)) from error
+
+
+class Brokers(client.Client):
+    def __init__(
+        self, bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False, wait_s: float = ANSWER_S
+    ) -> None:
+        """`wait_s`: for one answer."""
+        super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s)
+        self._read_committed = read_committed
+
+    def patience(self, what: str) -> Patience:
+        return Patience(self.patience_s, what)
+
+    # what planning asks
+
+    def names(self) -> Sequence[str]:
+        return sorted(topic.name for topic in self._topics(None) if not topic.is_internal)
+
+    def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
+        if not names:
+            return {}
+        return {
+            topic.name: Topic(self.topic_id(topic.name), tuple(sorted(each.partition_index for each in topic.partitions)))
+            for topic in self._topics(names)
+        }
+
+    def _topics(self, names: Collection[str] | None) -> Sequence[Row]:
+        answer = self.metadata(names)
+        if denied := [topic.name for topic in answer.topics if topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED]:
+            raise PipelineError(f"topic {denied[0]}: TOPIC_AUTHORIZATION_FAILED. The user of this connection needs DESCRIBE and READ on it")
+        return [topic for topic in answer.topics if not topic.error_code]
+
+    def pause(self) -> None:
+        time.sleep(UNKNOWN_S / 5)
+
+    def offsets(self, asked: Mapping[Where, int], isolation: int | None = None) -> dict[Where, int]:
+        with as_pipeline_errors():
+            return super().offsets(asked, int(self._read_committed) if isolation is None else isolation)
+
+
+_KEPT: dict[tuple[Any, ...], Brokers] = {}
+
+
+def kept_brokers(bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False) -> Brokers:
+    """The ones of this process, with their connections: a process that was forked has its own."""
+    key = (os.getpid(), tuple(bootstrap), client_id, patience_s, read_committed)
+    if key not in _KEPT:
+        _KEPT[key] = Brokers(bootstrap, client_id, patience_s, read_committed=read_committed)
+    return _KEPT[key]

@@ -1,0 +1,35 @@
+"""Makes the topics that a project writes to, where they are not there yet. Those it reads are others' to make."""
+
+from raftka.client.blocking.client import is_retriable
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.flows.streams import Declared, Output
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.options import PATIENCE_MS, addresses
+from raftka.wire.errors import Code, name_of_code
+from raftka.wire.messages.topics import CREATE_TOPICS
+
+TIMEOUT_MS = 30_000
+
+
+def ensure_topics(found: Declared, patience_s: float = PATIENCE_MS / 1000) -> None:
+    """Raises PipelineError."""
+    wanted = {each.topic: each for each in found.outputs if each.topic is not None}
+    if not wanted:
+        return
+    brokers = Brokers(addresses({"bootstrap.servers": found.bootstrap}), "raftka-pipeline", patience_s)
+    try:
+        for name in sorted(wanted.keys() - brokers.topics(list(wanted)).keys()):
+            _make(brokers, name, wanted[name])
+    finally:
+        brokers.close()
+
+
+def _make(brokers: Brokers, name: str, output: Output) -> None:
+    topic = CREATE_TOPICS.request.topics
+    configs = [topic.configs(name=key, value=value) for key, value in output.config.items()]
+    request = CREATE_TOPICS.request(
+        topics=[topic(name=name, num_partitions=output.partitions or -1, replication_factor=-1, configs=configs)], timeout_ms=TIMEOUT_MS
+    )
+    answer = brokers.ask(CREATE_TOPICS, request, passing=is_retriable).topics[0]
+    if answer.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+        raise PipelineError(f"the topic {name} can not be made: {name_of_code(answer.error_code)} {answer.error_message or ''}".rstrip())

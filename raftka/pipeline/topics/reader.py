@@ -1,0 +1,247 @@
+"""The records of a range, as Arrow batches, from whoever leads its partition now. Knows no Spark.
+
+The next request leaves before the last answer is decoded. What is asked for ends where the plan ends; records that are not there any more
+(compacted, markers of transactions) are passed by, records that are lost are told, and bytes that are no records stop the query.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from raftka.client.blocking.client import is_retriable
+from raftka.client.blocking.connection import Broken, Connection, Reply
+from raftka.pipeline.errors import CorruptBatch, PipelineError
+from raftka.pipeline.records.decode import Decoder
+from raftka.pipeline.topics.brokers import UNKNOWN_S, Brokers, Patience, as_pipeline_errors
+from raftka.pipeline.topics.options import EARLIEST, LATEST, SourceOptions
+from raftka.pipeline.topics.planning import Range, loss
+from raftka.wire.errors import Code, name_of_code
+from raftka.wire.messages.fetch import FETCH
+from raftka.wire.rows import Row
+
+WAIT_MS = 500
+EMPTY_ANSWERS = 3  # with a high watermark beyond: nothing is left between
+BY_TOPIC_ID = 13  # the first version of Fetch with ids for names
+UNKNOWN = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID}
+
+log = logging.getLogger(__name__)
+
+
+class Asked(NamedTuple):
+    connection: Connection
+    reply: Reply
+    offset: int
+
+
+class Gone(Exception):
+    """The topic is not there, or is another one."""
+
+
+def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> Iterator[Any]:
+    """Arrow batches with rows, in order. Raises PipelineError."""
+    return _Reading(brokers, wanted, options).batches()
+
+
+class _Reading:
+    def __init__(self, brokers: Brokers, wanted: Range, options: SourceOptions) -> None:
+        self._brokers, self._wanted, self._options = brokers, wanted, options
+        self._where = (wanted.topic, wanted.partition)
+        self._offset = wanted.start
+        self._patience = brokers.patience(f"{wanted.where} at offset {wanted.start}")
+        self._unknown: Patience | None = None
+        self._empty = 0
+        self._corrupt_once = False
+
+    def batches(self) -> Iterator[Any]:
+        asked: Asked | None = None
+        try:
+            while self._offset < self._wanted.stop:
+                try:
+                    now, asked = asked or self._ask(self._offset), None
+                    if now is None:
+                        continue
+                    decoder = self._answer(now)
+                    if decoder is None:
+                        continue
+                    asked = self._next(now, decoder)
+                except OSError as error:
+                    self._failed(error)
+                    continue
+                except Gone as gone:
+                    loss(self._options, str(gone), "the rest of this batch is left out")
+                    return
+                yield from decoder.batches()
+        finally:
+            if asked is not None:
+                asked.connection.close()  # an answer is still to come on it
+
+    def _ask(self, offset: int) -> Asked | None:
+        """None: nobody knows the topic, so far."""
+        led = self._brokers.leader(self._where)
+        self._check_id()
+        if led is None and self._wanted.topic in self._brokers.missing:
+            self._topic_unknown(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            return None
+        if led is None:
+            raise Broken(f"{self._wanted.where} has no leader")
+        connection = self._brokers.take(led[0])
+        return self._send(connection, offset, led[1])
+
+    def _send(self, connection: Connection, offset: int, leader_epoch: int) -> Asked:
+        try:
+            highest = None if self._wanted.topic_id else BY_TOPIC_ID - 1
+            with as_pipeline_errors():
+                return Asked(connection, connection.send(FETCH, self._request(offset, leader_epoch), highest), offset)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _request(self, offset: int, leader_epoch: int) -> Row:
+        topic = FETCH.request.topics
+        one = topic.partitions(
+            partition=self._wanted.partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=self._options.fetch_bytes
+        )
+        return FETCH.request(
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._options.fetch_bytes,
+            isolation_level=int(self._options.read_committed),
+            topics=[topic(topic=self._wanted.topic, topic_id=bytes.fromhex(self._wanted.topic_id) or bytes(16), partitions=[one])],
+        )
+
+    def _answer(self, asked: Asked) -> Decoder | None:
+        """None: nothing of use came; ask again."""
+        try:
+            row = asked.reply.wait()
+        except BaseException:
+            asked.connection.close()
+            self._brokers.drop_idle(asked.connection.address)
+            raise
+        partition = row.responses[0].partitions[0] if row.responses and row.responses[0].partitions else None
+        code = row.error_code or (partition.error_code if partition is not None else 0)
+        if code or partition is None:
+            self._brokers.give(asked.connection)
+            self._refused(code)
+            return None
+        try:
+            decoder = self._decoded(asked, partition)
+        except BaseException:
+            asked.connection.close()
+            raise
+        if decoder is None or decoder.next_offset >= self._wanted.stop:
+            self._brokers.give(asked.connection)
+        return decoder
+
+    def _decoded(self, asked: Asked, partition: Any) -> Decoder | None:
+        records = partition.records if partition.records is not None else b""
+        aborted = None
+        if self._options.read_committed:
+            aborted = [(each.producer_id, each.first_offset) for each in partition.aborted_transactions or ()]
+        try:
+            decoder = Decoder(
+                records, *self._where, asked.offset, self._wanted.stop, aborted=aborted, headers=self._options.headers
+            )  # its bytes are a copy: the next answer may overwrite these
+        except CorruptBatch as error:
+            if self._corrupt_once:
+                raise
+            self._corrupt_once = True
+            log.warning("%s; it is fetched once more", error)
+            return None
+        if decoder.next_offset > asked.offset:
+            self._progress(decoder.next_offset)
+            return decoder
+        self._nothing_new(partition, len(records))
+        return None
+
+    def _next(self, now: Asked, decoder: Decoder) -> Asked | None:
+        """Ask for what follows, on the same connection."""
+        if decoder.next_offset >= self._wanted.stop:
+            return None
+        led = self._brokers.leader(self._where)
+        return self._send(now.connection, decoder.next_offset, led[1] if led is not None else -1)
+
+    def _progress(self, offset: int) -> None:
+        self._offset = offset
+        self._empty = 0
+        self._corrupt_once = False
+        self._unknown = None
+        self._patience.begin()
+
+    def _nothing_new(self, partition: Any, size: int) -> None:
+        """An answer without a whole batch behind the offset. Empty ones are allowed at any time; several, where there should be records, say that
+        compaction has left none up to the end."""
+        stable = partition.last_stable_offset if self._options.read_committed else partition.high_watermark
+        if size:
+            raise CorruptBatch(
+                f"{self._wanted.where}: {size} bytes at offset {self._offset} hold no whole batch. Nothing was skipped. Look at them with "
+                f"`raftka log dump` on its leader"
+            )
+        if stable < self._wanted.stop:
+            self._patience.wait(f"it ends at offset {stable} so far, the plan at {self._wanted.stop}")
+            return
+        self._empty += 1
+        if self._empty >= EMPTY_ANSWERS:
+            self._offset = self._wanted.stop
+
+    # what can go wrong
+
+    def _refused(self, code: int) -> None:
+        if code == Code.OFFSET_OUT_OF_RANGE:
+            self._out_of_range()
+        elif code in UNKNOWN:
+            self._topic_unknown(code)
+        elif code == Code.CORRUPT_MESSAGE:
+            raise CorruptBatch(f"{self._wanted.where}: the broker itself finds its log corrupt at offset {self._offset}. Nothing was skipped")
+        elif code in (Code.NONE, Code.UNKNOWN_SERVER_ERROR) or is_retriable(code):
+            self._failed(name_of_code(code))
+        else:
+            raise PipelineError(f"{self._wanted.where} at offset {self._offset}: {name_of_code(code)} in answer to Fetch")
+
+    def _failed(self, why: object) -> None:
+        """A leader that is no leader, or a connection that broke: look who leads now."""
+        self._brokers.forget(self._wanted.topic)
+        self._patience.wait(why)
+
+    def _out_of_range(self) -> None:
+        """What lies before the log's start is gone for good; what lies behind its end may be there in a moment, with a leader that is new."""
+        found = self._brokers.offsets({self._where: EARLIEST})
+        earliest = found[self._where]
+        if earliest > self._offset:
+            what = f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention took what is between"
+            loss(self._options, what, f"offsets {self._offset} to {min(earliest, self._wanted.stop) - 1} are left out")
+            self._progress(min(earliest, self._wanted.stop))
+            return
+        latest = self._brokers.offsets({self._where: LATEST})[self._where]
+        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
+        if latest >= self._offset or not self._is_over(f"it ends at {latest}"):
+            self._brokers.forget(self._wanted.topic)
+            self._patience.wait("OFFSET_OUT_OF_RANGE")
+            return
+        what = f"{self._wanted.where} ends at offset {latest}, but was to be read from {self._offset} to {self._wanted.stop}: its log became shorter"
+        loss(self._options, what, "these offsets are left out")
+        self._progress(self._wanted.stop)
+
+    def _topic_unknown(self, code: int) -> None:
+        """A broker may be the last to hear of a topic; after some seconds it is gone."""
+        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
+        self._brokers.forget(self._wanted.topic)
+        if self._is_over(name_of_code(code)):
+            raise Gone(
+                f"topic {self._wanted.topic} was deleted before offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where} were read"
+            )
+
+    def _is_over(self, why: str) -> bool:
+        assert self._unknown is not None
+        try:
+            self._unknown.wait(why)
+        except PipelineError:
+            return True
+        return False
+
+    def _check_id(self) -> None:
+        now = self._brokers.topic_id(self._wanted.topic)
+        if self._wanted.topic_id and now and now != self._wanted.topic_id:
+            raise Gone(f"topic {self._wanted.topic} was deleted and made again before {self._left()} were read")
+
+    def _left(self) -> str:
+        return f"offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where}"
