@@ -225,7 +225,7 @@ class Cluster:
         serving = [each.node for each in self._serving() if each.node is not None]
         if any(node.image.topic_named(topic) is None for node in serving):
             return False
-        hosts = [node.replicas.hosts.get((topic, index)) for node in serving for index in range(partitions)]
+        hosts = [node.replicas.partitions.get((topic, index)) for node in serving for index in range(partitions)]
         return sum(1 for host in hosts if host is not None and host.leader is not None) == partitions
 
     def _committed(self, topic: str, partition: int) -> list[StoredRecord]:
@@ -235,7 +235,7 @@ class Cluster:
 
     def _led_by(self, topic: str, partition: int) -> Partition:
         for each in self._serving():
-            host = each.node.replicas.hosts.get((topic, partition)) if each.node is not None else None
+            host = each.node.replicas.partitions.get((topic, partition)) if each.node is not None else None
             if host is not None and host.leader is not None:
                 return host
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")

@@ -199,7 +199,7 @@ class Stage:
     def _opened(node: Node, name: str) -> bool:
         topic = node.image.topic_named(name)
         return topic is not None and all(
-            node.node_id not in partition.replicas or not node.settings.is_broker or (name, index) in node.replicas.hosts
+            node.node_id not in partition.replicas or not node.settings.is_broker or (name, index) in node.replicas.partitions
             for index, partition in enumerate(topic.partitions)
         )
 
@@ -227,7 +227,7 @@ class Stage:
 
     def host(self, topic: str, partition: int = 0, node_id: int | None = None) -> Partition:
         """The replica on that node, on its leader by default."""
-        return self.nodes[node_id or self.leader(topic, partition)].replicas.hosts[topic, partition]
+        return self.nodes[node_id or self.leader(topic, partition)].replicas.partitions[topic, partition]
 
 
 def _version(api: Api, version: int | None) -> int:

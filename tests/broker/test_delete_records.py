@@ -102,7 +102,7 @@ def test_who_does_not_live_is_not_waited_for_and_follows_when_it_is_back(three: 
     assert told(wire.answer(DELETE_RECORDS)) == (4, Code.NONE)
     assert not three.nodes[leader].image.alive(dead)
     three.start(dead)
-    three.wait(lambda: three.nodes[dead].ready.is_set() and ("t", 0) in three.nodes[dead].replicas.hosts and starts(three) == [4, 4, 4])
+    three.wait(lambda: three.nodes[dead].ready.is_set() and ("t", 0) in three.nodes[dead].replicas.partitions and starts(three) == [4, 4, 4])
 
 
 def test_one_that_had_left_the_isr_before_it_died_is_not_waited_for_either(three: Stage) -> None:

@@ -236,7 +236,7 @@ def test_epochs_begin_again_at_one(stage: Stage) -> None:
 def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage() as stage:
         stage.create("t", 1000)
-        stage.wait(lambda: len(stage.nodes[1].replicas.hosts) == 1000)
+        stage.wait(lambda: len(stage.nodes[1].replicas.partitions) == 1000)
         sessions = [Conversation(stage), Conversation(stage)]
         sessions[1].epoch = -1  # one fetches without a session
         for reader in sessions:

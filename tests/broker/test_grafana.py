@@ -239,7 +239,7 @@ def test_deleted_topics_stay_in_the_sum_and_leave_the_page() -> None:
         stage.create("t")
         assert produced(stage.wire().ask(PRODUCE, produce("t", DATA))).error_code == 0
         stage.delete("t")
-        stage.wait(lambda: not stage.nodes[1].replicas.hosts)
+        stage.wait(lambda: not stage.nodes[1].replicas.partitions)
         samples = scraped(stage)
 
     assert samples.of("kafka_server_brokertopicmetrics_bytesin_total", topic="t") == []

@@ -33,7 +33,7 @@ def left(stage: Stage, topic: str = "t") -> int:
     """Records, after the power was cut."""
     stage.kill(1, power_loss=True)
     node = stage.start(1)
-    stage.wait(lambda: node.ready.is_set() and (topic, 0) in node.replicas.hosts and node.replicas.hosts[topic, 0].leader is not None)
+    stage.wait(lambda: node.ready.is_set() and (topic, 0) in node.replicas.partitions and node.replicas.partitions[topic, 0].leader is not None)
     (of_topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets(topic, -1)).topics
     return int(of_topic.partitions[0].offset)
 

@@ -84,7 +84,7 @@ def test_what_lies_where(stage: Stage) -> None:
 
 def test_a_directory_that_failed_is_told(stage: Stage) -> None:
     stage.create("t", 2)
-    host = next(host for host in stage.nodes[1].replicas.hosts.values() if host.home.path == SECOND)
+    host = next(host for host in stage.nodes[1].replicas.partitions.values() if host.home.path == SECOND)
     stage.world.disk("n1").broken.add(SECOND)
     wire = stage.wire()
     wire.request(PRODUCE, produce(host.topic, batch(b"1"), partition=host.index))
@@ -112,7 +112,7 @@ def test_what_is_refused(stage: Stage) -> None:
 def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
     assert alter(stage, SECOND, "new", 0, 1, 2) == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
     stage.create("new", 3)
-    assert {host.home.path for host in stage.nodes[1].replicas.hosts.values()} == {SECOND}
+    assert {host.home.path for host in stage.nodes[1].replicas.partitions.values()} == {SECOND}
 
 
 def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
@@ -137,7 +137,7 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
 
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
     assert content(stage)[: len(before)] == before
     assert moved(stage, target)
 
@@ -262,7 +262,7 @@ def test_what_batches_do_not_tell_moves_too(stage: Stage, start: int) -> None:
 
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
     assert stage.host("t").log.start_offset == start
     assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, "a duplicate"
 
@@ -318,7 +318,7 @@ def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
     alter(stage, target)
     stage.world.run(stage.world.now + 1.0)
     stage.delete("t")
-    stage.wait(lambda: not stage.nodes[1].replicas.hosts)
+    stage.wait(lambda: not stage.nodes[1].replicas.partitions)
     assert not stage.nodes[1].care.mover.moves
     assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
 
@@ -331,7 +331,7 @@ def test_the_next_process_goes_on_with_a_move(stage: Stage) -> None:
     stage.world.run(stage.world.now + 1.0)
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=None)
     stage.wait(lambda: moved(stage, target), 600.0)
     assert content(stage) == before
@@ -365,7 +365,7 @@ class PowerCut:
 
 
 def is_back(stage: Stage) -> bool:
-    return 1 in stage.refused or (stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.hosts)
+    return 1 in stage.refused or (stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
 
 
 def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:

@@ -116,9 +116,9 @@ def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
 
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts)
+    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
 
-    host = stage.nodes[1].replicas.hosts["t", 0]
+    host = stage.nodes[1].replicas.partitions["t", 0]
     assert host.log.cleaned_offset == cleaned > 0
     assert table_of(host) == table
 
@@ -133,7 +133,7 @@ def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
         table |= update(stage, 60, keys=5)
         compacted(stage, stage.host("t"))
         stage.start(behind)
-        stage.wait(lambda: ("t", 0) in stage.nodes[behind].replicas.hosts)
+        stage.wait(lambda: ("t", 0) in stage.nodes[behind].replicas.partitions)
         stage.wait(lambda: stage.host("t", node_id=behind).log.end_offset == stage.host("t").log.end_offset)
         for node_id in stage.nodes:
             host = stage.host("t", node_id=node_id)
@@ -153,7 +153,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
             stage.world.run(stage.world.now + random.random() * 0.02)
             stage.kill(1, power_loss=True)
             stage.start(1)
-            stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts and stage.nodes[1].ready.is_set())
+            stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions and stage.nodes[1].ready.is_set())
             assert table_of(stage.host("t")) == table, f"seed {seed}"
         stage.wait(lambda: stage.host("t").log.cleaned_offset > 200)
         assert table_of(stage.host("t")) == table
@@ -272,8 +272,8 @@ def test_tombstones_of_before_a_restart_go_too(stage: Stage) -> None:
     stage.world.run(stage.world.now + 10)
     stage.kill(1)
     stage.start(1)
-    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.hosts)
-    host = stage.nodes[1].replicas.hosts["t", 0]
+    stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
+    host = stage.nodes[1].replicas.partitions["t", 0]
     assert table_of(host)[b"0"] is None
 
     stage.world.run(stage.world.now + 70)
@@ -380,7 +380,7 @@ def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> 
 
 
 def in_sync(stage: Stage) -> bool:
-    hosts = [node.replicas.hosts.get(("t", 0)) for node in stage.nodes.values()]
+    hosts = [node.replicas.partitions.get(("t", 0)) for node in stage.nodes.values()]
     return all(host is not None and len(host.image.isr) == 3 for host in hosts) and any(host.leader is not None for host in hosts if host)
 
 

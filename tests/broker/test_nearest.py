@@ -38,7 +38,7 @@ class Racks(Stage):
         self.world.network.cut(f"n{self.leader('t')}", f"n{node_id}", one_way=False)
 
     def in_step(self) -> None:
-        self.wait(lambda: all(node.replicas.hosts["t", 0].high_watermark == 6 for node in self.nodes.values()))
+        self.wait(lambda: all(node.replicas.partitions["t", 0].high_watermark == 6 for node in self.nodes.values()))
 
 
 @pytest.fixture

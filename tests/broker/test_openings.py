@@ -21,7 +21,7 @@ MANY = 4 * OPENED_IN_A_TURN + 1
 
 
 def opened(stage: Stage) -> int:
-    return len(stage.nodes[1].replicas.hosts)
+    return len(stage.nodes[1].replicas.partitions)
 
 
 def directories(stage: Stage) -> list[str]:

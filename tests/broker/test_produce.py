@@ -254,7 +254,7 @@ def test_a_disk_that_is_full_in_the_middle_of_many_requests_acknowledges_none_th
         stage.wait(lambda: wire.close_reason is not None or len(wire.frames) == 3)
 
         rows = [produced(decoded(PRODUCE, 9, frame)) for frame in wire.frames]
-        host = stage.nodes[1].replicas.hosts["t", 0]
+        host = stage.nodes[1].replicas.partitions["t", 0]
         assert host.log.failed is not None
         assert (host.log.flushed_offset, host.log.end_offset) == (2, 3)
         assert [row for row in rows if row.error_code == Code.NONE] == []

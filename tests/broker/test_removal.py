@@ -36,4 +36,4 @@ def test_records_come_with_the_end_of_their_topic(written_first: bool, acks: int
         stage.world.run(stage.world.now + 1.0)
         assert stage.world.failures == []
         assert stage.events("log_failed", 2) == []
-        assert not stage.nodes[2].replicas.hosts
+        assert not stage.nodes[2].replicas.partitions

@@ -122,8 +122,8 @@ def test_after_an_error_the_old_session_is_ended(code: Code) -> None:
 def quiet(stage: Stage) -> None:
     """Everybody is in sync and everybody knows it."""
     partitions = sum(len(topic.partitions) for topic in stage.nodes[1].image.topics.values())
-    stage.wait(lambda: all(len(node.replicas.hosts) == partitions for node in stage.nodes.values()))
-    stage.wait(lambda: all(len(host.image.isr) == 3 for node in stage.nodes.values() for host in node.replicas.hosts.values()))
+    stage.wait(lambda: all(len(node.replicas.partitions) == partitions for node in stage.nodes.values()))
+    stage.wait(lambda: all(len(host.image.isr) == 3 for node in stage.nodes.values() for host in node.replicas.partitions.values()))
     stage.world.run(stage.world.now + 2.0)
 
 

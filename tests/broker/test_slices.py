@@ -129,7 +129,7 @@ def test_a_change_of_all_partitions_is_applied_some_a_turn(monkeypatch: pytest.M
 def test_a_topic_is_deleted_some_partitions_a_turn() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.hosts
+        hosts = stage.nodes[1].replicas.partitions
         stage.delete("many")
         assert steps(stage, lambda: len(hosts), 0) <= PARTITIONS_OF_TURN
         stage.world.run(stage.world.now + 1.0)
@@ -139,7 +139,7 @@ def test_a_topic_is_deleted_some_partitions_a_turn() -> None:
 def test_a_topic_of_the_same_name_is_made_while_the_old_one_goes() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.hosts
+        hosts = stage.nodes[1].replicas.partitions
         stage.delete("many")
         topic_id = stage.create("many", partitions=MANY)
         stage.wait(lambda: len(hosts) == MANY and all(host.topic_id == topic_id for host in hosts.values()))
@@ -151,7 +151,7 @@ def test_a_topic_of_the_same_name_is_made_while_the_old_one_goes() -> None:
 def test_a_default_of_all_topics_is_set_some_partitions_a_turn() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.hosts
+        hosts = stage.nodes[1].replicas.partitions
         stage.set(BROKER, "", log_retention_ms="12345")
         assert steps(stage, lambda: sum(host.log.config.retention_ms == 12345 for host in hosts.values()), MANY) <= PARTITIONS_OF_TURN
 
@@ -166,7 +166,7 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
         stage.wait(lambda: node.context.stopped)
         stage.world.run(stage.world.now + 1.0)
         assert stage.world.failures == []
-        assert all(host.leader is None for host in node.replicas.hosts.values())
+        assert all(host.leader is None for host in node.replicas.partitions.values())
 
 
 @pytest.mark.parametrize("many", [1, 2 * LOOKED_AT_IN_A_TURN + 1])
@@ -211,7 +211,7 @@ def test_a_follower_asks_for_and_takes_some_partitions_a_turn(monkeypatch: pytes
         stage.create("t", partitions=32)
         leader = stage.leader("t")
         led = [index for index in range(32) if stage.leader("t", index) == leader]
-        follower = stage.nodes[3 - leader].replicas.hosts
+        follower = stage.nodes[3 - leader].replicas.partitions
         row = produce("t", batch(b"v"))
         parts = PRODUCE.request.topic_data.partition_data
         for number in (1, 2):

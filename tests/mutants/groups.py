@@ -49,8 +49,8 @@ def coordinator_loads_to_its_high_watermark(load: Any) -> Any:
     """A new coordinator begins with what it knows to be committed: a group's offset goes back."""
 
     def bug(self: CoordinatorPartition) -> bool:
-        log = self.host.log
-        end, log.end_offset = log.end_offset, self.host.high_watermark
+        log = self.partition.log
+        end, log.end_offset = log.end_offset, self.partition.high_watermark
         try:
             return bool(load(self))
         finally:
@@ -93,7 +93,7 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
         coordinator = self.partitions.get(host.index)
         if host.leader is None:
             return
-        if coordinator is not None and coordinator.host is host:
+        if coordinator is not None and coordinator.partition is host:
             coordinator.epoch = host.leader.leader_epoch
         else:
             self._load(host, host.leader.leader_epoch)
@@ -112,7 +112,7 @@ def coordinator_misses_the_last_batch(load: Any) -> Any:
     """Off by one: what was committed last before a coordinator died is not read by the next."""
 
     def bug(self: CoordinatorPartition) -> bool:
-        log = self.host.log
+        log = self.partition.log
         end, log.end_offset = log.end_offset, max(log.start_offset, log.end_offset - 1)
         try:
             return bool(load(self))

@@ -129,11 +129,11 @@ def truncates_to_the_high_watermark(start: Any) -> Any:
     """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and loses what it had acknowledged."""
 
     def bug(self: PartitionFetchState) -> None:
-        log = self.host.log
-        if log.end_offset > self.host.high_watermark:
-            log.truncate_to(self.host.high_watermark)
+        log = self.partition.log
+        if log.end_offset > self.partition.high_watermark:
+            log.truncate_to(self.partition.high_watermark)
             self.fetch = FollowerFetch(
-                self.host.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end
+                self.partition.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end
             )
         start(self)
 

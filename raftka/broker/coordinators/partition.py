@@ -85,7 +85,7 @@ class CoordinatorPartition:
         "committed_offset",
         "epoch",
         "gone",
-        "host",
+        "partition",
         "loaded",
         "machine",
         "replayed",
@@ -93,9 +93,9 @@ class CoordinatorPartition:
         "working",
     )
 
-    def __init__(self, runtime: Runtime, host: Partition, epoch: int, machine: Machine, now: float) -> None:
+    def __init__(self, runtime: Runtime, partition: Partition, epoch: int, machine: Machine, now: float) -> None:
         self._runtime = runtime
-        self.host = host
+        self.partition = partition
         self.epoch = epoch
         self.machine = machine
         self.loaded = self.gone = False
@@ -103,7 +103,7 @@ class CoordinatorPartition:
         self.replayed = 0  # records, while loading
         self.waiting: dict[Ticket, None] = {}  # who has had no reply yet
         self.committed_offset = 0  # all that was replayed and appended lies below it
-        self._position = host.log.start_offset
+        self._position = partition.log.start_offset
         self._deleted: list[tuple[bytes, str]] = []
         self._slices = self._load_in_slices()
         self._queue: deque[Steps[None]] = deque()  # what goes on in later turns, and what came meanwhile
@@ -127,7 +127,7 @@ class CoordinatorPartition:
 
     def _load_in_slices(self) -> Steps[None]:
         """Yield after each read, and within it: a batch may be a megabyte."""
-        log = self.host.log
+        log = self.partition.log
         while self._position < log.end_offset:
             spans, _ = log.read(self._position, SLICE_BYTES, log.end_offset)
             if not spans:
@@ -164,7 +164,7 @@ class CoordinatorPartition:
     def serve(self) -> None:
         """The whole log is replayed."""
         self.loaded = True
-        self.committed_offset = self.host.log.end_offset
+        self.committed_offset = self.partition.log.end_offset
         self._begin(self._unasked(self.machine.loaded))
         if self._deleted:
             self._begin(self._unasked(self.machine.on_image, self._deleted))
@@ -230,7 +230,7 @@ class CoordinatorPartition:
             self.working = False
             raise
         else:
-            self._runtime.long_work.run(f"the coordinator of {self.host.name}", work, self._worked_off, lambda: not self.gone)
+            self._runtime.long_work.run(f"the coordinator of {self.partition.name}", work, self._worked_off, lambda: not self.gone)
 
     def _work_off(self) -> Steps[None]:
         """What came first, then all that has come meanwhile, in its order."""
@@ -272,7 +272,7 @@ class CoordinatorPartition:
 
     def _replay(self, outcome: Outcome) -> Steps[Code]:
         """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a part before all of it is replayed."""
-        most = self.host.log.config.max_message_bytes
+        most = self.partition.log.config.max_message_bytes
         records = outcome.records
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records]
         whole = outcome.atomic or sum(sizes) + BATCH_OVERHEAD_BYTES <= most
@@ -305,7 +305,7 @@ class CoordinatorPartition:
 
     def _refusal(self) -> Code:
         """Why nothing can be appended; NONE: it can."""
-        leader = self.host.leader
+        leader = self.partition.leader
         if self.gone:
             return Code.KAFKA_STORAGE_ERROR
         if leader is None:
@@ -314,7 +314,7 @@ class CoordinatorPartition:
 
     def _reply(self, ticket: Any, answer: Any) -> None:
         self.waiting.pop(ticket, None)
-        if self._records or self.host.high_watermark < self.committed_offset:
+        if self._records or self.partition.high_watermark < self.committed_offset:
             self._replies.append((ticket, answer))
         else:
             self._runtime.deliver(ticket, answer)
@@ -338,7 +338,7 @@ class CoordinatorPartition:
         now_ms = self._runtime.clock.wall_ms()
         batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._runtime.compression)
         try:
-            _, self.committed_offset, _, _ = self.host.append(memoryview(batch), -1, now_ms, self)
+            _, self.committed_offset, _, _ = self.partition.append(memoryview(batch), -1, now_ms, self)
         except KafkaError as error:
             replies, self._replies = self._replies, []
             for ticket, _ in replies:
@@ -348,14 +348,14 @@ class CoordinatorPartition:
             self._hold()
 
     def _hold(self) -> None:
-        host = self.host
+        partition = self.partition
         replies, self._replies = self._replies, []
         if not replies:
             return
-        if host.leader is None:
+        if partition.leader is None:
             _Held(self._runtime, replies).complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            host.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
+            partition.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, _Held(self._runtime, replies))
 
     def abort(self, reason: str) -> None:
         """What was appended could not be written: the log has failed, and who waits for it hears that."""

@@ -82,32 +82,32 @@ class CoordinatorRuntime:
 
     def forget(self, key: str, ticket: Ticket) -> None:
         """Who has the ticket has gone away."""
-        partition = self.partitions.get(self.partition_for(key)) if self._known() else None
-        if partition is not None:
-            partition.forget(ticket)
+        coordinator = self.partitions.get(self.partition_for(key)) if self._known() else None
+        if coordinator is not None:
+            coordinator.forget(ticket)
 
     def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
-        shards = list(self.partitions.values())
-        if not all(partition.loaded for partition in shards):
+        coordinators = list(self.partitions.values())
+        if not all(coordinator.loaded for coordinator in coordinators):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
-        gathered = Gathered(len(shards), lambda answers: done(next((each for each in answers if isinstance(each, KafkaError)), answers)))
-        for place, partition in enumerate(shards):
+        gathered = Gathered(len(coordinators), lambda answers: done(next((each for each in answers if isinstance(each, KafkaError)), answers)))
+        for place, coordinator in enumerate(coordinators):
             ticket = gathered.place(place)
             try:
-                if partition.gone:
+                if coordinator.gone:
                     raise KafkaError(Code.NOT_COORDINATOR)
-                partition.submit(command, ticket)
+                coordinator.submit(command, ticket)
             except KafkaError as error:
                 ticket(error)
             yield
 
     def find(self, key: str) -> CoordinatorPartition:
         """Raises NOT_COORDINATOR, also before the topic exists."""
-        partition = self.partitions.get(self.partition_for(key)) if self._known() else None
-        if partition is None or partition.host.leader is None:
+        coordinator = self.partitions.get(self.partition_for(key)) if self._known() else None
+        if coordinator is None or coordinator.partition.leader is None:
             raise KafkaError(Code.NOT_COORDINATOR)
-        return partition
+        return coordinator
 
     def partition_for(self, key: str) -> int:
         found = self._partitions.get(key)
@@ -131,25 +131,25 @@ class CoordinatorRuntime:
 
     # leaderships
 
-    def _leadership_changed(self, host: Partition) -> None:
+    def _leadership_changed(self, partition: Partition) -> None:
         """It began, goes on in another epoch, or ended."""
-        partition = self.partitions.get(host.index)
-        if host.leader is None:
-            if partition is not None and partition.host is host:
-                self._unload(partition)
+        coordinator = self.partitions.get(partition.index)
+        if partition.leader is None:
+            if coordinator is not None and coordinator.partition is partition:
+                self._unload(coordinator)
             return
-        epoch = host.leader.leader_epoch
-        if partition is not None and partition.host is host and epoch <= partition.epoch + 1:
-            partition.epoch = epoch  # nobody else has led in between
+        epoch = partition.leader.leader_epoch
+        if coordinator is not None and coordinator.partition is partition and epoch <= coordinator.epoch + 1:
+            coordinator.epoch = epoch  # nobody else has led in between
         else:
-            self._load(host, epoch)
+            self._load(partition, epoch)
 
-    def _load(self, host: Partition, epoch: int) -> None:
-        before = self.partitions.get(host.index)
-        partition = self.partitions[host.index] = CoordinatorPartition(self, host, epoch, self._make_machine(), self.clock.now())
+    def _load(self, partition: Partition, epoch: int) -> None:
+        before = self.partitions.get(partition.index)
+        coordinator = self.partitions[partition.index] = CoordinatorPartition(self, partition, epoch, self._make_machine(), self.clock.now())
         if before is not None:
             before.unload()
-        self._loading.append(partition)
+        self._loading.append(coordinator)
         if not self._scheduled:
             self._load_soon()
 
@@ -157,45 +157,45 @@ class CoordinatorRuntime:
         self._scheduled = True
         self.clock.call_at(self.clock.now(), self._load_more)
 
-    def reload(self, partition: CoordinatorPartition) -> None:
+    def reload(self, coordinator: CoordinatorPartition) -> None:
         """Its machine is ahead of the log."""
-        if self.partitions.get(partition.host.index) is partition:
-            self._load(partition.host, partition.epoch)
+        if self.partitions.get(coordinator.partition.index) is coordinator:
+            self._load(coordinator.partition, coordinator.epoch)
 
-    def _unload(self, partition: CoordinatorPartition) -> None:
-        del self.partitions[partition.host.index]
-        partition.unload()
-        self.context.events.info("coordinator_unloaded", partition=partition.host.name)
+    def _unload(self, coordinator: CoordinatorPartition) -> None:
+        del self.partitions[coordinator.partition.index]
+        coordinator.unload()
+        self.context.events.info("coordinator_unloaded", partition=coordinator.partition.name)
 
     def _load_more(self) -> None:
         """One slice of one of them: what else this broker does goes on in between."""
-        partition = self._loading.popleft()
-        if not partition.gone:
+        coordinator = self._loading.popleft()
+        if not coordinator.gone:
             try:
-                if partition.load():
-                    self._serve(partition)
+                if coordinator.load():
+                    self._serve(coordinator)
                 else:
-                    self._loading.append(partition)
+                    self._loading.append(coordinator)
             except (KafkaError, OSError) as error:
-                self._load_failed(partition, error)
+                self._load_failed(coordinator, error)
         self._scheduled = False
         if self._loading:
             self._load_soon()
 
-    def _load_failed(self, partition: CoordinatorPartition, error: KafkaError | OSError) -> None:
-        host = partition.host
-        self.context.events.warning("coordinator_load_failed", partition=host.name, error=str(error))
-        failure = error if isinstance(error, OSError) else host.log.failed
+    def _load_failed(self, coordinator: CoordinatorPartition, error: KafkaError | OSError) -> None:
+        partition = coordinator.partition
+        self.context.events.warning("coordinator_load_failed", partition=partition.name, error=str(error))
+        failure = error if isinstance(error, OSError) else partition.log.failed
         if failure is not None:
-            self._replicas.log_failed(host, failure)
+            self._replicas.log_failed(partition, failure)
         else:
-            self.reload(partition)  # the log begins later than it did
+            self.reload(coordinator)  # the log begins later than it did
 
-    def _serve(self, partition: CoordinatorPartition) -> None:
-        took_ms = round((self.clock.now() - partition.began_at) * 1000)
-        if partition.replayed:
-            self.context.events.info("coordinator_loaded", partition=partition.host.name, records=partition.replayed, ms=took_ms)
-        partition.serve()
+    def _serve(self, coordinator: CoordinatorPartition) -> None:
+        took_ms = round((self.clock.now() - coordinator.began_at) * 1000)
+        if coordinator.replayed:
+            self.context.events.info("coordinator_loaded", partition=coordinator.partition.name, records=coordinator.replayed, ms=took_ms)
+        coordinator.serve()
 
     # the metadata
 
@@ -206,21 +206,21 @@ class CoordinatorRuntime:
         if delta.reloaded:
             deleted = [(topic_id, topic.name) for topic_id, topic in before.topics.items() if topic_id not in image.topics]
         if delta.reloaded or deleted or delta.topics_changed:
-            for partition in list(self.partitions.values()):
-                partition.on_image(deleted)
+            for coordinator in list(self.partitions.values()):
+                coordinator.on_image(deleted)
 
     # the turn
 
-    def touch(self, partition: CoordinatorPartition) -> None:
+    def touch(self, coordinator: CoordinatorPartition) -> None:
         if not self._touched:
             self.clock.at_turn_end(self._end_turn)
-        self._touched.append(partition)
+        self._touched.append(coordinator)
 
     def _end_turn(self) -> None:
         touched, self._touched = self._touched, []
         self._turn = None
-        for partition in touched:
-            partition.end_turn()
+        for coordinator in touched:
+            coordinator.end_turn()
 
     def deliver(self, ticket: Any, answer: Any) -> None:
         """Call the ticket, in a later turn when many are called in this one; in the order in which they come."""
@@ -255,14 +255,14 @@ class CoordinatorRuntime:
 
     # what goes wrong
 
-    def broken(self, partition: CoordinatorPartition, error: Exception) -> None:
+    def broken(self, coordinator: CoordinatorPartition, error: Exception) -> None:
         """A mistake of ours: this one command fails."""
         self.context.metrics.count("raftka_handler_errors_total")
-        self.context.events.error("coordinator_failed", partition=partition.host.name, error=repr(error))
+        self.context.events.error("coordinator_failed", partition=coordinator.partition.name, error=repr(error))
 
-    def unreadable(self, partition: CoordinatorPartition, offset: int, error: Exception) -> None:
+    def unreadable(self, coordinator: CoordinatorPartition, offset: int, error: Exception) -> None:
         self.context.metrics.count("raftka_coordinator_unreadable_records_total")
-        self.context.events.error("coordinator_record_unreadable", partition=partition.host.name, offset=offset, error=str(error))
+        self.context.events.error("coordinator_record_unreadable", partition=coordinator.partition.name, offset=offset, error=str(error))
 
 
 class Gathered:

@@ -32,8 +32,7 @@ def groups_of(services: Services, coordinator: CoordinatorPartition) -> list[Gro
 
 
 def _offsets(services: Services, group: Group) -> Iterator[GroupOffset]:
-    hosts = services.replicas.hosts
     for topic, partitions in group.offsets.items():
-        for partition, committed in partitions.items():
-            host = hosts.get((topic, partition))
-            yield GroupOffset(topic, partition, committed.offset, None if host is None else max(0, host.high_watermark - committed.offset))
+        for index, committed in partitions.items():
+            partition = services.replicas.partitions.get((topic, index))
+            yield GroupOffset(topic, index, committed.offset, None if partition is None else max(0, partition.high_watermark - committed.offset))

@@ -36,7 +36,7 @@ class MetricsPage:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
             coordinators = self.services.groups.runtime.partitions.values() if self.services.metadata.settings.is_broker else ()
-            self._gather(deque(self.services.replicas.hosts.values()), [], deque(coordinators), [])
+            self._gather(deque(self.services.replicas.partitions.values()), [], deque(coordinators), [])
 
     def _gather(
         self, left: deque[Partition], found: list[PartitionNumbers], coordinators: deque[CoordinatorPartition], groups: list[GroupNumbers]

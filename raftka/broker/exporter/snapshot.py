@@ -102,8 +102,8 @@ class Snapshot:
 
 def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
     """`partitions`, `groups`: looked at a moment ago."""
-    metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
-    leads = host is not None and host.active
+    metrics, partition, image = services.context.metrics, services.quorum.host, services.metadata.image
+    leads = partition is not None and partition.active
     return Snapshot(
         now_s=services.context.runtime.clock.now(),
         node_id=services.context.node_id,
@@ -130,7 +130,8 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         replication_bytes_in=metrics.replication_bytes_in,
         replication_bytes_out=metrics.replication_bytes_out,
         failed_directories=len(
-            services.logs.offline.keys() | {host.home.path for host in services.replicas.hosts.values() if host.log.failed is not None}
+            services.logs.offline.keys()
+            | {partition.home.path for partition in services.replicas.partitions.values() if partition.log.failed is not None}
         ),
         raft=_raft(services),
         cluster=_cluster(services) if leads else ClusterNumbers(),
@@ -139,28 +140,28 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
     )
 
 
-def numbers_of(host: "Partition") -> PartitionNumbers:
-    log, leader, image = host.log, host.leader, host.image
+def numbers_of(partition: "Partition") -> PartitionNumbers:
+    log, leader, image = partition.log, partition.leader, partition.image
     return PartitionNumbers(
-        topic=host.topic,
-        partition=host.index,
+        topic=partition.topic,
+        partition=partition.index,
         size_bytes=log.size_bytes,
         segments=len(log.segments),
         start_offset=log.start_offset,
         end_offset=log.end_offset,
-        high_watermark=host.high_watermark,
+        high_watermark=partition.high_watermark,
         leader_epoch=image.leader_epoch,
         replicas=image.replicas,
         isr=leader.isr if leader is not None else None,
         min_isr=leader.min_isr if leader is not None else 0,
         reassigning=bool(image.adding or image.removing),
         offline=log.failed is not None,
-        messages_in=host.messages_in,
-        bytes_in=host.bytes_in,
-        bytes_out=host.bytes_out,
-        produced=host.produced,
-        fetched=host.fetched,
-        awaiting=len(host.delayed_by_commit) + len(host.delayed_by_flush),
+        messages_in=partition.messages_in,
+        bytes_in=partition.bytes_in,
+        bytes_out=partition.bytes_out,
+        produced=partition.produced,
+        fetched=partition.fetched,
+        awaiting=len(partition.delayed_by_commit) + len(partition.delayed_by_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
     )

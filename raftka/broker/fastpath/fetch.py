@@ -38,7 +38,7 @@ class FetchPlan:
     __slots__ = (
         "before",
         "flexible",
-        "host",
+        "partition",
         "kind",
         "leader",
         "max_bytes",
@@ -63,13 +63,13 @@ class FetchPlan:
         offset_at: int,
         epoch_at: int = -1,
     ) -> None:
-        body, asked, host = request.body, wanted.asked, wanted.host
-        assert host is not None
+        body, asked, partition = request.body, wanted.asked, wanted.partition
+        assert partition is not None
         self.version = request.version
-        self.host = host
+        self.partition = partition
         self.kind = request.connection.dispatcher.metrics.kind(FETCH.name)
-        self.resource = (TOPIC, host.topic)
-        self.leader = host.leader
+        self.resource = (TOPIC, partition.topic)
+        self.leader = partition.leader
         self.min_bytes: int = body.min_bytes
         self.max_bytes: int = min(asked.partition_max_bytes, max_bytes)
         self.offset_at = offset_at
@@ -107,10 +107,10 @@ class FetchPlan:
         return self.serve(connection, offset, correlation_id)
 
     def serve(self, connection: ServerConnection, offset: int, correlation_id: int) -> bool:
-        host, leader = self.host, self.leader
-        if leader is None or host.leader is not leader:
+        partition, leader = self.partition, self.leader
+        if leader is None or partition.leader is not leader:
             return False
-        log, watermark = host.log, leader.high_watermark
+        log, watermark = partition.log, leader.high_watermark
         if not log.start_offset <= offset < watermark:
             return False
         try:
@@ -119,8 +119,8 @@ class FetchPlan:
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
             return False
-        host.fetched += 1
-        host.bytes_out += size
+        partition.fetched += 1
+        partition.bytes_out += size
         head = self._head(correlation_id, watermark, log.start_offset, size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
@@ -171,12 +171,12 @@ class SessionPlan(FetchPlan):
         (epoch,), (offset,) = EPOCH.unpack_from(frame, epoch_at), OFFSET.unpack_from(frame, at)
         if epoch != session.epoch or not session.lasting or session.parked is not None or len(session.partitions) != 1:
             return False
-        wanted, host = self.wanted, self.host
-        if wanted.host is not host or not self.serve(connection, offset, correlation_id):
+        wanted, partition = self.wanted, self.partition
+        if wanted.partition is not partition or not self.serve(connection, offset, correlation_id):
             return False
         self.sessions.go_on(session, connection.dispatcher.now())
         wanted.asked = self.asked
         wanted.asked.fetch_offset = offset
-        wanted.high_watermark, wanted.log_start = host.high_watermark, host.log.start_offset
+        wanted.high_watermark, wanted.log_start = partition.high_watermark, partition.log.start_offset
         session.news[wanted] = None
         return True

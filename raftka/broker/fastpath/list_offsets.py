@@ -19,55 +19,55 @@ TIMESTAMP = Struct(">q")
 OFFSET_AND_EPOCH = Struct(">qi")
 
 
-def remember(request: "Request", host: Partition) -> None:
+def remember(request: "Request", partition: Partition) -> None:
     """Called with a consumer's request for one end of one partition that was answered by its leader."""
-    if request.connection.worth_a_plan(LIST_OFFSETS.key) and (plan := EndsPlan.of(request, host)) is not None:
+    if request.connection.worth_a_plan(LIST_OFFSETS.key) and (plan := EndsPlan.of(request, partition)) is not None:
         request.connection.plans[LIST_OFFSETS.key] = plan
 
 
 class EndsPlan:
-    __slots__ = ("host", "kind", "leader", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
+    __slots__ = ("partition", "kind", "leader", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
     operation = "DESCRIBE"
 
-    def __init__(self, request: "Request", host: Partition, timestamp_at: int) -> None:
+    def __init__(self, request: "Request", partition: Partition, timestamp_at: int) -> None:
         self.version = request.version
         self.kind = request.connection.dispatcher.metrics.kind(LIST_OFFSETS.name)
-        self.resource = (TOPIC, host.topic)
-        self.host = host
-        self.leader = host.leader
+        self.resource = (TOPIC, partition.topic)
+        self.partition = partition
+        self.leader = partition.leader
         self.timestamp_at = timestamp_at
         self.prefix = bytes(request.frame[HEAD_END:timestamp_at])
         self.suffix = bytes(request.frame[timestamp_at + 8 :])
-        self.pre, self.post = self._layout(request, host)
+        self.pre, self.post = self._layout(request, partition)
 
     @classmethod
-    def of(cls, request: "Request", host: Partition) -> "EndsPlan | None":
+    def of(cls, request: "Request", partition: Partition) -> "EndsPlan | None":
         (timestamps,) = LIST_OFFSETS.request_positions(request.version, request.frame, request.body_position, "topics.partitions.timestamp")
-        return cls(request, host, timestamps[0]) if len(timestamps) == 1 else None
+        return cls(request, partition, timestamps[0]) if len(timestamps) == 1 else None
 
     @staticmethod
-    def _layout(request: "Request", host: Partition) -> tuple[bytes, bytes]:
+    def _layout(request: "Request", partition: Partition) -> tuple[bytes, bytes]:
         """What stands before and behind the offset and, from v4 on, the leader epoch."""
         rows = LIST_OFFSETS.response.topics
-        row = rows.partitions(partition_index=host.index)
-        (sample,) = request.encode(LIST_OFFSETS.response(topics=[rows(name=host.topic, partitions=[row])]))
+        row = rows.partitions(partition_index=partition.index)
+        (sample,) = request.encode(LIST_OFFSETS.response(topics=[rows(name=partition.topic, partitions=[row])]))
         assert isinstance(sample, bytes)
         ((at,),) = positions_in_answer(LIST_OFFSETS, request.version, sample, "topics.partitions.offset")
         return sample[8:at], sample[at + (12 if request.version >= 4 else 8) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
-        at, host, leader = self.timestamp_at, self.host, self.leader
+        at, partition, leader = self.timestamp_at, self.partition, self.leader
         if len(frame) != at + 8 + len(self.suffix) or frame[HEAD_END:at] != self.prefix or frame[at + 8 :] != self.suffix:
             return False
-        if leader is None or host.leader is not leader:
+        if leader is None or partition.leader is not leader:
             return False
         (timestamp,) = TIMESTAMP.unpack_from(frame, at)
         epoch = leader.leader_epoch
         if timestamp == LATEST and leader.knows_its_end:
             offset = leader.high_watermark
         elif timestamp == EARLIEST:
-            offset = host.log.start_offset
-            known = host.log.epoch_of(offset)
+            offset = partition.log.start_offset
+            known = partition.log.epoch_of(offset)
             epoch = known if known >= 0 else epoch
         else:
             return False

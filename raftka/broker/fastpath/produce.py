@@ -30,12 +30,12 @@ ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
 
 
-def remember(request: "Request", host: Partition, context: BrokerContext) -> None:
+def remember(request: "Request", partition: Partition, context: BrokerContext) -> None:
     connection = request.connection
     known = connection.plans.get(PRODUCE.key)
-    if isinstance(known, ProducePlan) and known.leader is host.leader and known.version == request.version:
+    if isinstance(known, ProducePlan) and known.leader is partition.leader and known.version == request.version:
         return
-    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, host, context)) is not None:
+    if connection.worth_a_plan(PRODUCE.key) and (plan := ProducePlan.of(request, partition, context)) is not None:
         connection.plans[PRODUCE.key] = plan
         connection.pipeline = plan if plan.acks == 1 else None
 
@@ -47,7 +47,7 @@ class ProducePlan:
         "clock",
         "end",
         "flexible",
-        "host",
+        "partition",
         "key_and_version",
         "kind",
         "leader",
@@ -62,11 +62,11 @@ class ProducePlan:
     )
     operation = "WRITE"
 
-    def __init__(self, request: "Request", host: Partition, context: BrokerContext, prefix: bytes, flexible: bool) -> None:
+    def __init__(self, request: "Request", partition: Partition, context: BrokerContext, prefix: bytes, flexible: bool) -> None:
         self.request = request  # of its kind: for errors, which are encoded the long way
-        self.host = host
-        self.resource = (TOPIC, host.topic)
-        self.leader = host.leader
+        self.partition = partition
+        self.resource = (TOPIC, partition.topic)
+        self.leader = partition.leader
         self.version = request.version
         self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
         self.acks: int = request.body.acks
@@ -77,11 +77,11 @@ class ProducePlan:
         self.end = HEAD_END + len(prefix)
         self.flexible = flexible
         self.tail = 3 if flexible else 0
-        self.pre, self.post, layout = self._layout(request, host)
+        self.pre, self.post, layout = self._layout(request, partition)
         self.answer = Struct(layout).pack
 
     @classmethod
-    def of(cls, request: "Request", host: Partition, context: BrokerContext) -> "ProducePlan | None":
+    def of(cls, request: "Request", partition: Partition, context: BrokerContext) -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
         frame = request.frame
@@ -94,14 +94,14 @@ class ProducePlan:
         prefix = bytes(frame[HEAD_END:at])
         request.frame = frame[:0]  # it lives as long as the plan
         request.body.topic_data[0].partition_data[0].records = None
-        return cls(request, host, context, prefix, flexible)
+        return cls(request, partition, context, prefix, flexible)
 
     @staticmethod
-    def _layout(request: "Request", host: Partition) -> tuple[bytes, bytes, str]:
+    def _layout(request: "Request", partition: Partition) -> tuple[bytes, bytes, str]:
         """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=host.index)
+        row = rows.partition_responses(index=partition.index)
         (sample,) = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         assert isinstance(sample, bytes)
         ((at,),) = positions_in_answer(PRODUCE, request.version, sample, "responses.partition_responses.error_code")
@@ -114,7 +114,7 @@ class ProducePlan:
         pre, post = self.pre, self.post
         if self.version >= 5:
             size = 30 + len(pre) + len(post)
-            return self.answer(size, correlation_id, pre, 0, base, time_ms, self.host.log.start_offset, post)
+            return self.answer(size, correlation_id, pre, 0, base, time_ms, self.partition.log.start_offset, post)
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
 
     def refused(self, code: Code, correlation_id: int) -> list[Any]:
@@ -122,7 +122,7 @@ class ProducePlan:
         request = self.request
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
-        row = rows.partition_responses(index=self.host.index, error_code=int(code), base_offset=-1)
+        row = rows.partition_responses(index=self.partition.index, error_code=int(code), base_offset=-1)
         parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
         head = bytearray(parts[0])
         INT32.pack_into(head, 4, correlation_id)
@@ -131,28 +131,28 @@ class ProducePlan:
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         if self.acks == 1:
             return self.run_many(connection, (frame,)) == 1
-        host = self.host
+        partition = self.partition
         batch = self._batch(frame)
-        if batch is None or host.leader is not self.leader:
+        if batch is None or partition.leader is not self.leader:
             return False
         try:
-            base, following, time_ms, _ = host.append(batch, self.acks, self.clock.wall_ms(), connection, later=True)
+            base, following, time_ms, _ = partition.append(batch, self.acks, self.clock.wall_ms(), connection, later=True)
         except KafkaError:
             return False  # nothing was done: the long way finds the same error, and words for it
         if self.acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
-            host.wait_for_commit(following, connection.dispatcher.began + self.timeout_s, wait)
+            partition.wait_for_commit(following, connection.dispatcher.began + self.timeout_s, wait)
         return True
 
     def run_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
         """Of a producer that does not wait for each answer (acks=1): how many from the front are answered. What is the same for all is done once."""
-        host, log, now_ms = self.host, self.host.log, self.clock.wall_ms()
-        if host.leader is not self.leader or self.leader is None:
+        partition, log, now_ms = self.partition, self.partition.log, self.clock.wall_ms()
+        if partition.leader is not self.leader or self.leader is None:
             return 0
         epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
         answers: list[bytes] = []
         end = reached = -1
-        waits = host.answers_after_flush
+        waits = partition.answers_after_flush
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             batch = batch_of(frame)
             if batch is None:
@@ -169,9 +169,9 @@ class ProducePlan:
             answers.append(pack(CORRELATION.unpack_from(frame, 4)[0], base, time_ms))
             if duplicate:
                 break
-        host.appended(len(answers), end, connection)
+        partition.appended(len(answers), end, connection)
         if answers and waits and reached > log.flushed_offset:
-            host.wait_for_flush(reached, _FlushWait(self, connection.slot(requests=len(answers)), answers))
+            partition.wait_for_flush(reached, _FlushWait(self, connection.slot(requests=len(answers)), answers))
         elif answers:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)

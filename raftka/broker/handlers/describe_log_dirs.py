@@ -40,13 +40,13 @@ def _directory(services: Services, path: str, topics: Topics) -> Row:
 
 def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]:
     """The replicas of this broker that the request names; with none named, all."""
-    topics, hosts = request.body.topics, services.replicas.hosts
+    topics, partitions = request.body.topics, services.replicas.partitions
     if topics is None:
-        return list(hosts)
+        return list(partitions)
     asked = set()
     for topic in topics:
         for index in topic.partitions:
-            if (key := (topic.topic, index)) in hosts:
+            if (key := (topic.topic, index)) in partitions:
                 asked.add(key)
             yield
         yield
@@ -55,17 +55,17 @@ def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]
 
 def _replicas(request: Request, services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
     found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
-    hosts, moves = services.replicas.hosts, services.care.mover.moves
+    partitions, moves = services.replicas.partitions, services.care.mover.moves
     for key in asked:
         yield
-        host = hosts.get(key)
-        if host is None:
+        partition = partitions.get(key)
+        if partition is None:
             continue  # it was removed meanwhile
-        lag = max(0, host.high_watermark - host.log.end_offset)
-        found[host.home.path][host.topic].add(_partition(host.index, host.log.size_bytes, lag))
-        if host in moves:
-            move = moves[host]
-            found[move.target.path][host.topic].add(_partition(host.index, move.future.size_bytes, move.lag, is_future=True))
+        lag = max(0, partition.high_watermark - partition.log.end_offset)
+        found[partition.home.path][partition.topic].add(_partition(partition.index, partition.log.size_bytes, lag))
+        if partition in moves:
+            move = moves[partition]
+            found[move.target.path][partition.topic].add(_partition(partition.index, move.future.size_bytes, move.lag, is_future=True))
     return found
 
 

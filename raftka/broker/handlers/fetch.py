@@ -161,8 +161,8 @@ class Fetch:
         wanted.size = 0
         asked = wanted.asked
         try:
-            host = self._host(wanted)
-            row = self._consumer_read(host, wanted) if self.replica < 0 else self._follower_read(host, wanted)
+            partition = self._host(wanted)
+            row = self._consumer_read(partition, wanted) if self.replica < 0 else self._follower_read(partition, wanted)
         except KafkaError as error:
             self.settled = True
             known = self.services.metadata.image.topic_named(wanted.topic) or self.services.metadata.image.topics.get(wanted.topic_id)
@@ -172,7 +172,7 @@ class Fetch:
             row = self._error(asked, error, wanted.topic_id)
         else:
             if self.watching:
-                host.watched_by(wanted)
+                partition.watched_by(wanted)
         if wanted.size:
             self.bytes += wanted.size
             self.held[wanted] = None
@@ -190,81 +190,81 @@ class Fetch:
     def _host(self, wanted: CachedPartition) -> Partition:
         request, asked = self.request, wanted.asked
         if self.replica < 0:
-            host = find(request, self.services, "READ", wanted.name, asked.partition)
+            partition = find(request, self.services, "READ", wanted.name, asked.partition)
         elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         else:
             name, replicas = wanted.name, self.services.replicas
-            host = replicas.find_by_id(name, asked.partition) if isinstance(name, bytes) else replicas.find(name, asked.partition)
-        if wanted.host is not host:
+            partition = replicas.find_by_id(name, asked.partition) if isinstance(name, bytes) else replicas.find(name, asked.partition)
+        if wanted.partition is not partition:
             wanted.leave()
-            wanted.host = host
-        host.check_epoch(asked.current_leader_epoch)
-        return host
+            wanted.partition = partition
+        partition.check_epoch(asked.current_leader_epoch)
+        return partition
 
-    def _consumer_read(self, host: Partition, wanted: CachedPartition) -> Row:
+    def _consumer_read(self, partition: Partition, wanted: CachedPartition) -> Row:
         rack = self.body.rack_id
-        leader = host.leader
-        if leader is None and (not rack or host.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
-            host.leading()
-        asked, readable = wanted.asked, host.high_watermark
-        if rack and leader is not None and (preferred := nearest(host, leader, rack, asked.fetch_offset)) is not None:
+        leader = partition.leader
+        if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
+            partition.leading()
+        asked, readable = wanted.asked, partition.high_watermark
+        if rack and leader is not None and (preferred := nearest(partition, leader, rack, asked.fetch_offset)) is not None:
             self.settled = True
-            return self._row(host, asked, readable, preferred_read_replica=preferred)
-        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
+            return self._row(partition, asked, readable, preferred_read_replica=preferred)
+        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, asked)) is not None:
             return diverging
-        return self._read(host, wanted, readable, readable)
+        return self._read(partition, wanted, readable, readable)
 
-    def _follower_read(self, host: Partition, wanted: CachedPartition) -> Row:
-        leader, asked = host.leading(), wanted.asked
+    def _follower_read(self, partition: Partition, wanted: CachedPartition) -> Row:
+        leader, asked = partition.leading(), wanted.asked
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
-        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(host, asked)) is not None:
+        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, asked)) is not None:
             diverging.high_watermark = (
                 diverging.last_stable_offset
             ) = -1  # it learns that when it has cut its log: else its session never said it again
             return diverging
-        before, now = host.high_watermark, self.services.context.runtime.clock.now()
-        throttle = self.services.replicas.throttles.sends(host) if self.replica not in leader.isr else None
+        before, now = partition.high_watermark, self.services.context.runtime.clock.now()
+        throttle = self.services.replicas.throttles.sends(partition) if self.replica not in leader.isr else None
         if throttle is not None and throttle.free_at > now:
-            row = self._row(host, asked, before)
+            row = self._row(partition, asked, before)
         else:
-            row = self._read(host, wanted, host.log.end_offset, before)
+            row = self._read(partition, wanted, partition.log.end_offset, before)
             if throttle is not None:
                 throttle.passed(wanted.size, now)
-        host.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
-        host.start_told(self.replica, asked.log_start_offset)
-        if 0 <= asked.log_start_offset < host.log.start_offset:
+        partition.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
+        partition.start_told(self.replica, asked.log_start_offset)
+        if 0 <= asked.log_start_offset < partition.log.start_offset:
             self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
             row.high_watermark = row.last_stable_offset = leader.high_watermark
-        if self.goes_on and host.manager.prefers_racks and row.high_watermark > wanted.high_watermark:
+        if self.goes_on and partition.manager.prefers_racks and row.high_watermark > wanted.high_watermark:
             self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
             self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _divergence(self, host: Partition, asked: Row) -> Row | None:
+    def _divergence(self, partition: Partition, asked: Row) -> Row | None:
         """KIP-320: where the reader's log and ours part, if they do."""
-        if asked.last_fetched_epoch == host.log.latest_epoch and asked.fetch_offset <= host.log.end_offset:
+        if asked.last_fetched_epoch == partition.log.latest_epoch and asked.fetch_offset <= partition.log.end_offset:
             return None
-        epoch, end = host.log.epoch_end(asked.last_fetched_epoch)
-        if epoch < 0 or asked.last_fetched_epoch > host.leader_epoch:
+        epoch, end = partition.log.epoch_end(asked.last_fetched_epoch)
+        if epoch < 0 or asked.last_fetched_epoch > partition.leader_epoch:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
         if epoch == asked.last_fetched_epoch and end >= asked.fetch_offset:
             return None
         self.settled = True
-        return self._row(host, asked, host.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
+        return self._row(partition, asked, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
 
-    def _read(self, host: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> Row:
-        log, asked = host.log, wanted.asked
+    def _read(self, partition: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> Row:
+        log, asked = partition.log, wanted.asked
         offset = asked.fetch_offset
         if offset < log.start_offset:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
         if offset >= readable:
             if offset > log.end_offset:
                 raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-            return self._row(host, asked, high_watermark)
+            return self._row(partition, asked, high_watermark)
         if asked.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
         room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
@@ -272,20 +272,20 @@ class Fetch:
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
         except OSError as error:
-            self.services.care.directory_failed(host.home, error)
+            self.services.care.directory_failed(partition.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         wanted.size = size
         if not size:
             self.session.news[wanted] = None  # what did not fit comes with the next answer
-            return self._row(host, asked, high_watermark)
-        return self._row(host, asked, high_watermark, records=spans)
+            return self._row(partition, asked, high_watermark)
+        return self._row(partition, asked, high_watermark, records=spans)
 
-    def _row(self, host: Partition, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
+    def _row(self, partition: Partition, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
         return of_partition(
             partition_index=asked.partition,
             high_watermark=high_watermark,
             last_stable_offset=high_watermark,
-            log_start_offset=host.log.start_offset,
+            log_start_offset=partition.log.start_offset,
             aborted_transactions=[] if self.isolated else None,
             records=records,
             **fields,
@@ -314,8 +314,8 @@ class Fetch:
         lasted = session.lasting
         told = lasted or self._admitted()
         for wanted in list(session.partitions.values()) if told and not lasted else ():
-            if wanted.host is not None:
-                wanted.host.watched_by(wanted)
+            if wanted.partition is not None:
+                wanted.partition.watched_by(wanted)
             yield
         answer = FetchAnswer(self.request, session, told)
         if len(self.rows) > ROWS_OF_TURN:
@@ -358,8 +358,8 @@ class Fetch:
         ):
             return None
         (wanted,) = self.rows
-        host, epoch = wanted.host, wanted.asked.last_fetched_epoch
-        return wanted if host is not None and host.leader is not None and (epoch < 0 or epoch == host.leader_epoch) else None
+        partition, epoch = wanted.partition, wanted.asked.last_fetched_epoch
+        return wanted if partition is not None and partition.leader is not None and (epoch < 0 or epoch == partition.leader_epoch) else None
 
     # waiting
 
@@ -373,8 +373,8 @@ class Fetch:
         if not self.watching:
             self.watching = True
             for wanted in session.partitions.values():
-                if wanted.host is not None:
-                    wanted.host.watched_by(wanted)
+                if wanted.partition is not None:
+                    wanted.partition.watched_by(wanted)
         if self.request.slot is not None and session.news:
             self.look_soon()  # something has happened while it was reading
         return self.pending

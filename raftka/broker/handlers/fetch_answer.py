@@ -33,10 +33,10 @@ class FetchAnswer:
         self._added.add(wanted)
         if row.error_code:
             self._leaders.add(row.current_leader.leader_id)
-        if (host := wanted.host) is not None:
-            host.fetched += 1
+        if (partition := wanted.partition) is not None:
+            partition.fetched += 1
             if not session.reader.follows:
-                host.bytes_out += wanted.size
+                partition.bytes_out += wanted.size
         if self._told:  # records and errors are told again, even if nothing happens, until the reader asks for something else
             wanted.high_watermark, wanted.log_start = row.high_watermark, row.log_start_offset
             if wanted.size:

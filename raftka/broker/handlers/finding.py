@@ -7,14 +7,14 @@ from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 
 
-def find(request: Request, services: Services, operation: str, topic: str | bytes, partition: int) -> Partition:
+def find(request: Request, services: Services, operation: str, topic: str | bytes, index: int) -> Partition:
     """By name or by id. Raises TOPIC_AUTHORIZATION_FAILED, and what ReplicaManager.find raises; who may not is not told whether a name exists."""
     if isinstance(topic, bytes):
-        host = services.replicas.find_by_id(topic, partition)
-        check(request, operation, host.topic)
-        return host
+        partition = services.replicas.find_by_id(topic, index)
+        check(request, operation, partition.topic)
+        return partition
     check(request, operation, topic)
-    return services.replicas.find(topic, partition)
+    return services.replicas.find(topic, index)
 
 
 def check(request: Request, operation: str, topic: str) -> None:

@@ -65,40 +65,40 @@ def _partition(request: Request, services: Services, topic: str, partition: Row,
     return row
 
 
-def _find(request: Request, services: Services, topic: str, partition: Row) -> Found:
-    timestamp: int = partition.timestamp
+def _find(request: Request, services: Services, topic: str, asked: Row) -> Found:
+    timestamp: int = asked.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
         raise KafkaError(Code.UNSUPPORTED_VERSION)  # whether or not there is such a partition
-    host = services.replicas.find(topic, partition.partition_index)
+    partition = services.replicas.find(topic, asked.partition_index)
     if request.body.replica_id != DEBUGGER:
-        host.leading()
-    host.check_epoch(partition.current_leader_epoch)
+        partition.leading()
+    partition.check_epoch(asked.current_leader_epoch)
     consumer = request.body.replica_id == CONSUMER
     if consumer and timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:
-        remember(request, host)
-    if consumer and not host.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
+        remember(request, partition)
+    if consumer and not partition.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
     try:
-        return _special(host, timestamp, host.high_watermark if consumer else host.log.end_offset)
+        return _special(partition, timestamp, partition.high_watermark if consumer else partition.log.end_offset)
     except OSError as error:
-        services.care.directory_failed(host.home, error)
+        services.care.directory_failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
-def _special(host: Partition, timestamp: int, end: int) -> Found:
-    log = host.log
+def _special(partition: Partition, timestamp: int, end: int) -> Found:
+    log = partition.log
     if timestamp == LATEST:
-        return -1, end, host.leader_epoch
+        return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.start_offset, _epoch(host, log.start_offset)
+        return -1, log.start_offset, _epoch(partition, log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     found = log.max_timestamp_offset(end) if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, end)
     return NOT_FOUND if found is None else found
 
 
-def _epoch(host: Partition, offset: int) -> int:
+def _epoch(partition: Partition, offset: int) -> int:
     """The leader epoch in which the record at `offset` was (or, at the end of the log, will be) written."""
-    epoch = host.log.epoch_of(offset)
-    return epoch if epoch >= 0 else host.leader_epoch
+    epoch = partition.log.epoch_of(offset)
+    return epoch if epoch >= 0 else partition.leader_epoch

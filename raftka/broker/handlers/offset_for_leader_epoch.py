@@ -33,10 +33,10 @@ def _partition(request: Request, services: Services, topic: str, asked: Row) -> 
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
         of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)
-        host = services.replicas.find(topic, asked.partition) if of_cluster else find(request, services, "DESCRIBE", topic, asked.partition)
-        host.leading()
-        host.check_epoch(asked.current_leader_epoch)
-        row.leader_epoch, row.end_offset = host.log.epoch_end(asked.leader_epoch)
+        partition = services.replicas.find(topic, asked.partition) if of_cluster else find(request, services, "DESCRIBE", topic, asked.partition)
+        partition.leading()
+        partition.check_epoch(asked.current_leader_epoch)
+        row.leader_epoch, row.end_offset = partition.log.epoch_end(asked.leader_epoch)
     except KafkaError as error:
         row.error_code = int(error.code)
     return row

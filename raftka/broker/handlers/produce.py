@@ -143,11 +143,11 @@ class _Produce:
             self.pending.complete(answer)
         request.connection.release()
 
-    def _partition(self, topic: Row, partition: Row, outcome: Outcome | None) -> None:
+    def _partition(self, topic: Row, asked: Row, outcome: Outcome | None) -> None:
         place = self.topics[id(topic)]
         try:
             try:
-                row, host, offset = self._append(topic, partition, outcome)
+                row, partition, offset = self._append(topic, asked, outcome)
             except TakesLong as much:
                 self.services.background.check_room(much.opened_bytes)
                 raise
@@ -155,73 +155,75 @@ class _Produce:
             raise
         except KafkaError as error:
             self.failed = True
-            row = self._error(topic, partition, error)
+            row = self._error(topic, asked, error)
             without_frames(error)  # one of them may hold the error itself: a cycle with the batch in it
         else:
             if self.request.body.acks == -1:
                 self.waiting += 1
-                host.wait_for_commit(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
-            elif self.request.body.acks == 1 and host.answers_after_flush:
+                partition.wait_for_commit(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+            elif self.request.body.acks == 1 and partition.answers_after_flush:
                 self.waiting += 1
-                host.wait_for_flush(offset, _Wait(self, row))
+                partition.wait_for_flush(offset, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
-    def _append(self, topic: Row, partition: Row, outcome: Outcome | None) -> tuple[Row, Partition, int]:
-        request, records = self.request, partition.records
-        host = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
+    def _append(self, topic: Row, asked: Row, outcome: Outcome | None) -> tuple[Row, Partition, int]:
+        request, records = self.request, asked.records
+        partition = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, asked.index)
         if records is None:
             raise KafkaError(Code.INVALID_RECORD)
         try:
-            self._check(host, records)
+            self._check(partition, records)
             if isinstance(outcome, BaseException):
                 raise outcome
             batch = records if outcome is None else outcome
-            base, following, time_ms, _ = host.append(batch, request.body.acks, self.now_ms, request.connection, later=True)
+            base, following, time_ms, _ = partition.append(batch, request.body.acks, self.now_ms, request.connection, later=True)
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
         if len(self.topics) == 1 and len(topic.partition_data) == 1:
-            remember(request, host, self.services.context)
+            remember(request, partition, self.services.context)
         row = response.responses.partition_responses(
-            index=partition.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=host.log.start_offset
+            index=asked.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=partition.log.start_offset
         )
-        return row, host, following
+        return row, partition, following
 
-    def _check(self, host: Partition, records: memoryview) -> None:
+    def _check(self, partition: Partition, records: memoryview) -> None:
         request = self.request
         if request.version < 7 and len(records) >= BATCH_HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
         if request.body.acks not in (-1, 0, 1):
             raise KafkaError(Code.INVALID_REQUIRED_ACKS)
-        if host.topic in INTERNAL_TOPICS and request.session.client_id != ADMIN_CLIENT:
+        if partition.topic in INTERNAL_TOPICS and request.session.client_id != ADMIN_CLIENT:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
         if _transactional(records):  # no transaction can be under way: there is no coordinator yet
             raise KafkaError(Code.INVALID_TXN_STATE)
 
-    def _error(self, topic: Row, partition: Row, error: KafkaError) -> Row:
+    def _error(self, topic: Row, asked: Row, error: KafkaError) -> Row:
         rows = response.responses.partition_responses
-        row = rows(index=partition.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
+        row = rows(index=asked.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
         if isinstance(error, RefusedRecords):
             row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
             if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
                 self.services.context.metrics.hit(cause.limit)
-        host = self.services.replicas.hosts.get((topic.name, partition.index)) or self.services.replicas.by_id.get((topic.topic_id, partition.index))
+        partition = self.services.replicas.partitions.get((topic.name, asked.index)) or self.services.replicas.by_id.get(
+            (topic.topic_id, asked.index)
+        )
         self.services.context.metrics.count_of_topic(
-            "kafka_server_brokertopicmetrics_failedproducerequests_total", host.topic if host is not None else None
+            "kafka_server_brokertopicmetrics_failedproducerequests_total", partition.topic if partition is not None else None
         )
         self.services.context.batch_refused(
-            partition=f"{topic.name or uuid_text(topic.topic_id)}-{partition.index}" if host is None else host.name,
+            partition=f"{topic.name or uuid_text(topic.topic_id)}-{asked.index}" if partition is None else partition.name,
             error=error.code.name,
             reason=error.message,
-            bytes=None if partition.records is None else len(partition.records),
+            bytes=None if asked.records is None else len(asked.records),
             client=self.request.session.client_id,
             peer=self.request.session.peer,
         )
-        if host is not None:
+        if partition is not None:
             if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
-                row.log_start_offset = host.log.start_offset
+                row.log_start_offset = partition.log.start_offset
             if error.code in NOT_TOLD and self.request.version >= 10:
-                row.current_leader = rows.current_leader(leader_id=host.image.leader, leader_epoch=host.image.leader_epoch)
+                row.current_leader = rows.current_leader(leader_id=partition.image.leader, leader_epoch=partition.image.leader_epoch)
         return row
 
     def partition_done(self) -> None:

@@ -24,14 +24,14 @@ class LogCare:
         self.retention.close()
         self.mover.close()
 
-    def opened(self, host: Partition) -> None:
-        self.mover.opened(host)
+    def opened(self, partition: Partition) -> None:
+        self.mover.opened(partition)
 
-    def stopped(self, host: Partition) -> None:
-        self.mover.stop(host)
+    def stopped(self, partition: Partition) -> None:
+        self.mover.stop(partition)
 
-    def written(self, host: Partition) -> None:
-        self.flushes.written(host)
+    def written(self, partition: Partition) -> None:
+        self.flushes.written(partition)
 
     def directory_failed(self, home: LogDirectory, error: OSError) -> bool:
         return self.directories.failed(home, error)

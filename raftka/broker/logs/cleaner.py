@@ -58,33 +58,33 @@ class LogCleaner:
     def _dirtiest(self, now_ms: int) -> tuple[Partition, Dirt] | None:
         best: tuple[Partition, Dirt] | None = None
         to_disk = False
-        for host in self.replicas.hosts.values():
-            log = host.log
+        for partition in self.replicas.partitions.values():
+            log = partition.log
             if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
                 continue
-            dirt = dirt_of(log, host.high_watermark, now_ms)  # with transactions: what is stable
+            dirt = dirt_of(log, partition.high_watermark, now_ms)  # with transactions: what is stable
             if dirt is not None and is_worth_it(log, dirt):
-                best = (host, dirt) if best is None or dirt.ratio > best[1].ratio else best
+                best = (partition, dirt) if best is None or dirt.ratio > best[1].ratio else best
             elif not to_disk:
-                later = dirt_of(log, host.high_watermark, now_ms, log.flushed_offset)
+                later = dirt_of(log, partition.high_watermark, now_ms, log.flushed_offset)
                 to_disk = later is not None and is_worth_it(log, later)
         if to_disk and best is None:  # only what tells how far it is on disk is missing
             self.replicas.checkpoint()
         return best
 
-    def _begin(self, host: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
+    def _begin(self, partition: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
         settings = self.context.metadata.settings
         memory = settings["log.cleaner.dedupe.buffer.size"] * settings["log.cleaner.io.buffer.load.factor"] / threads
-        job = job_for(host.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
-        self.context.events.debug("compaction_began", partition=host.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
-        each = self.rounds[host] = Round(self, host, now_ms, sum(size for _, size in job.segments))
+        job = job_for(partition.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
+        self.context.events.debug("compaction_began", partition=partition.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
+        each = self.rounds[partition] = Round(self, partition, now_ms, sum(size for _, size in job.segments))
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
         each.cancel = self.context.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
 
     # how rounds end
 
     def done(self, each: "Round", ended: Ended) -> None:
-        del self.rounds[each.host]
+        del self.rounds[each.partition]
         count = self.context.metrics.count
         count("raftka_compactions_total")
         count("raftka_compaction_bytes_read_total", ended.bytes_read)
@@ -92,36 +92,36 @@ class LogCleaner:
         if ended.unreadable:
             count("raftka_compaction_unreadable_batches_total", ended.unreadable)
         figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
-        self.context.events.info("log_compacted", partition=each.host.name, seconds=round(self.clock.now() - each.began, 3), **figures)
+        self.context.events.info("log_compacted", partition=each.partition.name, seconds=round(self.clock.now() - each.began, 3), **figures)
         self.replicas.checkpoint_later()
         self.look()
 
     def failed(self, each: "Round", error: BaseException) -> None:
-        del self.rounds[each.host]
+        del self.rounds[each.partition]
         self.context.metrics.count("raftka_compaction_failures_total")
         passing = isinstance(error, OSError) or getattr(error, "kind", None) == "Killed"  # a full disk, too little memory
         if not passing:
             self.uncleanable[each.log] = str(error)
         until = "the next round" if passing else "the node is started again"
-        self.context.events.error("compaction_failed", partition=each.host.name, error=str(error).strip().rpartition("\n")[2], until=until)
+        self.context.events.error("compaction_failed", partition=each.partition.name, error=str(error).strip().rpartition("\n")[2], until=until)
 
     def given_up(self, each: "Round") -> None:
-        del self.rounds[each.host]
+        del self.rounds[each.partition]
         self.look()
 
 
 class Round:
     """One compaction under way. New segments may come faster than the names change: they queue."""
 
-    def __init__(self, cleaner: LogCleaner, host: Partition, now_ms: int, bytes_in: int) -> None:
+    def __init__(self, cleaner: LogCleaner, partition: Partition, now_ms: int, bytes_in: int) -> None:
         self.cleaner = cleaner
-        self.host = host
-        self.log = host.log
+        self.partition = partition
+        self.log = partition.log
         self.now_ms = now_ms
         self.bytes_in = bytes_in
         self.began = cleaner.clock.now()
         self.cancel: Any = None
-        self._truncations = host.log.truncations
+        self._truncations = partition.log.truncations
         self._results: deque[Cleaned] = deque()
         self._ended: Ended | None = None
         self._error: BaseException | None = None
@@ -132,7 +132,7 @@ class Round:
 
     @property
     def _is_live(self) -> bool:
-        return self.cleaner.replicas.hosts.get((self.host.topic, self.host.index)) is self.host and self.log.failed is None
+        return self.cleaner.replicas.partitions.get((self.partition.topic, self.partition.index)) is self.partition and self.log.failed is None
 
     @property
     def _is_wanted(self) -> bool:
@@ -171,7 +171,7 @@ class Round:
             else:
                 more = log.go_on_swap()
         except OSError as error:
-            self.cleaner.replicas.log_failed(self.host, error)
+            self.cleaner.replicas.log_failed(self.partition, error)
             more = False
         if more:
             self.cleaner.context.runtime.files.flush([log.directory], self._flushed)
@@ -181,7 +181,7 @@ class Round:
 
     def _flushed(self, error: OSError | None) -> None:
         if error is not None:
-            self.cleaner.replicas.flush_failed(self.host, error)
+            self.cleaner.replicas.flush_failed(self.partition, error)
         if error is None and self._is_wanted:
             self._step()
         else:  # who changed the log has finished the swap first

@@ -31,8 +31,8 @@ class LogDirectories:
         self.context.events.error("log_directory_failed", path=home.path, error=str(error), partitions=len(keys), until="the node is started again")
         self.context.metrics.count("raftka_log_failures_total")
         for key in keys:
-            if key in self.replicas.hosts:
-                self.replicas.stop(self.replicas.hosts[key])
+            if key in self.replicas.partitions:
+                self.replicas.stop(self.replicas.partitions[key])
         image = self.context.metadata.image
         known = [(topic.topic_id, index) for name, index in keys if (topic := image.topic_named(name)) is not None]
         self._failed[home] = by_topic(known)

@@ -18,9 +18,9 @@ class FlushScheduler:
         self._due: dict[Partition, float] = {}  # since its first write that is not flushed
         self._look_at = inf
 
-    def written(self, host: Partition) -> None:
-        if host not in self._due and host.log.unflushed:
-            due = self._due[host] = self._clock.now() + host.log.config.flush_ms / 1000
+    def written(self, partition: Partition) -> None:
+        if partition not in self._due and partition.log.unflushed:
+            due = self._due[partition] = self._clock.now() + partition.log.config.flush_ms / 1000
             self._look_again(due)
 
     def _look_again(self, when: float) -> None:
@@ -30,24 +30,24 @@ class FlushScheduler:
 
     def _look(self) -> None:
         now, self._look_at = self._clock.now(), inf
-        for host in [host for host, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
-            del self._due[host]
-            self._flush(host)
+        for partition in [partition for partition, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
+            del self._due[partition]
+            self._flush(partition)
         if self._due:
             self._look_again(max(now, min(self._due.values())))
 
-    def _flush(self, host: Partition) -> None:
-        log = host.log
-        if self._replicas.hosts.get((host.topic, host.index)) is not host or not log.unflushed:
+    def _flush(self, partition: Partition) -> None:
+        log = partition.log
+        if self._replicas.partitions.get((partition.topic, partition.index)) is not partition or not log.unflushed:
             return
         files, settle = log.begin_late_flush()
 
         def flushed(error: OSError | None) -> None:
-            if log.failed is not None or host.log is not log:
+            if log.failed is not None or partition.log is not log:
                 return  # nobody asks any more
             if error is not None:
-                self._replicas.flush_failed(host, error)
+                self._replicas.flush_failed(partition, error)
             else:
                 settle()
 
-        self._replicas.flush(host.home, files, flushed)
+        self._replicas.flush(partition.home, files, flushed)

@@ -30,26 +30,26 @@ class LogMover:
         self.moves: dict[Partition, Move] = {}
         self.throttle = Throttle()
 
-    def alter(self, path: str, topic: str, partition: int) -> None:
+    def alter(self, path: str, topic: str, index: int) -> None:
         """AlterReplicaLogDirs of one partition: its replica is to lie there. Where it lies already: what was under way is called off.
 
         Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and what `ReplicaManager.find` raises; then it will be made there.
         """
-        key = (topic, partition)
+        key = (topic, index)
         if not fits(key):
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         target = self._target(path)
-        host = self.replicas.hosts.get(key)
-        if host is None:
+        partition = self.replicas.partitions.get(key)
+        if partition is None:
             self.replicas.logs.preferred[key] = target
-            host = self.replicas.find(topic, partition)
-        if host.log.failed is not None:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Partition {host.name} is offline")
-        under_way = self.moves.get(host)
+            partition = self.replicas.find(topic, index)
+        if partition.log.failed is not None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Partition {partition.name} is offline")
+        under_way = self.moves.get(partition)
         if under_way is not None and under_way.target is not target:
             under_way.give_up()
-        if host.home is not target and host not in self.moves:
-            self._begin(host, target)
+        if partition.home is not target and partition not in self.moves:
+            self._begin(partition, target)
 
     def _target(self, path: str) -> LogDirectory:
         logs = self.replicas.logs
@@ -59,34 +59,34 @@ class LogMover:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         return next(home for home in logs.directories if home.path == path)
 
-    def opened(self, host: Partition) -> None:
+    def opened(self, partition: Partition) -> None:
         """What an earlier process had begun goes on."""
-        target = self.replicas.logs.leftovers.get(((host.topic, host.index), host.topic_id))
+        target = self.replicas.logs.leftovers.get(((partition.topic, partition.index), partition.topic_id))
         if target is not None and target.path not in self.replicas.logs.offline:
-            if target is host.home:
-                self.replicas.logs.drop_leftover((host.topic, host.index), host.topic_id)
+            if target is partition.home:
+                self.replicas.logs.drop_leftover((partition.topic, partition.index), partition.topic_id)
             else:
                 try:
-                    self._begin(host, target)
+                    self._begin(partition, target)
                 except KafkaError:
                     pass  # it was told
 
-    def _begin(self, host: Partition, target: LogDirectory) -> None:
-        key = (host.topic, host.index)
+    def _begin(self, partition: Partition, target: LogDirectory) -> None:
+        key = (partition.topic, partition.index)
         try:
             future = self.replicas.logs.begin_move(key, target)
         except OSError as error:
             if not self.directories.failed(target, error):
-                self.context.events.error("log_directory_move_failed", partition=host.name, target=target.path, error=str(error))
+                self.context.events.error("log_directory_move_failed", partition=partition.name, target=target.path, error=str(error))
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
-        move = self.moves[host] = Move(self, host, target, future)
-        self.context.events.info("log_directory_move_began", partition=host.name, target=target.path, size_bytes=host.log.size_bytes)
+        move = self.moves[partition] = Move(self, partition, target, future)
+        self.context.events.info("log_directory_move_began", partition=partition.name, target=target.path, size_bytes=partition.log.size_bytes)
         self.clock.call_at(self.clock.now(), move.step)
 
-    def stop(self, host: Partition) -> None:
+    def stop(self, partition: Partition) -> None:
         """The replica goes, or cannot be read."""
-        if host in self.moves:
-            self.moves[host].give_up()
+        if partition in self.moves:
+            self.moves[partition].give_up()
 
     def close(self) -> None:
         """The next process goes on with them."""
@@ -95,12 +95,12 @@ class LogMover:
 
 
 class Move:
-    def __init__(self, mover: LogMover, host: Partition, target: LogDirectory, future: Log) -> None:
+    def __init__(self, mover: LogMover, partition: Partition, target: LogDirectory, future: Log) -> None:
         self.mover = mover
-        self.host = host
+        self.partition = partition
         self.target = target
         self.future = future
-        self.present = host.log
+        self.present = partition.log
         self.over = False
         self._aligned_at = -1  # truncations of the present log
 
@@ -111,7 +111,7 @@ class Move:
     @property
     def _is_live(self) -> bool:
         replicas = self.mover.replicas
-        there = replicas.hosts.get((self.host.topic, self.host.index)) is self.host and self.host.log is self.present
+        there = replicas.partitions.get((self.partition.topic, self.partition.index)) is self.partition and self.partition.log is self.present
         return not self.over and there and self.present.failed is None and self.target.path not in replicas.logs.offline
 
     def step(self) -> None:
@@ -121,7 +121,7 @@ class Move:
             return
         try:
             self._align()
-            with failing(self.host.home):
+            with failing(self.partition.home):
                 spans = next_spans(self.future, self.present, PIECE_BYTES)
         except (OSError, KafkaError) as error:
             self._failed(error)
@@ -147,7 +147,7 @@ class Move:
             self.give_up()
             return
         try:
-            with failing(self.host.home):
+            with failing(self.partition.home):
                 if isinstance(data, BaseException):
                     raise data
             if self._aligned_at == self.present.truncations:  # else it may be anything
@@ -174,9 +174,9 @@ class Move:
 
     def _try_to_end(self) -> None:
         """At once, or when the flush that is under way has come back: under load there is always one."""
-        if self.host.flushing or self.host.touched or self.present.cleaning:
-            if self.host.flushing:
-                self.host.on_quiet = self.step
+        if self.partition.flushing or self.partition.touched or self.present.cleaning:
+            if self.partition.flushing:
+                self.partition.on_quiet = self.step
             else:
                 self.mover.clock.call_at(self.mover.clock.now() + AGAIN_S, self.step)
             return
@@ -191,43 +191,43 @@ class Move:
             self._failed(error)
 
     def _next_data(self) -> bytes:
-        with failing(self.host.home):
+        with failing(self.partition.home):
             return b"".join([span.file.read(span.position, span.size) for span in next_spans(self.future, self.present, PIECE_BYTES)])
 
     def _end(self) -> None:
-        mover, host = self.mover, self.host
+        mover, partition = self.mover, self.partition
         logs = mover.replicas.logs
-        before = host.home
-        log, doomed, error = logs.end_move((host.topic, host.index), self.future, self.target)
-        del mover.moves[host]
+        before = partition.home
+        log, doomed, error = logs.end_move((partition.topic, partition.index), self.future, self.target)
+        del mover.moves[partition]
         self.over = True
-        mover.replicas.log_moved(host, log, self.target)
+        mover.replicas.log_moved(partition, log, self.target)
         if error is not None and not mover.directories.failed(before, error):
             mover.replicas.fail(error)
             return
-        mover.context.events.info("log_directory_moved", partition=host.name, target=self.target.path, end=log.end_offset)
+        mover.context.events.info("log_directory_moved", partition=partition.name, target=self.target.path, end=log.end_offset)
         old = self.present
         mover.clock.call_at(mover.clock.now() + old.config.file_delete_delay_ms / 1000, lambda: _discard(mover, old, doomed))
 
     def _failed(self, error: Exception) -> None:
         """A copy that finds no room is none: what it was to take the place of goes on, and so does its directory."""
-        self.mover.context.events.error("log_directory_move_failed", partition=self.host.name, target=self.target.path, error=str(error))
+        self.mover.context.events.error("log_directory_move_failed", partition=self.partition.name, target=self.target.path, error=str(error))
         self.give_up()
         if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
             self.mover.directories.failed(error.home, error)
-        if self.present.failed is not None and self.host.log is self.present and isinstance(error, OSError):
-            self.host.home = self.target
-            self.mover.replicas.log_failed(self.host, error)
+        if self.present.failed is not None and self.partition.log is self.present and isinstance(error, OSError):
+            self.partition.home = self.target
+            self.mover.replicas.log_failed(self.partition, error)
 
     def give_up(self) -> None:
         """The copy goes; what is there stays."""
-        if self.mover.moves.get(self.host) is self:
-            del self.mover.moves[self.host]
+        if self.mover.moves.get(self.partition) is self:
+            del self.mover.moves[self.partition]
         if self.over:
             return
         self.over = True
         files = self.mover.context.runtime.files
-        path = future_path(self.target, (self.host.topic, self.host.index), self.host.topic_id)
+        path = future_path(self.target, (self.partition.topic, self.partition.index), self.partition.topic_id)
         try:
             self.future.close(clean=False)
             if files.exists(path):

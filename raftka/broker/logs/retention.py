@@ -47,7 +47,7 @@ class LogRetention:
     def _retain(self) -> None:
         self._retain_later()
         if not self._round:  # else the last one is not through: it goes on
-            self._round = list(self.replicas.hosts.values())
+            self._round = list(self.replicas.partitions.values())
             self._go_on()
 
     def checkpointed(self) -> None:
@@ -68,30 +68,30 @@ class LogRetention:
             self._round.pop()
         self.clock.call_at(self.clock.now(), self._go_on)
 
-    def _delete_oldest(self, host: Partition) -> bool:
+    def _delete_oldest(self, partition: Partition) -> bool:
         """Whether a segment went, and the rest waits for the disk."""
-        log = host.log
-        if log.failed is not None or self.replicas.hosts.get((host.topic, host.index)) is not host:
+        log = partition.log
+        if log.failed is not None or self.replicas.partitions.get((partition.topic, partition.index)) is not partition:
             return False
         try:
-            outlived = log.delete_oldest(self.clock.wall_ms(), host.high_watermark)
+            outlived = log.delete_oldest(self.clock.wall_ms(), partition.high_watermark)
         except OSError as error:
-            self.context.events.error("retention_failed", partition=host.name, error=str(error))
-            self.replicas.log_failed(host, error)
+            self.context.events.error("retention_failed", partition=partition.name, error=str(error))
+            self.replicas.log_failed(partition, error)
             return False
         if log.retention_waits:
-            self._waiting[host] = None
+            self._waiting[partition] = None
         if not outlived:
             return False
         self._deleted += 1
         self.context.metrics.count("raftka_segments_deleted_total")
-        host.start_moved()
-        self.context.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(host, error))
+        partition.start_moved()
+        self.context.runtime.files.flush([log.directory] if log.syncs else [], lambda error: self._flushed(partition, error))
         return True
 
-    def _flushed(self, host: Partition, error: OSError | None) -> None:
+    def _flushed(self, partition: Partition, error: OSError | None) -> None:
         if error is not None:
-            self.replicas.flush_failed(host, error)
+            self.replicas.flush_failed(partition, error)
         self._go_on()
 
     def _tell(self) -> None:

@@ -27,9 +27,9 @@ class AlterPartitionManager:
         self._waiting: list[Asked] = []
         self._busy = False  # a request is on its way, or will be at the end of this turn
 
-    def ask(self, host: Partition, effect: AlterIsr) -> None:
-        self._context.events.debug("isr_change_asked", partition=host.name, isr=[replica for replica, _ in effect.isr])
-        self._waiting.append((host, effect))
+    def ask(self, partition: Partition, effect: AlterIsr) -> None:
+        self._context.events.debug("isr_change_asked", partition=partition.name, isr=[replica for replica, _ in effect.isr])
+        self._waiting.append((partition, effect))
         if not self._busy:
             self._busy = True
             self._context.runtime.clock.at_turn_end(self._send)
@@ -38,17 +38,19 @@ class AlterPartitionManager:
         asked, self._waiting = self._waiting[:CHANGES_OF_REQUEST], self._waiting[CHANGES_OF_REQUEST:]
         self._busy = bool(asked)
         if asked:
-            changes = [Change(host.topic_id, host.index, effect.leader_epoch, effect.partition_epoch, effect.isr) for host, effect in asked]
+            changes = [
+                Change(partition.topic_id, partition.index, effect.leader_epoch, effect.partition_epoch, effect.isr) for partition, effect in asked
+            ]
             command = AlterPartition(self._context.node_id, self._lifecycle.broker_epoch, tuple(changes))
             self._lifecycle.controller.call(command, lambda error, reply: self._came_back(asked, error, reply))
 
     def _came_back(self, asked: list[Asked], error: KafkaError | None, reply: tuple[AlteredPartition, ...] | None) -> None:
         if error is None and (reply is None or len(reply) != len(asked)):
             error = KafkaError(Code.UNKNOWN_SERVER_ERROR)
-        for (host, effect), row in zip(asked, reply or [None] * len(asked), strict=False):
+        for (partition, effect), row in zip(asked, reply or [None] * len(asked), strict=False):
             if error is not None or row is None:
-                self._answered(host, effect, error.code if error is not None else Code.UNKNOWN_SERVER_ERROR)
+                self._answered(partition, effect, error.code if error is not None else Code.UNKNOWN_SERVER_ERROR)
             else:
-                self._answered(host, effect, Code(row.error) if row.error else Altered(row.isr, row.partition_epoch))
+                self._answered(partition, effect, Code(row.error) if row.error else Altered(row.isr, row.partition_epoch))
         self._finished()
         self._send()

@@ -11,12 +11,12 @@ class Care(Protocol):
 
     def close(self) -> None: ...
 
-    def opened(self, host: Partition) -> None: ...
+    def opened(self, partition: Partition) -> None: ...
 
-    def stopped(self, host: Partition) -> None:
+    def stopped(self, partition: Partition) -> None:
         """The replica goes, or its log has failed."""
 
-    def written(self, host: Partition) -> None:
+    def written(self, partition: Partition) -> None:
         """Its log has bytes that are not flushed, and no answer waits for a flush."""
 
     def checkpointed(self) -> None:

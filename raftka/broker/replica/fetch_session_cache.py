@@ -50,7 +50,7 @@ class Waiting(Protocol):
 class CachedPartition:
     """One partition that a reader wants."""
 
-    __slots__ = ("asked", "high_watermark", "host", "log_start", "session", "size", "topic", "topic_id", "turn")
+    __slots__ = ("asked", "high_watermark", "partition", "log_start", "session", "size", "topic", "topic_id", "turn")
 
     def __init__(self, session: "FetchSession", topic: Row, asked: Row, turn: int) -> None:
         self.session = session
@@ -58,7 +58,7 @@ class CachedPartition:
         self.topic_id: bytes = topic.topic_id
         self.asked = asked  # the partition's row of the last request that named it
         self.turn = turn  # the lowest is read first
-        self.host: Partition | None = None  # where it was found last, and stands idle
+        self.partition: Partition | None = None  # where it was found last, and stands idle
         self.size = 0  # bytes of records that the last look found
         self.high_watermark = self.log_start = -1  # as told last
 
@@ -80,10 +80,10 @@ class CachedPartition:
             session.parked.look_soon()
 
     def leave(self) -> None:
-        if self.host is not None:
-            self.host.idle_consumers.pop(self, None)
-            self.host.idle_followers.pop(self, None)
-            self.host = None
+        if self.partition is not None:
+            self.partition.idle_consumers.pop(self, None)
+            self.partition.idle_followers.pop(self, None)
+            self.partition = None
 
 
 class FetchSession:

@@ -48,17 +48,17 @@ SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_
 class PartitionFetchState:
     """One partition that we follow."""
 
-    __slots__ = ("fetch", "fetcher", "host", "key", "phase", "place")
+    __slots__ = ("fetch", "fetcher", "partition", "key", "phase", "place")
 
-    def __init__(self, fetcher: "ReplicaFetcher", host: Partition) -> None:
-        log = host.log
+    def __init__(self, fetcher: "ReplicaFetcher", partition: Partition) -> None:
+        log = partition.log
         self.fetcher = fetcher
-        self.host = host
-        self.key = (host.topic_id, host.index)
+        self.partition = partition
+        self.key = (partition.topic_id, partition.index)
         self.phase = Phase.READY  # as its fetcher knows it
         self.place: Place  # as the leader knows it, or will with the next request
-        self.fetch = FollowerFetch(host.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
-        host.on_flushed = self._flushed
+        self.fetch = FollowerFetch(partition.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
+        partition.on_flushed = self._flushed
 
     def start(self) -> None:
         self.carry_out(self.fetch.start())
@@ -66,7 +66,7 @@ class PartitionFetchState:
     def ask(self, now: float) -> bool:
         position = None if self._held(now) else self.fetch.next_fetch(now)
         if position is not None:
-            self.place = Place(position, self.host.log.start_offset)
+            self.place = Place(position, self.partition.log.start_offset)
         self.fetcher.note(self)
         return position is not None
 
@@ -78,7 +78,7 @@ class PartitionFetchState:
         try:
             self._carry_out(effects)
         except OSError as error:
-            self.host.manager.log_failed(self.host, error)
+            self.partition.manager.log_failed(self.partition, error)
         self.fetcher.note(self)
 
     def _carry_out(self, effects: tuple[Any, ...]) -> None:
@@ -87,36 +87,36 @@ class PartitionFetchState:
             if kind is AppendRecords:
                 self._append(effect.records, effect.leader_epoch)
             elif kind is Flush:
-                self.host.flush()  # what is staged is flushed when it is written, at the end of the turn
+                self.partition.flush()  # what is staged is flushed when it is written, at the end of the turn
             elif kind is AdvanceHighWatermark:
-                self.host.committed(effect.offset)
+                self.partition.committed(effect.offset)
             else:
                 self._change(effect)
 
     def _append(self, records: memoryview | bytes, leader_epoch: int) -> None:
-        fetch, host, context = self.fetch, self.host, self.fetcher.context
-        log, throttle = host.log, self._throttle()
+        fetch, partition, context = self.fetch, self.partition, self.fetcher.context
+        log, throttle = partition.log, self._throttle()
         try:
             log.append_as_follower(memoryview(records), leader_epoch)
         except KafkaError as error:
             if log.failed is not None:
                 raise log.failed from error
-            context.events.error("replica_append_refused", partition=host.name, error=str(error))
+            context.events.error("replica_append_refused", partition=partition.name, error=str(error))
             fetch.append_failed(self.fetcher.now())
             return
         context.metrics.replication_bytes_in += len(records)
-        if not host.touched:
-            host.touched = True
-            host.manager.touch(host)
+        if not partition.touched:
+            partition.touched = True
+            partition.manager.touch(partition)
         if throttle is not None:
             throttle.passed(len(records), self.fetcher.now())
         self._carry_out(fetch.appended(log.end_offset, log.latest_epoch))
 
     def _change(self, effect: Any) -> None:
-        fetch, log = self.fetch, self.host.log
+        fetch, log = self.fetch, self.partition.log
         match effect:
             case TruncateTo(offset):
-                self.fetcher.context.events.info("truncated", partition=self.host.name, offset=offset, log_end=log.end_offset)
+                self.fetcher.context.events.info("truncated", partition=self.partition.name, offset=offset, log_end=log.end_offset)
                 self.fetcher.context.metrics.count("raftka_truncations_total")
                 log.truncate_to(offset)
                 self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
@@ -125,7 +125,7 @@ class PartitionFetchState:
                 self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
             case SetLogStart(offset):
                 if log.set_start_offset(offset):
-                    self.host.start_set()
+                    self.partition.start_set()
             case AskOffsets(leader_epoch):
                 self.fetcher.ask_offsets(self, leader_epoch)
 
@@ -147,7 +147,7 @@ class PartitionFetchState:
         return True
 
     def _throttle(self) -> Throttle | None:
-        return self.fetcher.fetchers.throttles.takes(self.host) if self.fetch.catches_up else None
+        return self.fetcher.fetchers.throttles.takes(self.partition) if self.fetch.catches_up else None
 
 
 class ReplicaFetcher:
@@ -343,8 +343,8 @@ class ReplicaFetcher:
         assert self.connection is not None
         request = LIST_OFFSETS.request
         for which in (EARLIEST, LATEST):
-            rows = [request.topics.partitions(partition_index=follow.host.index, current_leader_epoch=leader_epoch, timestamp=which)]
-            row = request(replica_id=self.context.node_id, topics=[request.topics(name=follow.host.topic, partitions=rows)])
+            rows = [request.topics.partitions(partition_index=follow.partition.index, current_leader_epoch=leader_epoch, timestamp=which)]
+            row = request(replica_id=self.context.node_id, topics=[request.topics(name=follow.partition.topic, partitions=rows)])
             self.connection.request(LIST_OFFSETS, row, answered(which), version=7)
 
     # the connection
@@ -392,16 +392,16 @@ class ReplicaFetcherManager:
         self.broken = broken
         self.by_leader: dict[int, ReplicaFetcher] = {}
 
-    def add(self, host: Partition, leader: int) -> None:
+    def add(self, partition: Partition, leader: int) -> None:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
             fetcher = self.by_leader[leader] = ReplicaFetcher(self, leader)
-        fetcher.add(PartitionFetchState(fetcher, host))
+        fetcher.add(PartitionFetchState(fetcher, partition))
 
-    def remove(self, host: Partition) -> None:
-        host.on_flushed = None
+    def remove(self, partition: Partition) -> None:
+        partition.on_flushed = None
         for fetcher in self.by_leader.values():
-            follow = fetcher.follows.get((host.topic_id, host.index))
+            follow = fetcher.follows.get((partition.topic_id, partition.index))
             if follow is not None:
                 fetcher.remove(follow)
 

@@ -15,11 +15,11 @@ SOONEST_S = 0.05
 
 
 class IsrShrinks:
-    def __init__(self, context: BrokerContext, hosts: Mapping[tuple[str, int], Partition]) -> None:
-        """`hosts`: all partitions of this broker."""
+    def __init__(self, context: BrokerContext, partitions: Mapping[tuple[str, int], Partition]) -> None:
+        """`partitions`: all partitions of this broker."""
         self._metadata = context.metadata
         self._clock = context.runtime.clock
-        self._hosts = hosts
+        self._partitions = partitions
         self._due = False  # a look is under way, or has its time
         self._left: list[Partition] = []
         self._earliest = inf
@@ -40,19 +40,19 @@ class IsrShrinks:
 
     def _look(self) -> None:
         self._earliest = inf
-        self._left = list(self._hosts.values())
+        self._left = list(self._partitions.values())
         self._left.reverse()
         self._go_on()
 
     def _go_on(self) -> None:
-        now, hosts = self._clock.now(), self._hosts
+        now, partitions = self._clock.now(), self._partitions
         for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
-            host = self._left.pop()
-            leader = host.leader
-            if leader is not None and hosts.get((host.topic, host.index)) is host:
+            partition = self._left.pop()
+            leader = partition.leader
+            if leader is not None and partitions.get((partition.topic, partition.index)) is partition:
                 deadline = leader.deadline()
                 if deadline <= now:
-                    host.apply(leader.tick(now))
+                    partition.apply(leader.tick(now))
                     deadline = leader.deadline()
                 self._earliest = min(self._earliest, deadline)
         if self._left:

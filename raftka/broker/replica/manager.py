@@ -43,7 +43,7 @@ class ReplicaManager:
         self.me = context.node_id
         self.clock = context.runtime.clock
         self.logs = logs
-        self.hosts: dict[tuple[str, int], Partition] = {}
+        self.partitions: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.throttles = ReplicationThrottles(context)
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
@@ -58,7 +58,7 @@ class ReplicaManager:
         self._expiring = False
         self._checkpoint_due = False
         self._looking: dict[Waiting, None] = {}
-        self.isr_shrinks = IsrShrinks(context, self.hosts)
+        self.isr_shrinks = IsrShrinks(context, self.partitions)
         self._loaded = False  # the first image has come
         self._loading = False  # logs that lay here at the start are not open yet
         self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
@@ -74,47 +74,49 @@ class ReplicaManager:
     def start(self) -> None:
         self.care.start()
 
-    def _rolled(self, host: Partition) -> None:
-        self.context.events.info("segment_rolled", partition=host.name, base_offset=host.log.active.base_offset, segments=len(host.log.segments))
+    def _rolled(self, partition: Partition) -> None:
+        self.context.events.info(
+            "segment_rolled", partition=partition.name, base_offset=partition.log.active.base_offset, segments=len(partition.log.segments)
+        )
         self.context.metrics.count("raftka_segments_rolled_total")
 
     # finding
 
-    def find(self, topic: str, partition: int) -> Partition:
+    def find(self, topic: str, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is elsewhere."""
-        host = self.hosts.get((topic, partition))
-        if host is None:
+        partition = self.partitions.get((topic, index))
+        if partition is None:
             known = self.context.metadata.image.topic_named(topic)
-            raise self._absent(known, partition, Code.UNKNOWN_TOPIC_OR_PARTITION)
-        return host
+            raise self._absent(known, index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
 
-    def find_by_id(self, topic_id: bytes, partition: int) -> Partition:
+    def find_by_id(self, topic_id: bytes, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_ID, or as `find`."""
-        host = self.by_id.get((topic_id, partition))
-        if host is None:
-            raise self._absent(self.context.metadata.image.topics.get(topic_id), partition, Code.UNKNOWN_TOPIC_ID)
-        return host
+        partition = self.by_id.get((topic_id, index))
+        if partition is None:
+            raise self._absent(self.context.metadata.image.topics.get(topic_id), index, Code.UNKNOWN_TOPIC_ID)
+        return partition
 
-    def _absent(self, topic: TopicImage | None, partition: int, unknown: Code) -> KafkaError:
+    def _absent(self, topic: TopicImage | None, index: int, unknown: Code) -> KafkaError:
         if topic is None:
             return KafkaError(unknown)
-        if not 0 <= partition < len(topic.partitions):
+        if not 0 <= index < len(topic.partitions):
             return KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        if self.me in topic.partitions[partition].offline:
+        if self.me in topic.partitions[index].offline:
             return KafkaError(Code.KAFKA_STORAGE_ERROR)
         return KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
 
     # the turn
 
-    def touch(self, host: Partition) -> None:
+    def touch(self, partition: Partition) -> None:
         if not self._touched:
             self.clock.at_turn_end(self._write)
-        self._touched.append(host)
+        self._touched.append(partition)
 
     def _write(self) -> None:
         touched, self._touched = self._touched, []
-        for host in touched:
-            host.write()
+        for partition in touched:
+            partition.write()
 
     def look_soon(self, fetch: Waiting) -> None:
         """When everything that this turn changes has changed: it then looks once."""
@@ -152,37 +154,37 @@ class ReplicaManager:
     def fail(self, error: OSError) -> None:
         """What the disk has is not known any more, and asking again would be told a lie."""
         self.context.events.error("flush_failed", error=str(error))
-        for host in self.hosts.values():
-            host.log.abandon()
+        for partition in self.partitions.values():
+            partition.log.abandon()
         self.context.runtime.fail(error)
 
-    def flush_failed(self, host: Partition, error: OSError) -> None:
-        if not self.care.directory_failed(host.home, error):
+    def flush_failed(self, partition: Partition, error: OSError) -> None:
+        if not self.care.directory_failed(partition.home, error):
             self.fail(error)
 
-    def log_failed(self, host: Partition, error: OSError) -> None:
+    def log_failed(self, partition: Partition, error: OSError) -> None:
         """The disk is full or broken: this replica serves no more, nor does any other in its directory.
 
         When that cannot be spared the broker withdraws, so that others lead; a controller on this node goes on.
         """
-        if not self.care.directory_failed(host.home, error):
-            self._unusable(host.name, error)
-            self.stop(host)
+        if not self.care.directory_failed(partition.home, error):
+            self._unusable(partition.name, error)
+            self.stop(partition)
 
-    def log_moved(self, host: Partition, log: Log, home: LogDirectory) -> None:
+    def log_moved(self, partition: Partition, log: Log, home: LogDirectory) -> None:
         """To another directory: who follows goes on from there."""
-        self.fetchers.remove(host)
-        log.on_rolled = lambda: self._rolled(host)
-        host.moved(log, home)
-        if host.leader is None and host.image.leader >= 0:
-            self.fetchers.add(host, host.image.leader)
+        self.fetchers.remove(partition)
+        log.on_rolled = lambda: self._rolled(partition)
+        partition.moved(log, home)
+        if partition.leader is None and partition.image.leader >= 0:
+            self.fetchers.add(partition, partition.image.leader)
 
-    def stop(self, host: Partition) -> None:
+    def stop(self, partition: Partition) -> None:
         """Its log has failed."""
-        self.care.stopped(host)
-        host.stop_leading()
-        self.fetchers.remove(host)
-        host.give_up(Code.KAFKA_STORAGE_ERROR)
+        self.care.stopped(partition)
+        partition.stop_leading()
+        self.fetchers.remove(partition)
+        partition.give_up(Code.KAFKA_STORAGE_ERROR)
 
     def _unusable(self, partition: str, error: OSError) -> None:
         self.context.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
@@ -191,10 +193,10 @@ class ReplicaManager:
 
     # deadlines
 
-    def watch(self, host: Partition, deadline: float) -> None:
-        known = self._watched.get(host)
+    def watch(self, partition: Partition, deadline: float) -> None:
+        known = self._watched.get(partition)
         if known is None or deadline < known:
-            self._watched[host] = deadline
+            self._watched[partition] = deadline
         if not self._expiring:
             self._expiring = True
             self.clock.call_at(self.clock.now() + EXPIRE_EVERY_S, self._expire)
@@ -202,14 +204,16 @@ class ReplicaManager:
     def _expire(self) -> None:
         """Runs only while somebody waits: an idle broker has no timer."""
         now = self.clock.now()
-        for host in [
-            host for host, deadline in self._watched.items() if deadline <= now or not (host.delayed_by_commit or host.delayed_by_low_watermark)
+        for partition in [
+            partition
+            for partition, deadline in self._watched.items()
+            if deadline <= now or not (partition.delayed_by_commit or partition.delayed_by_low_watermark)
         ]:
-            following = host.expire(now)
+            following = partition.expire(now)
             if following is None:
-                del self._watched[host]
+                del self._watched[partition]
             else:
-                self._watched[host] = following
+                self._watched[partition] = following
         self._expiring = bool(self._watched)
         if self._expiring:
             self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
@@ -218,10 +222,10 @@ class ReplicaManager:
         """The leader's log has grown: a follower may fall behind from now on."""
         self.isr_shrinks.note_lag(leader)
 
-    def written(self, host: Partition) -> None:
-        self.care.written(host)
+    def written(self, partition: Partition) -> None:
+        self.care.written(partition)
 
-    def high_watermark_changed(self, host: Partition) -> None:
+    def high_watermark_changed(self, partition: Partition) -> None:
         self.checkpoint_later()
 
     def _next_turn(self, step: Callable[[], None]) -> None:
@@ -240,7 +244,7 @@ class ReplicaManager:
         """Now; nothing while an earlier one is under way."""
         if self.context.stopped:
             return  # closing has written them, and another process may have the directory by now
-        self.logs.write_checkpoints(HighWatermarks(self.hosts), self._checkpointed)
+        self.logs.write_checkpoints(HighWatermarks(self.partitions), self._checkpointed)
 
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
@@ -250,19 +254,19 @@ class ReplicaManager:
 
     # ISR
 
-    def alter_isr(self, host: Partition, effect: AlterIsr) -> None:
-        self._isr_requests.ask(host, effect)
+    def alter_isr(self, partition: Partition, effect: AlterIsr) -> None:
+        self._isr_requests.ask(partition, effect)
 
-    def _altered(self, host: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
-        leader = host.leader
-        if leader is None or self.hosts.get((host.topic, host.index)) is not host:
+    def _altered(self, partition: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
+        leader = partition.leader
+        if leader is None or self.partitions.get((partition.topic, partition.index)) is not partition:
             return
         before = leader.isr
         if not isinstance(answer, Altered):
             self.context.metrics.count("kafka_server_replicamanager_failedisrupdates_total")
-        host.apply(leader.alter_answered(effect, answer, self.clock.now()))
-        self.isr_changes.note(host.name, before, leader.isr)
-        host.wake_all()
+        partition.apply(leader.alter_answered(effect, answer, self.clock.now()))
+        self.isr_changes.note(partition.name, before, leader.isr)
+        partition.wake_all()
         self.isr_shrinks.later(leader.deadline())
 
     # the image
@@ -274,13 +278,13 @@ class ReplicaManager:
         for topic_id, topic in delta.topics_deleted.items():
             self._delete_topic(topic_id, len(topic.partitions))
         if delta.reloaded:
-            self._doomed.add([host for host in self.hosts.values() if host.topic_id not in image.topics])
+            self._doomed.add([partition for partition in self.partitions.values() if partition.topic_id not in image.topics])
             self.strays.remove()
             self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
         else:
             self._changed.add(delta.partitions_changed)
         if live_changed:
-            self._reviewed.add(self.hosts.values())
+            self._reviewed.add(self.partitions.values())
             self.fetchers.on_brokers(image)
             self.fetchers.pump()
         self._on_configs(delta)
@@ -323,25 +327,25 @@ class ReplicaManager:
                 self.strays.remove()
 
     def _on_partition(self, topic: TopicImage, index: int) -> None:
-        partition = topic.partitions[index]
-        host = self.hosts.get((topic.name, index))
-        if host is not None and host.topic_id != topic.topic_id:
-            self._remove([host])
-            host = None
-        if self.me not in partition.replicas:
+        image = topic.partitions[index]
+        partition = self.partitions.get((topic.name, index))
+        if partition is not None and partition.topic_id != topic.topic_id:
+            self._remove([partition])
+            partition = None
+        if self.me not in image.replicas:
             self.doubtful.discard(topic.topic_id, index)
-            if host is not None:
-                self._remove([host])
+            if partition is not None:
+                self._remove([partition])
             elif self._openings.gone(topic.topic_id, index):
                 self.strays.remove()
             return
-        if host is None:
-            if self.me in partition.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
+        if partition is None:
+            if self.me in image.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
                 return
             if not self._openings.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
                 return
             try:
-                host = self._open(topic, index)
+                partition = self._open(topic, index)
             except Damaged as damage:
                 self.doubtful.add(topic, index, damage)
                 return
@@ -351,95 +355,97 @@ class ReplicaManager:
                 else:
                     self._unusable(f"{topic.name}-{index}", error)
                 return
-            if (cut := host.log.cut) is not None:
-                self.context.events.warning("log_cut", partition=host.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
-        before, host.image = host.image, partition
-        if partition.leader == self.me:
-            self._lead(host, partition)
+            if (cut := partition.log.cut) is not None:
+                self.context.events.warning("log_cut", partition=partition.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
+        before, partition.image = partition.image, image
+        if image.leader == self.me:
+            self._lead(partition, image)
         else:
-            self._follow(host, before, partition)
+            self._follow(partition, before, image)
 
     def _open(self, topic: TopicImage, index: int) -> Partition:
         config = self.context.metadata.topic_configs.of(self.context.metadata.image, topic.name).log
         whole = self._others_have(topic, index)
         log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
         self.doubtful.discard(topic.topic_id, index)
-        host = Partition(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
-        host.image = PartitionImage(host.image.replicas, (), -1, -1, -1)
-        log.on_rolled = lambda: self._rolled(host)
-        self.hosts[topic.name, index] = host
-        self.by_id[topic.topic_id, index] = host
+        partition = Partition(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
+        partition.image = PartitionImage(partition.image.replicas, (), -1, -1, -1)
+        log.on_rolled = lambda: self._rolled(partition)
+        self.partitions[topic.name, index] = partition
+        self.by_id[topic.topic_id, index] = partition
         if self.logs.leftovers:
-            self.care.opened(host)
-        return host
+            self.care.opened(partition)
+        return partition
 
-    def _lead(self, host: Partition, partition: PartitionImage) -> None:
-        leader = host.leader
+    def _lead(self, partition: Partition, image: PartitionImage) -> None:
+        leader = partition.leader
         now = self.clock.now()
-        min_isr = self.context.metadata.topic_configs.of(self.context.metadata.image, host.topic).min_insync_replicas
-        if leader is None or leader.leader_epoch != partition.leader_epoch:
-            if host.log.failed is not None:
+        min_isr = self.context.metadata.topic_configs.of(self.context.metadata.image, partition.topic).min_insync_replicas
+        if leader is None or leader.leader_epoch != image.leader_epoch:
+            if partition.log.failed is not None:
                 return
-            self.fetchers.remove(host)
-            host.log.assign_epoch(partition.leader_epoch)
+            self.fetchers.remove(partition)
+            partition.log.assign_epoch(image.leader_epoch)
             leader = LeaderState(
                 self.me,
-                partition.leader_epoch,
-                partition.partition_epoch,
-                partition.replicas,
-                partition.isr,
-                host.log.end_offset,
-                host.log.flushed_offset,
-                host.follower_state.high_watermark if leader is None else leader.high_watermark,
+                image.leader_epoch,
+                image.partition_epoch,
+                image.replicas,
+                image.isr,
+                partition.log.end_offset,
+                partition.log.flushed_offset,
+                partition.follower_state.high_watermark if leader is None else leader.high_watermark,
                 now,
                 self.context.metadata.settings.seconds("replica.lag.time.max.ms"),
                 min_isr,
-                self._live_of(partition),
+                self._live_of(image),
             )
-            host.lead(leader)
-            host.flush()  # what an earlier role left
-            host.wake_all()
-            self.high_watermark_changed(host)
-            self.context.events.debug("leading", partition=host.name, epoch=partition.leader_epoch, isr=partition.isr)
-            self.leadership_changed(host)
+            partition.lead(leader)
+            partition.flush()  # what an earlier role left
+            partition.wake_all()
+            self.high_watermark_changed(partition)
+            self.context.events.debug("leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr)
+            self.leadership_changed(partition)
         else:
             isr_before = leader.isr
-            host.apply(leader.on_image(partition, self._live_of(partition), now, min_isr))
-            self.isr_changes.note(host.name, isr_before, leader.isr)
-            host.wake_all()
-            host.complete_deletions()
+            partition.apply(leader.on_image(image, self._live_of(image), now, min_isr))
+            self.isr_changes.note(partition.name, isr_before, leader.isr)
+            partition.wake_all()
+            partition.complete_deletions()
         self.isr_shrinks.later(leader.deadline())
 
-    def leadership_changed(self, host: Partition) -> None:
-        if (told := self.leaderships.get(host.topic)) is not None:
-            told(host)
+    def leadership_changed(self, partition: Partition) -> None:
+        if (told := self.leaderships.get(partition.topic)) is not None:
+            told(partition)
 
-    def _live_of(self, partition: PartitionImage) -> Mapping[int, int]:
+    def _live_of(self, image: PartitionImage) -> Mapping[int, int]:
         """Who may be in its ISR: not those whose directory failed, although they live."""
-        return {each: epoch for each, epoch in self.live.items() if each not in partition.offline} if partition.offline else self.live
+        return {each: epoch for each, epoch in self.live.items() if each not in image.offline} if image.offline else self.live
 
-    def _follow(self, host: Partition, before: PartitionImage, partition: PartitionImage) -> None:
-        if host.leader is not None:
-            high_watermark = host.leader.high_watermark
-            host.stop_leading()
-            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, high_watermark)
-            host.give_up(Code.NOT_LEADER_OR_FOLLOWER)
-        elif (before.leader, before.leader_epoch) == (partition.leader, partition.leader_epoch):
+    def _follow(self, partition: Partition, before: PartitionImage, image: PartitionImage) -> None:
+        if partition.leader is not None:
+            high_watermark = partition.leader.high_watermark
+            partition.stop_leading()
+            partition.follower_state = FollowerState(image.leader, image.leader_epoch, partition.log.end_offset, high_watermark)
+            partition.give_up(Code.NOT_LEADER_OR_FOLLOWER)
+        elif (before.leader, before.leader_epoch) == (image.leader, image.leader_epoch):
             return
         else:
-            host.follower_state = FollowerState(partition.leader, partition.leader_epoch, host.log.end_offset, host.follower_state.high_watermark)
-            host.wake_all()
-        self.fetchers.remove(host)
-        if partition.leader >= 0 and host.log.failed is None:
-            self.fetchers.add(host, partition.leader)
+            partition.follower_state = FollowerState(
+                image.leader, image.leader_epoch, partition.log.end_offset, partition.follower_state.high_watermark
+            )
+            partition.wake_all()
+        self.fetchers.remove(partition)
+        if image.leader >= 0 and partition.log.failed is None:
+            self.fetchers.add(partition, image.leader)
 
-    def _review(self, hosts: list[Partition]) -> None:
+    def _review(self, partitions: list[Partition]) -> None:
         """Which brokers live has changed."""
         now = self.clock.now()
-        for host in hosts:
-            if host.leader is not None:
-                host.apply(host.leader.on_image(host.image, self._live_of(host.image), now))
-                host.complete_deletions()
+        for partition in partitions:
+            if partition.leader is not None:
+                partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now))
+                partition.complete_deletions()
         self.isr_changes.tell()
 
     def _on_configs(self, delta: Delta) -> None:
@@ -447,39 +453,39 @@ class ReplicaManager:
         topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
         everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
         if everyone or topics:
-            self._configured.add([host for host in self.hosts.values() if everyone or host.topic in topics])
+            self._configured.add([partition for partition in self.partitions.values() if everyone or partition.topic in topics])
 
-    def _configure(self, hosts: list[Partition]) -> None:
+    def _configure(self, partitions: list[Partition]) -> None:
         now, image = self.clock.now(), self.context.metadata.image
-        configs = {topic: self.context.metadata.topic_configs.of(image, topic) for topic in {host.topic for host in hosts}}
-        for host in hosts:
-            if self.hosts.get((host.topic, host.index)) is host:
-                config = configs[host.topic]
-                host.configure(config.log)
-                if host.leader is not None:
-                    host.apply(host.leader.on_image(host.image, self._live_of(host.image), now, config.min_insync_replicas))
+        configs = {topic: self.context.metadata.topic_configs.of(image, topic) for topic in {partition.topic for partition in partitions}}
+        for partition in partitions:
+            if self.partitions.get((partition.topic, partition.index)) is partition:
+                config = configs[partition.topic]
+                partition.configure(config.log)
+                if partition.leader is not None:
+                    partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
         self.doubtful.forget(topic_id)
-        self._doomed.add([host for index in range(partitions) if (host := self.by_id.get((topic_id, index))) is not None])
+        self._doomed.add([partition for index in range(partitions) if (partition := self.by_id.get((topic_id, index))) is not None])
         if self._openings.gone(topic_id):
             self.strays.remove()
 
-    def _remove_doomed(self, hosts: list[Partition]) -> None:
-        self._remove([host for host in hosts if self.hosts.get((host.topic, host.index)) is host])
+    def _remove_doomed(self, partitions: list[Partition]) -> None:
+        self._remove([partition for partition in partitions if self.partitions.get((partition.topic, partition.index)) is partition])
 
-    def _remove(self, hosts: list[Partition]) -> None:
+    def _remove(self, partitions: list[Partition]) -> None:
         self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
-        for host in hosts:
-            self.care.stopped(host)
-            self.fetchers.remove(host)
-            self.hosts.pop((host.topic, host.index), None)
-            self.by_id.pop((host.topic_id, host.index), None)
-            host.stop_leading()
-            self.context.metrics.partition_gone(host.messages_in, host.bytes_in, host.bytes_out, host.produced, host.fetched)
-            self._watched.pop(host, None)
-            host.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        self.logs.remove([(host.topic, host.index) for host in hosts])
+        for partition in partitions:
+            self.care.stopped(partition)
+            self.fetchers.remove(partition)
+            self.partitions.pop((partition.topic, partition.index), None)
+            self.by_id.pop((partition.topic_id, partition.index), None)
+            partition.stop_leading()
+            self.context.metrics.partition_gone(partition.messages_in, partition.bytes_in, partition.bytes_out, partition.produced, partition.fetched)
+            self._watched.pop(partition, None)
+            partition.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        self.logs.remove([(partition.topic, partition.index) for partition in partitions])
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
@@ -487,8 +493,8 @@ class ReplicaManager:
             waiting.clear()
         self.care.close()
         self._write()
-        high_watermarks = dict(HighWatermarks(self.hosts))
-        for host in self.hosts.values():  # who comes before the process ends is sent on: what is closed is not written to
-            self.fetchers.remove(host)
-            host.stop_leading()
+        high_watermarks = dict(HighWatermarks(self.partitions))
+        for partition in self.partitions.values():  # who comes before the process ends is sent on: what is closed is not written to
+            self.fetchers.remove(partition)
+            partition.stop_leading()
         self.logs.close(high_watermarks, self.lifecycle.broker_epoch)

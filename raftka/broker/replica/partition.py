@@ -25,27 +25,27 @@ class Manager(Protocol):
     context: BrokerContext
     prefers_racks: bool
 
-    def touch(self, host: "Partition") -> None:
+    def touch(self, partition: "Partition") -> None:
         """Write what is staged at the turn's end."""
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: "Callable[[OSError | None], None]") -> None: ...
 
-    def written(self, host: "Partition") -> None: ...
+    def written(self, partition: "Partition") -> None: ...
 
-    def watch(self, host: "Partition", deadline: float) -> None:
+    def watch(self, partition: "Partition", deadline: float) -> None:
         """Expire what waits at the deadline."""
 
     def note_lag(self, leader: LeaderState) -> None: ...
 
-    def alter_isr(self, host: "Partition", effect: AlterIsr) -> None: ...
+    def alter_isr(self, partition: "Partition", effect: AlterIsr) -> None: ...
 
-    def high_watermark_changed(self, host: "Partition") -> None: ...
+    def high_watermark_changed(self, partition: "Partition") -> None: ...
 
-    def leadership_changed(self, host: "Partition") -> None: ...
+    def leadership_changed(self, partition: "Partition") -> None: ...
 
-    def log_failed(self, host: "Partition", error: OSError) -> None: ...
+    def log_failed(self, partition: "Partition", error: OSError) -> None: ...
 
-    def flush_failed(self, host: "Partition", error: OSError) -> None: ...
+    def flush_failed(self, partition: "Partition", error: OSError) -> None: ...
 
 
 class IdleReader(Protocol):
@@ -416,14 +416,14 @@ class Partition:
 class HighWatermarks(Mapping[tuple[str, int], int]):
     """Of the partitions, read when it is asked for."""
 
-    def __init__(self, hosts: Mapping[tuple[str, int], Partition]) -> None:
-        self._hosts = hosts
+    def __init__(self, partitions: Mapping[tuple[str, int], Partition]) -> None:
+        self._partitions = partitions
 
     def __getitem__(self, key: tuple[str, int]) -> int:
-        return self._hosts[key].high_watermark
+        return self._partitions[key].high_watermark
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._hosts)
+        return iter(self._partitions)
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return len(self._partitions)

@@ -4,10 +4,10 @@ from raftka.broker.replica.partition import Partition
 from raftka.replication.partition import LeaderState
 
 
-def nearest(host: Partition, leader: LeaderState, rack: str, offset: int) -> int | None:
+def nearest(partition: Partition, leader: LeaderState, rack: str, offset: int) -> int | None:
     """The in-sync follower of that rack that has most of what is from `offset` on; None: read here."""
-    context = host.manager.context
-    if not host.manager.prefers_racks or offset < host.log.start_offset:
+    context = partition.manager.context
+    if not partition.manager.prefers_racks or offset < partition.log.start_offset:
         return None
     brokers = context.metadata.image.brokers
     if brokers[context.node_id].rack == rack:

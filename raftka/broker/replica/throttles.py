@@ -39,16 +39,16 @@ class ReplicationThrottles:
         self._leaders = Throttled(context.node_id, lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"])
         self._followers = Throttled(context.node_id, lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"])
 
-    def sends(self, host: Partition) -> Throttle | None:
+    def sends(self, partition: Partition) -> Throttle | None:
         """What a replica that catches up with us is throttled by; None: by nothing."""
-        return self._of(host, self._leaders, self.sent, self.context.metadata.settings["leader.replication.throttled.rate"])
+        return self._of(partition, self._leaders, self.sent, self.context.metadata.settings["leader.replication.throttled.rate"])
 
-    def takes(self, host: Partition) -> Throttle | None:
+    def takes(self, partition: Partition) -> Throttle | None:
         """The same of ourselves, as we catch up with another."""
-        return self._of(host, self._followers, self.taken, self.context.metadata.settings["follower.replication.throttled.rate"])
+        return self._of(partition, self._followers, self.taken, self.context.metadata.settings["follower.replication.throttled.rate"])
 
-    def _of(self, host: Partition, throttled: Throttled, throttle: Throttle, rate: int) -> Throttle | None:
-        if rate == FOREVER or not throttled.has(host.topic, host.index, self.context.metadata.image.config(TOPIC, host.topic)):
+    def _of(self, partition: Partition, throttled: Throttled, throttle: Throttle, rate: int) -> Throttle | None:
+        if rate == FOREVER or not throttled.has(partition.topic, partition.index, self.context.metadata.image.config(TOPIC, partition.topic)):
             return None
         throttle.set_rate(rate, self.clock.now())
         return throttle

@@ -200,7 +200,7 @@ class Cluster:
 
     def hosts(self, topic: str, partition: int) -> dict[int, Partition]:
         """The replicas on those that live."""
-        found = {node_id: node.replicas.hosts.get((topic, partition)) for node_id, node in self.living.items()}
+        found = {node_id: node.replicas.partitions.get((topic, partition)) for node_id, node in self.living.items()}
         return {node_id: host for node_id, host in found.items() if host is not None}
 
     # its clients

@@ -60,7 +60,7 @@ def found_in(node: Node) -> Iterator[Found]:
             yield held, "an answer is held back for brokers that nobody suspects", SOON_S
     if not hasattr(node, "replicas"):
         return
-    for partition in node.replicas.hosts.values():
+    for partition in node.replicas.partitions.values():
         yield from _partition(partition, now)
     for session in node.fetch_sessions.by_id.values():
         yield from _session(session)
@@ -103,7 +103,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 def _idle(wanted: CachedPartition) -> Iterator[str]:
     """It was told all, so something must have to happen before it is looked at again."""
-    host = wanted.host
+    host = wanted.partition
     if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
         yield f"nobody watches {wanted.topic}-{wanted.asked.partition}"
     elif host.leader is not None:
@@ -122,7 +122,7 @@ def _idle(wanted: CachedPartition) -> Iterator[str]:
 def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Found]:
     machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
-    name, tickets = coordinator.host.name, set()
+    name, tickets = coordinator.partition.name, set()
     ringing = {(id(alarm), when) for when, _, alarm in machine._alarms._heap}
     for group in machine.groups.values():
         if isinstance(group, ConsumerGroup):
@@ -130,8 +130,8 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
             timers = soft.timers if soft is not None else {}
             alarms = list(timers.values())
             found = _consumers(group, timers)
-            if coordinator.host.leader is not None and not coordinator.host.leader.under_min_isr:
-                for wrong in _shares(group, coordinator.host.manager.context.metadata.image):
+            if coordinator.partition.leader is not None and not coordinator.partition.leader.under_min_isr:
+                for wrong in _shares(group, coordinator.partition.manager.context.metadata.image):
                     yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
         else:
             alarms = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]

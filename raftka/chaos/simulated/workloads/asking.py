@@ -119,7 +119,7 @@ class Asker:
 
     def _leads(self, node: Node) -> Partition:
         """One of the partitions that it leads, rather one that has just begun: it does not know its end yet. Raises NoAnswer."""
-        hosts = [host for host in node.replicas.hosts.values() if host.leader is not None]
+        hosts = [host for host in node.replicas.partitions.values() if host.leader is not None]
         if not hosts:
             raise NoAnswer
         return self._random.choice([host for host in hosts if not host.leading().knows_its_end] or hosts)

@@ -190,7 +190,7 @@ class ConfigWork:
                     found.append(f"n{node_id}: {name} of {resource} is {value}, acknowledged is one of {allowed}")
             if node.metadata.settings != node.settings.with_dynamic(node.image):
                 found.append(f"n{node_id} goes by other settings than if it began anew")
-            for key, host in sorted(node.replicas.hosts.items()):
+            for key, host in sorted(node.replicas.partitions.items()):
                 wanted = node.metadata.topic_configs.of(node.image, key[0])
                 if host.log.config != wanted.log:
                     found.append(f"n{node_id}: the log of {key} goes by {host.log.config}, the settings are {wanted.log}")

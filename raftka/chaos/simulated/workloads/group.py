@@ -270,7 +270,7 @@ def members_left(cluster: Cluster) -> list[str]:
         for coordinator in node.groups.runtime.partitions.values():
             machine = coordinator.machine
             assert isinstance(machine, GroupCoordinator)
-            for group in machine.groups.values() if coordinator.loaded and coordinator.host.leader is not None else ():
+            for group in machine.groups.values() if coordinator.loaded and coordinator.partition.leader is not None else ():
                 who = [*group.members, *group.pending]
                 if who:
                     found.append(f"{group.group_id} has {len(who)} members, {who[0]} is one of them,")
