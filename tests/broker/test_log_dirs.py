@@ -14,10 +14,11 @@ from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.runtime.simulated.disk import NodeFiles
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from tests.broker.requests import batch, fetch, fetched, produce, produced
+from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage
 
 FIRST, SECOND = "/data", "/more"
@@ -98,6 +99,20 @@ def test_a_directory_that_failed_is_told(stage: Stage) -> None:
     assert alter(stage, FIRST, "t", host.index) == [Code.KAFKA_STORAGE_ERROR]
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - host.index))).error_code == 0
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=host.index))).error_code == Code.KAFKA_STORAGE_ERROR
+
+
+def test_who_searches_by_time_in_a_directory_that_fails_is_told_so(stage: Stage) -> None:
+    """It was an unknown error, with which a client gives up; and the directory was not known to have failed."""
+    stage.create("t", 2)
+    host = next(host for host in stage.nodes[1].replicas.hosts.values() if host.home.path == SECOND)
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=host.index))).error_code == Code.NONE
+    stage.world.disk("n1").broken.add(SECOND)
+
+    (topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets("t", 0, host.index)).topics
+
+    assert Code(topic.partitions[0].error_code) is Code.KAFKA_STORAGE_ERROR
+    assert list(stage.nodes[1].logs.offline) == [SECOND]
+    assert not stage.events("handler_failed")
 
 
 def test_what_is_refused(stage: Stage) -> None:
