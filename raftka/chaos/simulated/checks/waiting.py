@@ -60,7 +60,7 @@ def found_in(node: Node) -> Iterator[Found]:
             yield held, "an answer is held back for brokers that nobody suspects", SOON_S
     if not hasattr(node, "replicas"):
         return
-    for partition in node.replicas.partitions.values():
+    for partition in node.replicas.hosts.values():
         yield from _partition(partition, now)
     for session in node.fetch_sessions.by_id.values():
         yield from _session(session)
@@ -74,18 +74,16 @@ def found_in(node: Node) -> Iterator[Found]:
 
 def _partition(host: Partition, now: float) -> Iterator[Found]:
     leader = host.leader
+    by_commit, by_flush, by_start = host.delayed_by_commit, host.delayed_by_flush, host.delayed_by_low_watermark
     if leader is None:
-        if host.delayed_by_commit or host.delayed_by_flush or host.delayed_by_low_watermark:
+        if by_commit or by_flush or by_start:
             yield host, f"requests wait at {host.name}, which is not led here", SOON_S
         return
-    reached = (
-        (host.delayed_by_commit, leader.high_watermark),
-        (host.delayed_by_flush, host.log.flushed_offset),
-        (host.delayed_by_low_watermark, host.low_watermark),
-    )
-    for purgatory, position in reached:
-        if purgatory and (purgatory._waiting[0][0] <= position or purgatory.deadline() < now - LATE_S):
-            yield host, f"a request waits at {host.name} for what has come, or for longer than it may", SOON_S
+    for purgatory, reached in ((by_commit, leader.high_watermark), (by_flush, host.log.flushed_offset)):
+        if purgatory and purgatory._waiting[0][0] <= reached:
+            yield host, f"requests wait at {host.name} for {purgatory._waiting[0][0]}, it is at {reached}", SOON_S
+        if purgatory.deadline() < now - LATE_S:
+            yield host, f"requests wait at {host.name} for longer than they may", SOON_S
 
 
 # fetch sessions
@@ -103,7 +101,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 def _idle(wanted: CachedPartition) -> Iterator[str]:
     """It was told all, so something must have to happen before it is looked at again."""
-    host = wanted.partition
+    host = wanted.host
     if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
         yield f"nobody watches {wanted.topic}-{wanted.asked.partition}"
     elif host.leader is not None:
@@ -122,7 +120,7 @@ def _idle(wanted: CachedPartition) -> Iterator[str]:
 def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Found]:
     machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
-    name, tickets = coordinator.partition.name, set()
+    name, tickets = coordinator.host.name, set()
     ringing = {(id(alarm), when) for when, _, alarm in machine._alarms._heap}
     for group in machine.groups.values():
         if isinstance(group, ConsumerGroup):
@@ -130,8 +128,8 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
             timers = soft.timers if soft is not None else {}
             alarms = list(timers.values())
             found = _consumers(group, timers)
-            if coordinator.partition.leader is not None and not coordinator.partition.leader.under_min_isr:
-                for wrong in _shares(group, coordinator.partition.manager.context.metadata.image):
+            if coordinator.host.leader is not None and not coordinator.host.leader.under_min_isr:
+                for wrong in _shares(group, coordinator.host.manager.context.metadata.image):
                     yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
         else:
             alarms = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]
