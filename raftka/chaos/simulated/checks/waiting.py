@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.handlers.asking import CoordinatorRequest
 from raftka.broker.node import Node
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
@@ -32,6 +33,7 @@ class Waiting:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._since: dict[tuple[Node, object, str], float] = {}
+        self._asked: dict[CoordinatorPartition, list[CoordinatorRequest]] = {}  # what waited in each when it was last looked at
 
     def begin(self) -> None:
         self.cluster.world.at(self.cluster.world.now + EVERY_S, self._look)
@@ -43,11 +45,33 @@ class Waiting:
             process = self.cluster.world.machine(f"n{node_id}").node
             if process is None or process.paused or node.context.stopping:
                 continue
-            for what, wrong, at_most_s in found_in(node):
+            for what, wrong, at_most_s in (*found_in(node), *self._moved(node), *self._unchanged(node)):
                 key = node, what, wrong
                 since = self._since[key] = before.get(key, now)
                 assert now <= since + at_most_s, f"n{node_id}: {wrong}"
         self.begin()
+
+    def _moved(self, node: Node) -> Iterator[Found]:
+        """Requests that waited in a coordinator that is not here any more."""
+        coordinators = list(node.groups.runtime.partitions.values()) if hasattr(node, "groups") else []
+        for coordinator in coordinators:
+            self._asked[coordinator] = [each for each in coordinator.waiting if isinstance(each, CoordinatorRequest)]
+        for coordinator, asked in list(self._asked.items()):
+            if coordinator.gone and coordinator.host.manager.context is node.context:
+                left = self._asked[coordinator] = [each for each in asked if each.pending is not None and not each.pending.over]
+                if not left:
+                    del self._asked[coordinator]
+                for each in left:
+                    yield each, f"a request waits for a coordinator of {coordinator.host.name} that is gone", SOON_S
+
+    def _unchanged(self, node: Node) -> Iterator[Found]:
+        """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
+        if not hasattr(node, "replicas") or node.replicas._isr_requests._busy or node.image.offset < self.cluster.newest.image.offset:
+            return
+        for host in node.replicas.hosts.values():
+            leader = host.leader
+            if leader is not None and leader.pending is not None and leader.deadline() == inf:
+                yield leader.pending, f"{host.name} waits for another ISR, and nobody asks for it", HEARTBEAT_S
 
 
 def found_in(node: Node) -> Iterator[Found]:

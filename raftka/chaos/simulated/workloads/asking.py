@@ -54,14 +54,23 @@ class Asker:
     async def run(self) -> None:
         questions = (self._metadata, self._describe, self._coordinators, self._epochs, self._offsets, self._many_at_once, self._producer_ids)
         while not self.over:
-            node_id = self._random.choice(sorted(self.cluster.nodes.keys() - self.cluster.controllers))
+            brokers = sorted(self.cluster.nodes.keys() - self.cluster.controllers)
+            begun = [each for each in brokers if self._has_no_producer_ids(each)]
             try:
-                await self._random.choice(questions)(node_id)
+                if begun and self._random.random() < 0.5:
+                    await self._producer_ids(self._random.choice(begun))
+                else:
+                    await self._random.choice(questions)(self._random.choice(brokers))
                 self.answered += 1
             except NoAnswer:
                 pass
             await trio.sleep(self._random.uniform(*PAUSE_S))
         self.done = True
+
+    def _has_no_producer_ids(self, node_id: int) -> bool:
+        """It serves, and has to ask the controller for the next one."""
+        node = self.cluster.living.get(node_id)
+        return node is not None and node.ready.is_set() and node.services.producer_ids._next == node.services.producer_ids._end
 
     def _node(self, node_id: int) -> Node:
         """Raises NoAnswer."""
