@@ -244,6 +244,11 @@ class Node:
         self.die()
         raise NodeStopped(self.machine.name)
 
+    @property
+    def is_busy(self) -> bool:
+        """In a turn that takes long, paused, or about to have a turn."""
+        return self.paused or bool(self._inbox) or self._free_at > self.world.now
+
     # -- turns ----------------------------------------------------------------------------------------------------------------
 
     def take(self, action: Callable[[Any], object], argument: object) -> None:

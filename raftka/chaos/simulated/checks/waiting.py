@@ -43,8 +43,8 @@ class Waiting:
         before, self._since, now = self._since, {}, self.cluster.world.now
         for node_id, node in self.cluster.living.items():
             process = self.cluster.world.machine(f"n{node_id}").node
-            if process is None or process.paused or node.context.stopping:
-                continue
+            if process is None or process.is_busy or node.context.stopping:
+                continue  # what is due may come when its turn ends
             for what, wrong, at_most_s in (*found_in(node), *self._moved(node), *self._unchanged(node)):
                 key = node, what, wrong
                 since = self._since[key] = before.get(key, now)
