@@ -8,6 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from raftka.broker.node import Node
+from raftka.chaos.simulated.checks import reloaded
 from raftka.chaos.simulated.checks.logs import remembered, scan, wrong_with
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.checkpoints import START_OFFSETS
@@ -77,7 +78,7 @@ class Shadows:
         assert not found, "; ".join(found[:3])
 
     def look(self) -> list[str]:
-        return [wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)]
+        return [wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)] + reloaded.wrong_with(self.cluster)
 
     def files(self) -> list[str]:
         """The living logs themselves, when nothing happens to them any more."""

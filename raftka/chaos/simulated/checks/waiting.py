@@ -20,7 +20,7 @@ from raftka.coordinator.consumer.records import MemberState
 from raftka.coordinator.consumer.timers import REVOKE, SESSION
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.timers import Alarm
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.image import MetadataImage, PartitionImage
 
 EVERY_S = 0.06
 SOON_S = 0.2  # so long the same must be found at every look
@@ -72,6 +72,10 @@ class Waiting:
             leader = host.leader
             if leader is not None and leader.pending is not None and leader.deadline() == inf:
                 yield leader.pending, f"{host.name} waits for another ISR, and nobody asks for it", HEARTBEAT_S
+            topic = node.image.topics.get(host.topic_id)
+            if topic is not None and host.log.failed is None and node.node_id not in topic.partitions[host.index].offline:
+                for wrong in _role(host, topic.partitions[host.index], node.node_id):
+                    yield host, f"{host.name} {wrong}", HEARTBEAT_S
 
 
 def found_in(node: Node) -> Iterator[Found]:
@@ -86,7 +90,10 @@ def found_in(node: Node) -> Iterator[Found]:
         return
     for partition in node.replicas.hosts.values():
         yield from _partition(partition, now)
-    for session in node.fetch_sessions.by_id.values():
+    sessions = node.fetch_sessions
+    if sessions.partitions != (there := sum(len(session.partitions) for session in sessions.by_id.values())):
+        yield sessions, f"{sessions.partitions} partitions are counted in sessions, there are {there}", SOON_S
+    for session in sessions.by_id.values():
         yield from _session(session)
     for coordinator in node.groups.runtime.partitions.values():
         if coordinator.loaded and not coordinator.gone and not coordinator.working and not coordinator._records:
@@ -108,6 +115,16 @@ def _partition(host: Partition, now: float) -> Iterator[Found]:
             yield host, f"requests wait at {host.name} for {purgatory._waiting[0][0]}, it is at {reached}", SOON_S
         if purgatory.deadline() < now - LATE_S:
             yield host, f"requests wait at {host.name} for longer than they may", SOON_S
+
+
+def _role(host: Partition, known: PartitionImage, node_id: int) -> Iterator[str]:
+    leader = host.leader
+    if host.image != known:
+        yield f"goes by {host.image}, the metadata says {known}"
+    elif (leader is not None) != (known.leader == node_id):
+        yield f"is{' not' * (leader is None)} led here, the metadata says {known}"
+    elif leader is not None and leader.partition_epoch == known.partition_epoch and set(leader.isr) != set(known.isr):
+        yield f"is led with the ISR {leader.isr}, the metadata says {known}"
 
 
 # fetch sessions

@@ -1,0 +1,56 @@
+"""What coordinators have in memory against what another one would load from the same log."""
+
+from typing import Any
+
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.chaos.simulated.cluster import Cluster
+from raftka.coordinator.classic.group import ClassicGroup, State
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.machine import Record
+from raftka.wire.records import CONTROL, iterate, records_of
+
+READ_BYTES = 1 << 30
+
+
+def wrong_with(cluster: Cluster) -> list[str]:
+    """Of coordinators that have decided and written all that they were asked."""
+    found = []
+    for node_id, node in sorted(cluster.living.items()):
+        for coordinator in node.groups.runtime.partitions.values() if hasattr(node, "groups") else ():
+            at_rest = coordinator.loaded and not coordinator.working and not coordinator._records and coordinator.host.leader is not None
+            if at_rest and coordinator.host.log.failed is None and not cluster.disk(node_id).broken:
+                found += [f"n{node_id} {coordinator.host.name}: {each}" for each in _differ(coordinator)]
+    return found
+
+
+def _differ(coordinator: CoordinatorPartition) -> list[str]:
+    living, other = coordinator.machine, GroupCoordinator(coordinator.machine.settings)  # type: ignore[attr-defined]
+    assert isinstance(living, GroupCoordinator)
+    log, offset = coordinator.host.log, coordinator.host.log.start_offset
+    while offset < log.written_offset:
+        spans, _ = log.read(offset, READ_BYTES, log.written_offset)
+        if not spans:
+            break
+        for header, batch in iterate(memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))):
+            for each in records_of(batch) if not header.attributes & CONTROL else ():
+                if each.offset >= offset and each.key is not None:
+                    other.replay(Record(each.key, each.value))
+            offset = header.last_offset + 1
+    now = {name: _hard(group) for name, group in living.groups.items() if group.in_log}
+    then = {name: _hard(group) for name, group in other.groups.items() if group.in_log}
+    soft = {name for name, group in living.groups.items() if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY)}
+    return [
+        f"{name} is {now.get(name)}, the log says {then.get(name)}"
+        for name in sorted(now.keys() | then.keys())
+        if name not in soft and now.get(name) != then.get(name)
+    ][:3]
+
+
+def _hard(group: Any) -> tuple[object, ...]:
+    """What its records say of it."""
+    offsets = {(topic, index): each.offset for topic, partitions in group.offsets.items() for index, each in partitions.items()}
+    if isinstance(group, ClassicGroup):
+        members = {each.member_id: (each.instance_id, each.assignment) for each in group.members.values()}
+        return offsets, group.generation_id, group.protocol_name, group.leader, members, group.static
+    members = {each.member_id: (each.said, each.current) for each in group.members.values()}
+    return offsets, group.epoch, group.targets, dict(group.target), members, dict(group.static), dict(group.owners), dict(group.regexes)
