@@ -3,14 +3,23 @@
 import json
 from typing import Any
 
-from raftka.cli.admin.client import admin, partitions_of
+from raftka.cli.admin.client import connect, partitions_of
 from raftka.cli.output import command, show
+from raftka.client.blocking.client import Client, Where, check
+from raftka.client.blocking.connection import Unsupported
+from raftka.client.connection import SOFTWARE_VERSION
+from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM
+from raftka.wire.rows import Row
+
+METADATA_TOPIC = "__cluster_metadata"
 
 
 @command
 def describe(bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        found = _described(connected)
+    with connect(bootstrap_server) as client:
+        found = _described(client)
     if output == "json":
         print(json.dumps(found, default=str))
         return
@@ -29,64 +38,75 @@ def describe(bootstrap_server: str, output: str) -> None:
         show(found["quorum"], ["node", "role", "log_end_offset", "behind"], "text")
 
 
-def _described(connected: Any) -> dict[str, Any]:
-    cluster = connected.describe_cluster()
-    partitions = partitions_of(connected, ())
-    under = [f"{topic}-{i}" for (topic, i), p in sorted(partitions.items()) if len(p["isr_nodes"]) < len(p["replica_nodes"])]
-    offline = [f"{topic}-{i}" for (topic, i), p in sorted(partitions.items()) if p["leader_id"] < 0]
+def _described(client: Client) -> dict[str, Any]:
+    cluster, brokers = _cluster(client)
+    partitions = partitions_of(client, ())
+    under = [f"{topic}-{i}" for (topic, i), p in sorted(partitions.items()) if len(p.isr_nodes) < len(p.replica_nodes)]
+    offline = [f"{topic}-{i}" for (topic, i), p in sorted(partitions.items()) if p.leader_id < 0]
     return {
-        "cluster_id": cluster["cluster_id"],
-        "controller": cluster["controller_id"],
-        "features": _features(connected),
+        "cluster_id": cluster.cluster_id,
+        "controller": cluster.controller_id,
+        "features": _features(client),
         "topics": len({topic for topic, _ in partitions}),
         "partitions": {"all": len(partitions), "under_replicated": under, "offline": offline},
-        "brokers": [_broker(each, partitions) for each in sorted(cluster["brokers"], key=lambda each: int(each["broker_id"]))],
-        "quorum": _quorum(connected),
+        "brokers": [_broker(brokers[node_id], node_id, partitions) for node_id in sorted(brokers)],
+        "quorum": _quorum(client),
     }
 
 
-def _broker(broker: dict[str, Any], partitions: dict[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
-    me = broker["broker_id"]
+def _cluster(client: Client) -> tuple[Row, dict[int, Row]]:
+    """What has cluster_id and controller_id, and the brokers by id; those that are fenced where the broker can tell."""
+    request = DESCRIBE_CLUSTER.request
+    for asked in (request(include_fenced_brokers=True), request()):
+        try:
+            answer = client.ask(DESCRIBE_CLUSTER, asked)
+        except Unsupported:
+            continue
+        check(answer.error_code, answer.error_message)
+        return answer, {each.broker_id: each for each in answer.brokers}
+    answer = client.metadata(())  # older than 2.8
+    return answer, {each.node_id: each for each in answer.brokers}
+
+
+def _broker(broker: Row, me: int, partitions: dict[Where, Row]) -> dict[str, Any]:
     return {
         "broker": me,
-        "address": f"{broker['host']}:{broker['port']}",
-        "rack": broker["rack"],
-        "state": "fenced" if broker.get("is_fenced") else "alive",
-        "leads": sum(p["leader_id"] == me for p in partitions.values()),
-        "replicas": sum(me in p["replica_nodes"] for p in partitions.values()),
+        "address": f"{broker.host}:{broker.port}",
+        "rack": broker.rack,
+        "state": "fenced" if getattr(broker, "is_fenced", False) else "alive",
+        "leads": sum(p.leader_id == me for p in partitions.values()),
+        "replicas": sum(me in p.replica_nodes for p in partitions.values()),
     }
 
 
-def _features(connected: Any) -> dict[str, Any]:
-    from kafka.errors import KafkaError
-
-    try:
-        found = connected.describe_features()
-    except KafkaError:  # older than 2.4
-        return {}
-    return {
-        name: {"level": each["finalized"][1], "supported": list(each["supported"])}
-        for name, each in sorted(found.items())
-        if each.get("finalized") and each.get("supported")
-    }
+def _features(client: Client) -> dict[str, Any]:
+    """Nothing from brokers older than 2.4."""
+    answer = client.ask(API_VERSIONS, API_VERSIONS.request(client_software_name="raftka", client_software_version=SOFTWARE_VERSION))
+    supported = {each.name: [each.min_version, each.max_version] for each in answer.supported_features}
+    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    return {name: {"level": levels[name], "supported": supported[name]} for name in sorted(levels.keys() & supported.keys())}
 
 
-def _quorum(connected: Any) -> list[dict[str, Any]]:
+def _quorum(client: Client) -> list[dict[str, Any]]:
     """Nothing where the metadata lives in ZooKeeper."""
-    from kafka.errors import KafkaError
-
+    topics = DESCRIBE_QUORUM.request.topics
+    asked = DESCRIBE_QUORUM.request(topics=[topics(topic_name=METADATA_TOPIC, partitions=[topics.partitions(partition_index=0)])])
     try:
-        (partition,) = connected.describe_metadata_quorum()["topics"][0]["partitions"]
-    except (KafkaError, ValueError, IndexError, KeyError):
+        answer = client.ask(DESCRIBE_QUORUM, asked)
+    except Unsupported:
         return []
-    leader = partition["leader_id"]
-    roles = [(each, "voter") for each in partition["current_voters"]] + [(each, "observer") for each in partition["observers"]]
+    if answer.error_code or not answer.topics:
+        return []
+    (partition,) = answer.topics[0].partitions
+    if partition.error_code:
+        return []
+    roles = [(each, "voter") for each in partition.current_voters] + [(each, "observer") for each in partition.observers]
     return [
         {
-            "node": each["replica_id"],
-            "role": "leader" if each["replica_id"] == leader else role,
-            "log_end_offset": each["log_end_offset"],
-            "behind": max(0, partition["high_watermark"] - each["log_end_offset"]) if each["log_end_offset"] >= 0 else None,
+            "node": each.replica_id,
+            "role": "leader" if each.replica_id == partition.leader_id else role,
+            "log_end_offset": each.log_end_offset,
+            "behind": max(0, partition.high_watermark - each.log_end_offset) if each.log_end_offset >= 0 else None,
         }
         for each, role in roles
     ]

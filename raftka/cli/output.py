@@ -1,7 +1,6 @@
 """How commands print and fail: a table or JSON on standard output, one plain line on standard error. Knows no command."""
 
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,21 +48,21 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def command(verb: Callable[P, None]) -> Callable[P, int]:
-    """Makes the exit code: what goes wrong is one line on standard error and 1. The client library keeps its log lines to itself."""
+    """Makes the exit code: what goes wrong is one line on standard error and 1."""
 
     @wraps(verb)
     def framed(*args: P.args, **kwargs: P.kwargs) -> int:
-        from kafka.errors import KafkaError
+        from raftka.client.blocking.connection import ClientError
+        from raftka.wire.errors import KafkaError
 
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
         try:
             verb(*args, **kwargs)
         except KeyboardInterrupt:
             return 130
         except BrokenPipeError:  # who read us has enough
             sys.stdout = None  # nothing left to flush at exit
-        except (CommandFailed, KafkaError, OSError) as error:
-            print(f"raftka: {_text(error)}", file=sys.stderr)
+        except (CommandFailed, ClientError, KafkaError, OSError) as error:
+            print(f"raftka: {error}", file=sys.stderr)
             return 1
         return 0
 
@@ -74,8 +73,3 @@ def fail(text: str, code: int) -> int:
     """For commands whose exit codes say more than 1; returns the code."""
     print(f"raftka: {text}", file=sys.stderr)
     return code
-
-
-def _text(error: BaseException) -> str:
-    """A client error's text may hold a whole request."""
-    return str(error) if isinstance(error, CommandFailed | OSError) else str(error)[:300] or type(error).__name__

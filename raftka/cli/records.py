@@ -1,17 +1,29 @@
-"""`raftka produce` and `raftka consume`: lines in, lines out, through kafka-python. What one prints as JSON the other reads."""
+"""`raftka produce` and `raftka consume`: lines in, lines out. What one prints as JSON the other reads."""
 
 import base64
 import json
 import os
+import select
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from raftka.cli.admin.client import client
+from raftka.cli.admin.client import connect, sentence
 from raftka.cli.output import CommandFailed, command, progress
+from raftka.client.blocking.client import Client, Patience, Unreachable, Where
+from raftka.client.blocking.member import Member
+from raftka.client.blocking.producer import ALL, NOBODY, Producer, partition_of
+from raftka.client.blocking.reader import FetchedRecord, Reader
+from raftka.wire.compression import NAMES
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST
+
+READ_BYTES = 64 * 1024
+POLL_S, POLL_RECORDS = 0.5, 500
+CREATE_S = 5.0  # for a topic that the brokers make as they hear of it
+KEYLESS = 500  # records without a key go to one partition, so many to each in turn
 
 
 class Line(NamedTuple):
@@ -19,17 +31,6 @@ class Line(NamedTuple):
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     partition: int | None
-
-
-@contextmanager
-def _client(kind: str, bootstrap_server: str, **options: Any) -> Iterator[Any]:
-    import kafka
-
-    connected = client(getattr(kafka, kind), bootstrap_server, **options)
-    try:
-        yield connected
-    finally:
-        connected.close()
 
 
 @command
@@ -43,25 +44,71 @@ def produce(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    options = {
-        "acks": acks if acks == "all" else int(acks),
-        "enable_idempotence": acks == "all",
-        "compression_type": None if compression == "none" else compression,
-        "linger_ms": 5,
-    }
-    stream, size = sys.stdin.buffer, _size_of_input()
-    with _client("KafkaProducer", bootstrap_server, **options) as producer, progress("producing", size) as sent:
-        futures = []
-        for line in _lines(stream, source, key_separator):
-            where = partition if partition is not None else line.partition
-            futures.append(producer.send(topic, key=line.key, value=line.value, headers=line.headers, partition=where))
-            if len(futures) >= 10_000:
-                _acknowledged(futures[:5_000], output)
-                del futures[:5_000]
-                sent(stream.tell() if size else 0)
+    size = _size_of_input()
+    with connect(bootstrap_server) as client, progress("producing", size) as sent:
+        told = _Told(topic, output)
+        producer = Producer(
+            client,
+            compression=NAMES.index(compression),
+            identity=None if acks == "all" else NOBODY,
+            acks=ALL if acks == "all" else int(acks),
+            on_written=told.written,
+        )
+        count = _partitions_to_write(client, topic)
+
+        def idle(read: int) -> None:
+            producer.flush()
+            sent(read if size else 0)
+
+        for number, line in enumerate(_lines(_input(sys.stdin.fileno(), idle), source, key_separator)):
+            where = (topic, _place(line, partition, count, number))
+            if not 0 <= where[1] < count:
+                raise CommandFailed(f"{topic} has no partition {where[1]}")
+            told.sent(where)
+            producer.add(where, (line.key, line.value, line.headers, time.time_ns() // 1_000_000))
         producer.flush()
-        _acknowledged(futures, output)
         sent(size)
+
+
+class _Told:
+    """Where each record has been written, printed in the order in which they were read."""
+
+    def __init__(self, topic: str, output: str) -> None:
+        self._topic, self._prints = topic, output == "json"
+        self._sent: deque[int] = deque()  # partitions
+        self._offsets: dict[int, deque[int]] = {}
+
+    def sent(self, where: Where) -> None:
+        if self._prints:
+            self._sent.append(where[1])
+
+    def written(self, where: Where, offset: int, records: int) -> None:
+        if not self._prints:
+            return
+        self._offsets.setdefault(where[1], deque()).extend([offset] * records if offset < 0 else range(offset, offset + records))
+        while self._sent and self._offsets.get(self._sent[0]):
+            partition = self._sent.popleft()
+            print(json.dumps({"topic": self._topic, "partition": partition, "offset": self._offsets[partition].popleft()}))
+
+
+def _partitions_to_write(client: Client, topic: str) -> int:
+    """How many the topic has; the brokers make it where they may. Raises CommandFailed."""
+    patience = Patience(CREATE_S, topic)
+    while True:
+        (found,) = client.refresh([topic], create=True).topics
+        if not found.error_code and found.partitions:
+            return len(found.partitions)
+        try:
+            patience.wait(found.error_code)
+        except Unreachable:
+            raise CommandFailed(sentence(topic, found.error_code)) from None
+
+
+def _place(line: Line, partition: int | None, count: int, number: int) -> int:
+    wanted = partition if partition is not None else line.partition
+    if wanted is not None:
+        return wanted
+    return partition_of(line.key, count) if line.key is not None else number // KEYLESS % count
 
 
 def _size_of_input() -> int:
@@ -70,11 +117,20 @@ def _size_of_input() -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _acknowledged(futures: Iterable[Any], output: str) -> None:
-    for future in futures:
-        done = future.get()
-        if output == "json":
-            print(json.dumps({"topic": done.topic, "partition": done.partition, "offset": done.offset}))
+def _input(descriptor: int, idle: Callable[[int], None]) -> Iterator[bytes]:
+    """Lines. `idle` is called, with the bytes that were read so far, before it waits for more."""
+    left, read = b"", 0
+    while True:
+        if not select.select([descriptor], (), (), 0)[0]:
+            idle(read)
+        found = os.read(descriptor, READ_BYTES)
+        read += len(found)
+        *lines, left = (left + found).split(b"\n")
+        yield from lines
+        if not found:
+            if left:
+                yield left
+            return
 
 
 def _lines(stream: Iterable[bytes], source: str, key_separator: str | None) -> Iterator[Line]:
@@ -126,28 +182,29 @@ def consume(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    if group is not None:
-        _consume_as_member(topic, group, start, partitions, count, exit_at_end, keys, bootstrap_server, output)
-        return
-    with _client("KafkaConsumer", bootstrap_server, group_id=None, auto_offset_reset="earliest") as consumer:
-        ends = _seek(consumer, topic, start, partitions)
-        left = sum(ends.values()) - sum(consumer.position(where) for where in ends) if exit_at_end else 0
+    with connect(bootstrap_server) as client:
+        if group is not None:
+            _consume_as_member(client, topic, group, start, partitions, count, exit_at_end, keys, output)
+            return
+        wanted = _wanted(client, topic, partitions)
+        begins, ends = client.offsets(dict.fromkeys(wanted, EARLIEST)), client.offsets(dict.fromkeys(wanted, LATEST))
+        reader = Reader(client, {where: _position(start, begins[where], ends[where]) for where in wanted})
+        left = sum(ends[where] - reader.positions[where] for where in wanted) if exit_at_end else 0
         total = min(left or sys.maxsize, count or sys.maxsize) if left or count else 0
         with progress("consuming", 0 if sys.stdout.isatty() else total) as read:
             printed = 0
-
-            def emit(record: Any) -> None:
-                nonlocal printed
-                _print(record, keys, output)
-                printed += 1
-                if not printed % 1_000:
-                    read(printed)
-
-            _print_until(consumer, ends if exit_at_end else None, count, emit)
-            read(printed)
+            while (count is None or printed < count) and not (exit_at_end and _read_up_to(reader, ends)):
+                for record in reader.poll(POLL_S, POLL_RECORDS if count is None else min(POLL_RECORDS, count - printed)):
+                    if exit_at_end and record.offset >= ends[record.topic, record.partition]:
+                        continue
+                    _print(record, keys, output)
+                    printed += 1
+                read(printed)
+        reader.close()
 
 
 def _consume_as_member(
+    client: Client,
     topic: str,
     group: str,
     start: str,
@@ -155,7 +212,6 @@ def _consume_as_member(
     count: int | None,
     exit_at_end: bool,
     keys: bool,
-    bootstrap_server: str,
     output: str,
 ) -> None:
     """What is printed is committed before more is asked for: a member that dies leaves no more to be printed again than one poll."""
@@ -163,50 +219,43 @@ def _consume_as_member(
         raise CommandFailed(
             "with --group it is the group that knows where to go on and who reads what: --from is start or end, --partition is not for it"
         )
-    reset = "earliest" if start == "start" else "latest"
-    with _client("KafkaConsumer", bootstrap_server, group_id=group, auto_offset_reset=reset, enable_auto_commit=False) as consumer:
-        known = consumer.partitions_for_topic(topic)
-        if not known:
-            raise CommandFailed(f"no topic {topic}")
-        ends = _ends(consumer, topic, known) if exit_at_end else None
-        consumer.subscribe([topic])
-        left = count if count is not None else sys.maxsize
-        while left and not (ends is not None and _read_up_to(consumer, ends)):
-            found = consumer.poll(timeout_ms=500, max_records=min(left, 500))
-            for record in chain.from_iterable(found.values()):
+    ends = client.offsets(dict.fromkeys(_wanted(client, topic, ()), LATEST))
+    left = count if count is not None else sys.maxsize
+    with Member(client, group, topic) as member:
+        reader = Reader(client, {})
+        while left and not (exit_at_end and member.assigned and _read_up_to(reader, ends)):
+            if member.poll():
+                reader.close()
+                reader = _reader_of(client, member, EARLIEST if start == "start" else LATEST)
+                continue
+            found = reader.poll(POLL_S, min(left, POLL_RECORDS))
+            for record in found:
                 _print(record, keys, output)
-                left -= 1
+            left -= len(found)
             if found:
-                consumer.commit()
+                member.commit(reader.positions)
+        reader.close()
 
 
-def _ends(consumer: Any, topic: str, partitions: Iterable[int]) -> dict[Any, int]:
-    from kafka import TopicPartition
-
-    return dict(consumer.end_offsets([TopicPartition(topic, partition) for partition in partitions]))
-
-
-def _read_up_to(consumer: Any, ends: dict[Any, int]) -> bool:
-    """All that this member has been given."""
-    owned = consumer.assignment()
-    return bool(owned) and all((consumer.position(where) or 0) >= ends.get(where, 0) for where in owned)
+def _reader_of(client: Client, member: Member, reset: int) -> Reader:
+    """Of what the member has been assigned, from where the group has been."""
+    committed = member.committed()
+    new = client.offsets({where: reset for where in member.assigned if where not in committed})
+    return Reader(client, committed | new, reset=reset)
 
 
-def _seek(consumer: Any, topic: str, start: str, only: Sequence[int]) -> dict[Any, int]:
-    """Stand where the user wants to begin; returns where the partitions end now."""
-    from kafka import TopicPartition
+def _read_up_to(reader: Reader, ends: dict[Where, int]) -> bool:
+    return all(position >= ends.get(where, 0) for where, position in reader.positions.items())
 
-    known = consumer.partitions_for_topic(topic)
+
+def _wanted(client: Client, topic: str, only: Sequence[int]) -> list[Where]:
+    """These partitions, or all. Raises CommandFailed for one that is not there."""
+    known = {each.partition_index for each in client.metadata([topic]).topics[0].partitions}
     if not known:
         raise CommandFailed(f"no topic {topic}")
-    if missing := set(only) - set(known):
+    if missing := set(only) - known:
         raise CommandFailed(f"{topic} has no partition {min(missing)}")
-    wanted = [TopicPartition(topic, p) for p in sorted(only or known)]
-    consumer.assign(wanted)
-    begins, ends = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
-    for where in wanted:
-        consumer.seek(where, _position(start, begins[where], ends[where]))
-    return dict(ends)
+    return [(topic, index) for index in sorted(only or known)]
 
 
 def _position(start: str, begin: int, end: int) -> int:
@@ -219,19 +268,7 @@ def _position(start: str, begin: int, end: int) -> int:
     return max(begin, end + number) if start.startswith("-") else max(begin, min(number, end))
 
 
-def _print_until(consumer: Any, ends: dict[Any, int] | None, count: int | None, emit: Any) -> None:
-    left = count
-    while ends is None or any(consumer.position(where) < end for where, end in ends.items()):
-        for where, records in consumer.poll(timeout_ms=500).items():
-            for record in records:
-                if ends is not None and record.offset >= ends[where]:
-                    break
-                emit(record)
-                if left is not None and (left := left - 1) == 0:
-                    return
-
-
-def _print(record: Any, keys: bool, output: str) -> None:
+def _print(record: FetchedRecord, keys: bool, output: str) -> None:
     if output == "json":
         row = {name: getattr(record, name) for name in ("topic", "partition", "offset", "timestamp")}
         row |= {"key": _json(record.key), "value": _json(record.value), "headers": [[name, _json(value)] for name, value in record.headers]}

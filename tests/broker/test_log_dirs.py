@@ -104,7 +104,7 @@ def test_a_directory_that_failed_is_told(stage: Stage) -> None:
 def test_who_searches_by_time_in_a_directory_that_fails_is_told_so(stage: Stage) -> None:
     """It was an unknown error, with which a client gives up; and the directory was not known to have failed."""
     stage.create("t", 2)
-    host = next(host for host in stage.nodes[1].replicas.hosts.values() if host.home.path == SECOND)
+    host = next(host for host in stage.nodes[1].replicas.partitions.values() if host.home.path == SECOND)
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=host.index))).error_code == Code.NONE
     stage.world.disk("n1").broken.add(SECOND)
 

@@ -4,14 +4,21 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from raftka.cli.admin.client import connect
+from raftka.cli.admin.configs import Changes, changed, described
+from raftka.client.blocking.connection import Unsupported
 from raftka.cluster.ask import ask
 from raftka.cluster.processes import Processes, running
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
 
 FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -91,6 +98,27 @@ def test_a_dry_run_changes_nothing(raftka: Any, topic: str) -> None:
     assert raftka(f"configs alter topic {topic} -c retention.ms=x --dry-run").code == 1
 
 
+def test_a_kafka_without_incremental_changes_gets_all_settings(cluster: Processes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Kafka 2.3 what is not named goes back to its default."""
+    with connect(cluster.bootstrap_servers) as client:
+        ask = client.ask
+
+        def old(api: Api, row: Row, version: int | None = None) -> Row:
+            if api is INCREMENTAL_ALTER_CONFIGS:
+                raise Unsupported("an old broker")
+            return ask(api, row, version)
+
+        monkeypatch.setattr(client, "ask", old)
+        set_both: Changes = {"retention.ms": ("SET", "7"), "flush.ms": ("SET", "8"), "cleanup.policy": ("APPEND", "compact")}
+        take_two: Changes = {"flush.ms": ("DELETE", None), "cleanup.policy": ("SUBTRACT", "delete")}
+        expected = {"retention.ms": "7", "flush.ms": "8", "cleanup.policy": "delete,compact"}
+        for changes, after in ((set_both, expected), (take_two, {"retention.ms": "7", "cleanup.policy": "compact"})):
+            assert changed(client, "topic", [topic], changes) == []
+            deadline = time.monotonic() + 20.0  # for the broker that is asked to hear of it
+            while {row["setting"]: row["value"] for row in described(client, "topic", [topic], False) if row["source"] == "topic"} != after:
+                assert time.monotonic() < deadline
+
+
 def test_partitions_move_where_a_plan_says(raftka: Any, topic: str, tmp_path: Path) -> None:
     planned = raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -f plan.json")
     assert planned.table[0] == ["topic", "partition", "replicas", "wanted"]
@@ -168,6 +196,12 @@ def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(raftka: Any, 
         ("topics alter nope", "nothing to alter"),
         ("configs describe topic nope", "there is no topic nope"),
         ("configs describe broker 77", "`raftka cluster describe`"),
+        ("configs describe broker x", "there is no broker x"),
+        ("configs alter broker 77 -c log.retention.ms=1", "there is no broker 77"),
+        ("groups list --state Nonsense", "groups are PreparingRebalance"),
+        ("produce filled -p 99", "filled has no partition 99"),
+        ("consume nobody -e", "no topic nobody"),
+        ("topics list --bootstrap-server bad", "'bad' is not host:port"),
         ("configs describe topic", "which topic?"),
         ("configs alter topic nope -c retention.ms=1", "The topic 'nope' does not exist."),
         ("configs alter broker 1 -c node.id=9", "node.id"),
@@ -182,7 +216,7 @@ def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(raftka: Any, 
     ],
 )
 def test_what_goes_wrong_is_one_line_that_says_what_to_do(raftka: Any, command: str, said: str) -> None:
-    done = raftka(command)
+    done = raftka(command, "a line")
 
     assert (done.code, done.out) == (1, "")
     assert said in done.err

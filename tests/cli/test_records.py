@@ -2,12 +2,14 @@
 
 import io
 import json
-from types import SimpleNamespace
+import os
+import threading
 
 import pytest
 
 from raftka.cli.output import CommandFailed
-from raftka.cli.records import Line, _lines, _position, _print
+from raftka.cli.records import KEYLESS, Line, _input, _lines, _place, _position, _print, _Told
+from raftka.client.blocking.reader import FetchedRecord
 
 
 def lines(text: bytes, source: str = "text", separator: str | None = None) -> list[Line]:
@@ -28,16 +30,16 @@ def test_a_separator_parts_key_and_value() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        SimpleNamespace(topic="t", partition=3, offset=7, timestamp=1, key=b"k", value=b"v", headers=[("h", b"1"), ("n", None)]),
-        SimpleNamespace(topic="t", partition=0, offset=0, timestamp=1, key=None, value=None, headers=[]),
-        SimpleNamespace(topic="t", partition=0, offset=0, timestamp=1, key=b"\xff\x00", value="naïve\n".encode(), headers=[("b", b"\xfe")]),
+        FetchedRecord(topic="t", partition=3, offset=7, timestamp=1, key=b"k", value=b"v", headers=[("h", b"1"), ("n", None)]),
+        FetchedRecord(topic="t", partition=0, offset=0, timestamp=1, key=None, value=None, headers=[]),
+        FetchedRecord(topic="t", partition=0, offset=0, timestamp=1, key=b"\xff\x00", value="naïve\n".encode(), headers=[("b", b"\xfe")]),
     ],
 )
-def test_what_consume_prints_produce_reads(record: SimpleNamespace, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_consume_prints_produce_reads(record: FetchedRecord, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     _print(record, False, "json")
 
     printed = capsysbinary.readouterr().out
-    assert lines(printed, "json") == [Line(record.key, record.value, record.headers, record.partition)]
+    assert lines(printed, "json") == [Line(record.key, record.value, list(record.headers), record.partition)]
     assert json.loads(printed)["offset"] == record.offset
 
 
@@ -55,3 +57,51 @@ def test_where_to_begin(start: str, expected: int) -> None:
 def test_where_to_begin_is_one_of_a_few_forms() -> None:
     with pytest.raises(CommandFailed, match="--from yesterday"):
         _position("yesterday", 0, 1)
+
+
+def test_what_has_come_is_sent_before_more_is_waited_for() -> None:
+    """Somebody types, or a program writes a line now and then."""
+    here, there = os.pipe()
+    idle, seen = threading.Event(), list[tuple[str, object]]()
+
+    def on_idle(read: int) -> None:
+        seen.append(("idle", read))
+        idle.set()
+
+    def follow() -> None:
+        for line in _input(here, on_idle):
+            seen.append(("line", line))
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    for text in (b"one\ntw", b"o\n", b"three"):
+        assert idle.wait(10)
+        idle.clear()
+        os.write(there, text)
+    assert idle.wait(10)
+    os.close(there)
+    reader.join(10)
+    os.close(here)
+
+    assert [line for kind, line in seen if kind == "line"] == [b"one", b"two", b"three"]
+    assert [read for kind, read in seen if kind == "idle"][:4] == [0, 6, 8, 13]
+
+
+def test_where_records_went_is_told_in_the_order_of_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    told = _Told("t", "json")
+    for partition in (1, 0, 1):
+        told.sent(("t", partition))
+    told.written(("t", 0), 7, 1)
+    assert capsys.readouterr().out == ""
+    told.written(("t", 1), 3, 2)
+
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["partition"], row["offset"]) for row in rows] == [(1, 3), (0, 7), (1, 4)]
+
+
+def test_which_partition_a_line_goes_to() -> None:
+    keyed, bare = Line(b"k", b"v", [], None), Line(None, b"v", [], None)
+
+    assert _place(keyed, 2, 3, 0) == _place(Line(b"k", b"v", [], 2), None, 3, 0) == 2
+    assert len({_place(keyed, None, 3, number) for number in range(9)}) == 1
+    assert [_place(bare, None, 3, number) for number in (0, KEYLESS - 1, KEYLESS, 2 * KEYLESS, 3 * KEYLESS)] == [0, 0, 1, 2, 0]

@@ -13,6 +13,7 @@ from raftka.client.blocking.producer import Producer, murmur2
 from raftka.pipeline.errors import CorruptBatch, DataLoss, PipelineError, Unreachable
 from raftka.pipeline.topics.planning import Range
 from raftka.testing import Cluster
+from raftka.wire.errors import KafkaError
 from tests.pipeline.players import Player
 
 
@@ -231,7 +232,7 @@ def test_many_batches_while_leaders_change(cluster: Cluster, player: Player) -> 
 def test_a_record_that_is_too_large_is_told(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic(max_message_bytes=5000)
 
-    with pytest.raises(PipelineError, match=r"takes no batch of \d+ bytes with 1 records, the largest of 9010: raise the topic's max.message.bytes"):
+    with pytest.raises(KafkaError, match=r"takes no batch of \d+ bytes with 1 records, the largest of 9010: raise the topic's max.message.bytes"):
         player.fill(topic, 1, size=9000)
 
 

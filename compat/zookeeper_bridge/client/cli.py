@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec
 
-from raftka.cli.admin.client import admin, finish
-from raftka.cli.admin.groups import Where, commit, committed
+from raftka.cli.admin.client import connect, finish
+from raftka.cli.admin.groups import commit, committed
 from raftka.cli.output import CommandFailed, command, show
+from raftka.client.blocking.client import Where
 from zookeeper_bridge.client.blocking import Unreachable, ZooKeeperClient
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.jute import Stat
@@ -132,8 +133,8 @@ def explain(path: str, output: str) -> None:
 
 @bridged
 def export_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        found = committed(connected, name)
+    with connect(bootstrap_server) as kafka:
+        found = committed(kafka, name)
     if not found:
         raise CommandFailed(f"{name} has no offsets in Kafka")
     with ZooKeeperClient(bridge, digest) as client:
@@ -151,8 +152,8 @@ def import_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bo
         raise CommandFailed(f"{name} has no offsets in /consumers/{name}/offsets")
     refused: list[str] = []
     if not dry_run:
-        with admin(bootstrap_server) as connected:
-            refused = commit(connected, name, found, {})
+        with connect(bootstrap_server) as kafka:
+            refused = commit(kafka, name, found, {})
     bad = {text.partition(":")[0] for text in refused}
     done = {where: offset for where, offset in found.items() if f"{where[0]}-{where[1]}" not in bad}
     finish(_offset_rows(name, done), OFFSETS, output, refused)

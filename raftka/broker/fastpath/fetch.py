@@ -38,12 +38,12 @@ class FetchPlan:
     __slots__ = (
         "before",
         "flexible",
-        "partition",
         "kind",
         "leader",
         "max_bytes",
         "min_bytes",
         "offset_at",
+        "partition",
         "pre",
         "prefix",
         "resource",

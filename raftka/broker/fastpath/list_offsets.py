@@ -26,7 +26,7 @@ def remember(request: "Request", partition: Partition) -> None:
 
 
 class EndsPlan:
-    __slots__ = ("partition", "kind", "leader", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
+    __slots__ = ("kind", "leader", "partition", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
     operation = "DESCRIBE"
 
     def __init__(self, request: "Request", partition: Partition, timestamp_at: int) -> None:

@@ -50,7 +50,7 @@ class Waiting(Protocol):
 class CachedPartition:
     """One partition that a reader wants."""
 
-    __slots__ = ("asked", "high_watermark", "partition", "log_start", "session", "size", "topic", "topic_id", "turn")
+    __slots__ = ("asked", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
 
     def __init__(self, session: "FetchSession", topic: Row, asked: Row, turn: int) -> None:
         self.session = session

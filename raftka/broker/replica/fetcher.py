@@ -48,7 +48,7 @@ SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_
 class PartitionFetchState:
     """One partition that we follow."""
 
-    __slots__ = ("fetch", "fetcher", "partition", "key", "phase", "place")
+    __slots__ = ("fetch", "fetcher", "key", "partition", "phase", "place")
 
     def __init__(self, fetcher: "ReplicaFetcher", partition: Partition) -> None:
         log = partition.log

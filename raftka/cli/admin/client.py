@@ -1,15 +1,19 @@
-"""The admin client that commands share, and how it says what went wrong. kafka-python's, so they work against any Kafka. Knows no command."""
+"""The client that commands share, and how they say what went wrong. It speaks Kafka's protocol alone, so they work against any Kafka."""
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from raftka.cli.output import CommandFailed, show
-from raftka.wire.errors import Code
+from raftka.client.blocking.client import Client, Patience, Unreachable, Where
+from raftka.client.blocking.connection import addresses_of
+from raftka.wire.errors import Code, name_of_code
+from raftka.wire.rows import Row
 
+FIRST_S = 5.0  # for the first answer
+TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
 WHERE = "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
-HINTS = {
+HINTS: Mapping[int, str] = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "`raftka topics list` and `raftka topics describe` show what there is",
     Code.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is, `raftka topics alter` changes it",
     Code.INVALID_REPLICATION_FACTOR: "`raftka cluster describe` shows the brokers that live",
@@ -24,64 +28,44 @@ HINTS = {
 }
 
 
-def client(kind: type[Any], bootstrap_server: str, **options: Any) -> Any:
-    from kafka.errors import KafkaError
-
-    if not any(map(_listens, bootstrap_server.split(","))):
-        raise CommandFailed(f"nobody listens at {bootstrap_server}; {WHERE}")
+@contextmanager
+def connect(bootstrap_server: str) -> Iterator[Client]:
+    """A client that has heard of the cluster's brokers. Raises CommandFailed when none answers."""
     try:
-        return kind(bootstrap_servers=bootstrap_server, client_id="raftka-cli", bootstrap_timeout_ms=5_000, **options)
-    except KafkaError as error:
-        raise CommandFailed(f"no broker answers at {bootstrap_server} ({type(error).__name__}); {WHERE}") from None
+        addresses = addresses_of(bootstrap_server)
     except ValueError as error:
         raise CommandFailed(f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]") from None
+    with Client(addresses, "raftka-cli") as client:
+        _hear_of_brokers(client, bootstrap_server)
+        yield client
 
 
-def _listens(address: str) -> bool:
-    """False where a connection is refused at once: the client would go on trying for seconds. Names and silence are the client's to find out."""
-    host, _, port = address.strip().rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
-    except (ConnectionRefusedError, ValueError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-@contextmanager
-def admin(bootstrap_server: str) -> Iterator[Any]:
-    from kafka import KafkaAdminClient
-
-    class Admin(KafkaAdminClient):  # type: ignore[misc]
-        """Kafka's default for all brokers is a broker without a name, which kafka-python takes for a mistake."""
-
-        @staticmethod
-        def _group_config_resources(config_resources: Any) -> Any:
-            unnamed = [each for each in config_resources if each.name == ""]
-            brokers, others = KafkaAdminClient._group_config_resources([each for each in config_resources if each.name != ""])
-            return brokers, others + unnamed
-
-    connected = client(Admin, bootstrap_server)
-    try:
-        yield connected
-    finally:
-        connected.close()
+def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
+    patience = Patience(FIRST_S, bootstrap_server)
+    while True:
+        try:
+            client.refresh([])
+        except ConnectionRefusedError:
+            raise CommandFailed(f"nobody listens at {bootstrap_server}; {WHERE}") from None
+        except OSError as error:
+            try:
+                patience.wait(error)
+            except Unreachable:
+                raise CommandFailed(f"no broker answers at {bootstrap_server} ({error}); {WHERE}") from None
+        else:
+            return
 
 
 def sentence(name: str, code: int, message: str | None = None) -> str:
     """What went wrong with `name`, and what to do about it."""
-    try:
-        known = Code(code)
-    except ValueError:
-        return f"{name}: {message or f'error {code}'}"
-    hint = HINTS.get(known)
-    return f"{name}: {message or known.name}" + (f" ({hint})" if hint else "")
+    hint = HINTS.get(code)
+    return f"{name}: {message or name_of_code(code)}" + (f" ({hint})" if hint else "")
 
 
-def refusals(rows: Sequence[Mapping[str, Any]], forgiven: Code = Code.NONE) -> list[str]:
-    bad = [row for row in rows if row["error_code"] not in {Code.NONE, forgiven}]
-    return [sentence(row["name"], row["error_code"], row.get("error_message")) for row in bad]
+def refusals(rows: Sequence[Row], forgiven: Code = Code.NONE) -> list[str]:
+    """`rows` have a name, an error_code and perhaps an error_message."""
+    bad = [row for row in rows if row.error_code not in {Code.NONE, forgiven}]
+    return [sentence(row.name, row.error_code, getattr(row, "error_message", None)) for row in bad]
 
 
 def finish(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
@@ -91,9 +75,9 @@ def finish(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: st
         raise CommandFailed("; ".join(refused))
 
 
-def partitions_of(connected: Any, topics: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+def partitions_of(client: Client, topics: Sequence[str]) -> dict[Where, Row]:
     """As the brokers describe them, of these topics or of all. Raises CommandFailed for a topic that is not there."""
-    found = connected.describe_topics(list(topics) or None)
+    found = client.metadata(topics or None).topics
     if refused := refusals(found):
         raise CommandFailed("; ".join(refused))
-    return {(str(topic["name"]), int(p["partition_index"])): p for topic in found for p in topic["partitions"]}
+    return {(topic.name, p.partition_index): p for topic in found for p in topic.partitions}

@@ -39,10 +39,10 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
 
 
 def _of_broker(broker: int | None, bootstrap_server: str) -> list[dict[str, Any]]:
-    from raftka.cli.admin.client import admin
+    from raftka.cli.admin.client import connect
     from raftka.cli.admin.configs import described
 
-    with admin(bootstrap_server) as connected:
+    with connect(bootstrap_server) as client:
         if broker is None:
-            broker = min(int(each["broker_id"]) for each in connected.describe_cluster()["brokers"])
-        return described(connected, "broker", [str(broker)], everything=True)
+            broker = min(client.brokers)
+        return described(client, "broker", [str(broker)], everything=True)

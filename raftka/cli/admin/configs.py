@@ -1,46 +1,75 @@
 """`raftka configs ...`: settings of topics, brokers, all brokers and whatever else a Kafka keeps settings for. Knows no setting by name."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftka.cli.admin.client import admin, finish, sentence
+from raftka.cli.admin.client import connect, finish, sentence
 from raftka.cli.output import CommandFailed, command, show
+from raftka.client.blocking.client import Client, check
+from raftka.client.blocking.connection import Unsupported
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from raftka.wire.rows import Row
+from raftka.wire.schema import Api
 
 Changes = Mapping[str, tuple[str, str | None]]  # by name: operation and value
 ALL_BROKERS = ""
-SOURCES = {
-    "DYNAMIC_TOPIC_CONFIG": "topic",
-    "DYNAMIC_BROKER_CONFIG": "broker",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers",
-    "STATIC_BROKER_CONFIG": "file",
-    "DEFAULT_CONFIG": "default",
-    "DYNAMIC_BROKER_LOGGER_CONFIG": "log level",
-    "CLIENT_METRICS_CONFIG": "client metrics",
-    "GROUP_CONFIG": "group",
-}
-REFUSED = re.compile(r"\[Error (\d+)\] \w+?(?:: (.*))?", re.DOTALL)
+TYPES = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+OPERATIONS = {"SET": 0, "DELETE": 1, "APPEND": 2, "SUBTRACT": 3}
+OF_ALL_BROKERS = 3  # a source
+SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default", 6: "log level", 7: "client metrics", 8: "group"}
+GIVEN = {"topic": 1, "broker": 2, "broker-logger": 6, "client-metrics": 7, "group": 8}  # the source of what was set for the thing itself
 
 
-def resource(kind: str, name: str, configs: Any = None) -> Any:
-    from kafka.admin import ConfigResource
+def _ask(client: Client, kind: str, name: str, api: Api, row: Row) -> Row:
+    """A broker answers for itself. Raises CommandFailed when it is not there."""
+    if kind not in ("broker", "broker-logger") or name == ALL_BROKERS:
+        return client.ask(api, row)
+    try:
+        return client.ask_broker(int(name), api, row)
+    except (KafkaError, ValueError) as error:
+        if isinstance(error, KafkaError) and error.code != Code.BROKER_NOT_AVAILABLE:
+            raise
+        raise CommandFailed(f"there is no broker {name} (`raftka cluster describe` shows those that live)") from None
 
-    return ConfigResource(kind.replace("-", "_"), name, configs)
 
-
-def changed(connected: Any, kind: str, names: Sequence[str], changes: Changes, dry_run: bool = False) -> list[str]:
+def changed(client: Client, kind: str, names: Sequence[str], changes: Changes, dry_run: bool = False) -> list[str]:
     """Change the settings of these resources; what was refused, as sentences."""
-    from kafka.admin import AlterConfigOp
-
-    made = {name: (AlterConfigOp[operation], value) for name, (operation, value) in changes.items()}
-    wanted = [resource(kind, name, made) for name in names]
-    answers = connected.alter_configs(wanted, validate_only=dry_run, raise_on_unknown=False)
     refused = []
-    for of_kind in answers.values():
-        for name, text in of_kind.items():
-            if match := REFUSED.fullmatch(text):
-                refused.append(sentence(name or "all brokers", int(match[1]), match[2]))
+    for name in dict.fromkeys(names):
+        try:
+            answer = _ask(client, kind, name, INCREMENTAL_ALTER_CONFIGS, _incremental(kind, name, changes, dry_run))
+        except Unsupported:
+            answer = _ask(client, kind, name, ALTER_CONFIGS, _whole(client, kind, name, changes, dry_run))
+        refused += [sentence(name or "all brokers", row.error_code, row.error_message) for row in answer.responses if row.error_code]
     return refused
+
+
+def _incremental(kind: str, name: str, changes: Changes, dry_run: bool) -> Row:
+    resource = INCREMENTAL_ALTER_CONFIGS.request.resources
+    configs = [resource.configs(name=key, config_operation=OPERATIONS[how], value=value) for key, (how, value) in changes.items()]
+    rows = [resource(resource_type=TYPES[kind], resource_name=name, configs=configs)]
+    return INCREMENTAL_ALTER_CONFIGS.request(resources=rows, validate_only=dry_run)
+
+
+def _whole(client: Client, kind: str, name: str, changes: Changes, dry_run: bool) -> Row:
+    """For a Kafka older than 2.3, which takes all settings of a resource at once: those that it has, and the changes."""
+    before = {each.name: each for each in _described(client, kind, name).configs}
+    after = {key: each.value for key, each in before.items() if each.config_source == (GIVEN[kind] if name else OF_ALL_BROKERS)}
+    for key, (how, value) in changes.items():
+        items = [item for item in (before[key].value if key in before else "").split(",") if item]
+        match how:
+            case "SET":
+                after[key] = value
+            case "DELETE":
+                after.pop(key, None)
+            case "APPEND":
+                after[key] = ",".join(dict.fromkeys([*items, *(value or "").split(",")]))
+            case "SUBTRACT":
+                after[key] = ",".join(item for item in items if item not in (value or "").split(","))
+    resource = ALTER_CONFIGS.request.resources
+    configs = [resource.configs(name=key, value=value) for key, value in after.items()]
+    return ALTER_CONFIGS.request(resources=[resource(resource_type=TYPES[kind], resource_name=name, configs=configs)], validate_only=dry_run)
 
 
 @command
@@ -60,9 +89,9 @@ def alter(
     changes |= dict.fromkeys(delete, ("DELETE", None))
     if not changes:
         raise CommandFailed("nothing to alter: --config, --append, --subtract and --delete-config say what")
-    with admin(bootstrap_server) as connected:
+    with connect(bootstrap_server) as client:
         names = names or _default_name(kind)
-        refused = changed(connected, kind, names, changes, dry_run)
+        refused = changed(client, kind, names, changes, dry_run)
         bad = {text.partition(":")[0] for text in refused}
         rows = [{"type": kind, "name": name or "all brokers", "changed": sorted(changes)} for name in names if (name or "all brokers") not in bad]
         finish(rows, ["type", "name", "changed"], output, refused)
@@ -70,47 +99,53 @@ def alter(
 
 @command
 def describe(kind: str, names: Sequence[str], everything: bool, bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        show(described(connected, kind, names or _default_name(kind), everything), ["name", "setting", "value", "source"], output)
+    with connect(bootstrap_server) as client:
+        show(described(client, kind, names or _default_name(kind), everything), ["name", "setting", "value", "source"], output)
 
 
-def described(connected: Any, kind: str, names: Sequence[str], everything: bool) -> list[dict[str, Any]]:
+def described(client: Client, kind: str, names: Sequence[str], everything: bool) -> list[dict[str, Any]]:
     """A row a setting: what holds, and where it comes from; without `everything` only what somebody has set."""
-    from kafka.errors import UnknownBrokerIdError
-
     rows: list[dict[str, Any]] = []
     for name in names:
-        try:
-            found = connected.describe_configs([resource(kind, name)], include_synonyms=True, config_filter="all")
-        except UnknownBrokerIdError:
-            raise CommandFailed(f"there is no broker {name} (`raftka cluster describe` shows those that live)") from None
-        settings: dict[str, Any] = next(iter(next(iter(found.values()), {}).values()), {})
-        if not settings and kind == "topic":
-            raise CommandFailed(f"there is no topic {name} (`raftka topics list` shows those that there are)")
-        rows += [row for setting, entry in sorted(settings.items()) if (row := _row(name, setting, entry))["source"] != "default" or everything]
+        configs = sorted(_described(client, kind, name).configs, key=lambda each: str(each.name))
+        rows += [row for each in configs if (row := _row(name, each))["source"] != "default" or everything]
     return rows
 
 
-def _row(name: str, setting: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    synonyms = [
-        {"name": each["name"], "value": each["value"], "source": SOURCES.get(each["source"], each["source"])} for each in entry.get("synonyms") or ()
-    ]
+def _described(client: Client, kind: str, name: str) -> Row:
+    resource = DESCRIBE_CONFIGS.request.resources(resource_type=TYPES[kind], resource_name=name, configuration_keys=None)
+    answer = _ask(client, kind, name, DESCRIBE_CONFIGS, DESCRIBE_CONFIGS.request(resources=[resource], include_synonyms=True))
+    found: Row = answer.results[0]
+    if found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION or (kind == "topic" and not found.error_code and not found.configs):
+        raise CommandFailed(f"there is no topic {name} (`raftka topics list` shows those that there are)")
+    if found.error_code:
+        raise CommandFailed(sentence(name or "all brokers", found.error_code, found.error_message))
+    return found
+
+
+def _row(name: str, entry: Row) -> dict[str, Any]:
     return {
         "name": name or "all brokers",
-        "setting": setting,
-        "value": "(hidden)" if entry["is_sensitive"] else entry["value"],
-        "source": SOURCES.get(entry["config_source"], entry["config_source"]),
-        "read_only": entry["read_only"],
-        "synonyms": synonyms,
+        "setting": entry.name,
+        "value": "(hidden)" if entry.is_sensitive else entry.value,
+        "source": _source(entry.config_source),
+        "read_only": entry.read_only,
+        "synonyms": [{"name": each.name, "value": each.value, "source": _source(each.source)} for each in entry.synonyms],
     }
+
+
+def _source(number: int) -> str:
+    return SOURCES.get(number, str(number))
 
 
 @command
 def list_all(kind: str | None, bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        found = connected.list_config_resources([kind.replace("-", "_")] if kind else None)
-        rows = [{"type": kind.lower().replace("_", "-"), "name": name} for kind, names in sorted(found.items()) for name in sorted(names)]
-        show(rows, ["type", "name"], output)
+    with connect(bootstrap_server) as client:
+        answer = client.ask(LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request(resource_types=[TYPES[kind]] if kind else ()))
+        check(answer.error_code)
+        names = {number: name for name, number in TYPES.items()}
+        found = sorted((names.get(each.resource_type, str(each.resource_type)), each.resource_name) for each in answer.config_resources)
+        show([{"type": each, "name": name} for each, name in found], ["type", "name"], output)
 
 
 def _default_name(kind: str) -> Sequence[str]:

@@ -1,119 +1,158 @@
-"""`raftka groups ...` and `raftka offsets ...`: consumer groups through kafka-python's admin client, so they work against any Kafka."""
+"""`raftka groups ...` and `raftka offsets ...`: consumer groups through Kafka's protocol alone, so they work against any Kafka."""
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from raftka.cli.admin import consumer_groups
-from raftka.cli.admin.client import admin, finish, partitions_of, sentence
+from raftka.cli.admin.client import connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, show
+from raftka.client.blocking.client import NOT_COORDINATOR, Client, Where, check
+from raftka.client.blocking.connection import Unsupported
+from raftka.client.blocking.member import BY_NAME, commit_request
+from raftka.coordinator.protocol import read_assignment
 from raftka.wire.errors import Code
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
+from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 
-PATIENCE_S = 10.0  # for a coordinator that is on its way
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 ISO_DURATION = re.compile(r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?")  # as kafka-consumer-groups takes them
 MEMBERS_STAY = "the group has members: stop its consumers first"
+STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady")
 
-Where = tuple[str, int]  # topic, partition
+
+class Member(NamedTuple):
+    member_id: str
+    host: str
+    assigned: Sequence[Where]
+
+
+class Group(NamedTuple):
+    state: str
+    members: Sequence[Member]
 
 
 @command
 def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        found = _patiently(lambda: connected.list_groups(states_filter=list(states) or None))
+    request = LIST_GROUPS.request(states_filter=[_state(each) for each in states])
+    with connect(bootstrap_server) as client:
+        answers = [client.ask_broker(node_id, LIST_GROUPS, request, passing=NOT_COORDINATOR.__contains__) for node_id in sorted(client.brokers)]
+        for answer in answers:
+            check(answer.error_code)
         rows = [
-            {"group": each["group_id"], "state": each.get("group_state"), "type": each.get("group_type"), "protocol": each["protocol_type"]}
-            for each in sorted(found, key=lambda each: str(each["group_id"]))
+            {"group": each.group_id, "state": each.group_state or None, "type": each.group_type or None, "protocol": each.protocol_type}
+            for each in sorted((each for answer in answers for each in answer.groups), key=lambda each: str(each.group_id))
         ]
         show(rows, ["group", "state", "type", "protocol"], output)
 
 
+def _state(given: str) -> str:
+    known = {each.lower(): each for each in STATES}
+    found = known.get(given.lower().replace("-", "").replace("_", ""))
+    if found is None:
+        raise CommandFailed(f"--state {given}: groups are {', '.join(STATES)}")
+    return found
+
+
 @command
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        described = _patiently(lambda: connected.describe_groups(list(groups)))
-        for group in [group for group in groups if described[group]["group_state"] == "Dead"]:
-            described[group] = consumer_groups.described(bootstrap_server, group) or described[group]
-        missing = [group for group in groups if described[group]["group_state"] == "Dead"]
-        there = [group for group in groups if group not in missing]
-        rows = [row for group in there for row in _rows(connected, group, described[group])]
-        finish(
-            rows,
-            ["group", "state", "topic", "partition", "offset", "end", "lag", "member", "host"],
-            output,
-            [sentence(group, Code.GROUP_ID_NOT_FOUND) for group in missing],
-        )
+    with connect(bootstrap_server) as client:
+        described = {group: _classic(client, group) or _consumer(client, group) for group in groups}
+        rows = [row for group, each in described.items() if each is not None for row in _rows(client, group, each)]
+        missing = [sentence(group, Code.GROUP_ID_NOT_FOUND) for group, each in described.items() if each is None]
+        finish(rows, ["group", "state", "topic", "partition", "offset", "end", "lag", "member", "host"], output, missing)
 
 
-def _rows(connected: Any, group: str, described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _classic(client: Client, group: str) -> Group | None:
+    found = client.ask_coordinator(group, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group])).groups[0]
+    if found.error_code == Code.GROUP_ID_NOT_FOUND or (found.group_state == "Dead" and not found.error_code):
+        return None
+    check(found.error_code, group)
+    members = [Member(each.member_id, each.client_host, _assigned(bytes(each.member_assignment))) for each in found.members]
+    return Group(found.group_state, members)
+
+
+def _assigned(assignment: bytes) -> list[Where]:
+    """Nothing, where the group is none of consumers."""
+    try:
+        return [(topic, index) for topic, indexes in read_assignment(assignment).partitions.items() for index in indexes]
+    except ValueError:
+        return []
+
+
+def _consumer(client: Client, group: str) -> Group | None:
+    """A group of the new protocol (KIP-848). None: there is no such group, or the broker does not know the protocol."""
+    try:
+        found = client.ask_coordinator(group, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group])).groups[0]
+    except Unsupported:
+        return None
+    if found.error_code:
+        return None
+    members = []
+    for each in found.members:
+        assigned = [(topic.topic_name, index) for topic in each.assignment.topic_partitions for index in topic.partitions]
+        members.append(Member(each.member_id, each.client_host, assigned))
+    return Group(found.group_state, members)
+
+
+def _rows(client: Client, group: str, described: Group) -> Iterator[dict[str, Any]]:
     """One for each partition that has an offset or a member, and one for each member that has none."""
-    offsets = committed(connected, group)
-    owners = {where: member for member in described["members"] for where in _owned(member)}
-    ends = _ends(connected, offsets.keys() | owners.keys())
+    offsets = committed(client, group)
+    owners = {where: member for member in described.members for where in member.assigned}
+    ends = _ends(client, offsets.keys() | owners.keys())
     for where in sorted(offsets.keys() | owners.keys()):
         offset, end = offsets.get(where), ends.get(where)
         lag = max(0, end - offset) if offset is not None and end is not None else None
         place = {"topic": where[0], "partition": where[1], "offset": offset, "end": end, "lag": lag}
-        yield {"group": group, "state": described["group_state"], **place, **_who(owners.get(where))}
-    idle = [member for member in described["members"] if not _owned(member)]
+        yield {"group": group, "state": described.state, **place, **_who(owners.get(where))}
+    idle: list[Member | None] = [member for member in described.members if not member.assigned]
     for row in map(_who, idle or [None] * (not offsets and not owners)):
-        yield {"group": group, "state": described["group_state"], **row}
+        yield {"group": group, "state": described.state, **row}
 
 
-def _who(member: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {"member": member["member_id"], "host": member["client_host"]} if member is not None else {}
+def _who(member: Member | None) -> dict[str, Any]:
+    return {"member": member.member_id, "host": member.host} if member is not None else {}
 
 
-def _owned(member: Mapping[str, Any]) -> list[Where]:
-    assignment = member["member_assignment"]
-    topics = assignment["assigned_partitions"] if isinstance(assignment, dict) else ()
-    return [(topic["topic"], partition) for topic in topics for partition in topic["partitions"]]
-
-
-def committed(connected: Any, group: str) -> dict[Where, int]:
+def committed(client: Client, group: str) -> dict[Where, int]:
     """A group's offsets."""
-    found = _patiently(lambda: connected.list_group_offsets(group))[group]
-    return {(where.topic, where.partition): each.offset for where, each in found.items() if each.offset >= 0}
+    return {where: offset for where, (offset, _) in _committed(client, group).items()}
 
 
-def _ends(connected: Any, wheres: Iterable[Where]) -> dict[Where, int]:
+def _committed(client: Client, group: str) -> dict[Where, tuple[int, str]]:
+    """With their metadata."""
+    answer = client.ask_coordinator(group, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group, topics=None), BY_NAME[OFFSET_FETCH.key])
+    check(answer.error_code, group)
+    found = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            check(each.error_code, f"{topic.name}-{each.partition_index}")
+            if each.committed_offset >= 0:
+                found[topic.name, each.partition_index] = each.committed_offset, each.metadata or ""
+    return found
+
+
+def _ends(client: Client, wheres: Iterable[Where]) -> dict[Where, int]:
     """Of those that are there."""
-    from kafka.admin import OffsetSpec
-
-    return _at(connected, dict.fromkeys(_there(connected, wheres), OffsetSpec.LATEST))
-
-
-def _there(connected: Any, wheres: Iterable[Where]) -> list[Where]:
-    topics = {topic for topic, _ in wheres} & set(connected.list_topics())
-    known = partitions_of(connected, sorted(topics)) if topics else {}
-    return [where for where in wheres if where in known]
-
-
-def _at(connected: Any, specs: Mapping[Where, Any]) -> dict[Where, int]:
-    from kafka import TopicPartition
-
-    found = connected.list_partition_offsets({TopicPartition(*where): spec for where, spec in specs.items()}) if specs else {}
-    return {(where.topic, where.partition): each.offset for where, each in found.items()}
+    wanted = set(wheres)
+    topics = client.metadata({topic for topic, _ in wanted}).topics if wanted else ()
+    there = {(topic.name, each.partition_index) for topic in topics if not topic.error_code for each in topic.partitions}
+    return client.offsets(dict.fromkeys(wanted & there, LATEST))
 
 
 @command
 def delete(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        answers = _patiently(lambda: connected.delete_groups(list(groups)))
-        codes = {group: _code(name) for group, name in answers.items()}
+    with connect(bootstrap_server) as client:
+        codes = {
+            group: client.ask_coordinator(group, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[group])).results[0].error_code for group in groups
+        }
         deleted = [{"group": group} for group, code in codes.items() if code == Code.NONE]
         refused = [_refusal(group, code) for group, code in codes.items() if code != Code.NONE]
         finish(deleted, ["group"], output, refused)
-
-
-def _code(name: str) -> int:
-    """Of an error as kafka-python names it."""
-    import kafka.errors
-
-    return 0 if name == "OK" else int(getattr(kafka.errors, name).errno)
 
 
 def _refusal(name: str, code: int) -> str:
@@ -130,14 +169,14 @@ def reset_offsets(
     if (to is None) == (by is None):
         raise CommandFailed("say where to: either --to or --by")
     kind, value = target(to, time.time()) if to is not None else ("by", by or 0)
-    with admin(bootstrap_server) as connected:
-        before = committed(connected, group)
+    with connect(bootstrap_server) as client:
+        before = committed(client, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
-        wanted = _wanted(partitions_of(connected, names), partitions)
-        after = _targets(connected, wanted, kind, value, before)
-        refused = [] if dry_run else commit(connected, group, after, {})
+        wanted = _wanted(partitions_of(client, names), partitions)
+        after = _targets(client, wanted, kind, value, before)
+        refused = [] if dry_run else commit(client, group, after, {})
         bad = {text.partition(":")[0] for text in refused}
         rows = [
             {"group": group, "topic": topic, "partition": partition, "before": before.get((topic, partition)), "offset": after[topic, partition]}
@@ -155,13 +194,10 @@ def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
     return wanted
 
 
-def _targets(connected: Any, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]) -> dict[Where, int]:
+def _targets(client: Client, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]) -> dict[Where, int]:
     """Always an offset that is there, or the end."""
-    from kafka.admin import OffsetSpec, OffsetTimestamp
-
-    begins = _at(connected, dict.fromkeys(wheres, OffsetSpec.EARLIEST))
-    ends = _at(connected, dict.fromkeys(wheres, OffsetSpec.LATEST))
-    found = _at(connected, dict.fromkeys(wheres, OffsetTimestamp(value))) if kind == "time" else {}
+    begins, ends = client.offsets(dict.fromkeys(wheres, EARLIEST)), client.offsets(dict.fromkeys(wheres, LATEST))
+    found = client.offsets(dict.fromkeys(wheres, value)) if kind == "time" else {}
     if kind == "by" and not before.keys() >= set(wheres):
         topic, partition = min(set(wheres) - before.keys())
         raise CommandFailed(f"{topic}-{partition} has no offset that --by could go from")
@@ -202,26 +238,21 @@ def target(to: str, now: float) -> tuple[str, int]:
         raise CommandFailed(f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like 2026-11-21T08:00") from None
 
 
-def commit(connected: Any, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
+def commit(client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
     """What was refused, as sentences."""
-    from kafka import OffsetAndMetadata, TopicPartition
-
-    given = {TopicPartition(*where): OffsetAndMetadata(offset, metadata.get(where, ""), -1) for where, offset in offsets.items()}
-    answers = _patiently(lambda: connected.alter_group_offsets(group, given))
-    return [_refusal(f"{where.topic}-{where.partition}", error.errno) for where, error in sorted(answers.items()) if error.errno]
+    answer = client.ask_coordinator(group, OFFSET_COMMIT, commit_request(group, offsets, metadata=metadata), BY_NAME[OFFSET_COMMIT.key])
+    codes = sorted(((topic.name, each.partition_index), each.error_code) for topic in answer.topics for each in topic.partitions)
+    return [_refusal(f"{topic}-{index}", code) for (topic, index), code in codes if code]
 
 
 @command
 def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        rows = []
-        for group in groups:
-            found = _patiently(lambda group=group: connected.list_group_offsets(group))[group]  # type: ignore[misc]
-            rows += [
-                {"group": group, "topic": where.topic, "partition": where.partition, "offset": each.offset, "metadata": each.metadata or ""}
-                for where, each in sorted(found.items())
-                if each.offset >= 0
-            ]
+    with connect(bootstrap_server) as client:
+        rows = [
+            {"group": group, "topic": topic, "partition": partition, "offset": offset, "metadata": metadata}
+            for group in groups
+            for (topic, partition), (offset, metadata) in sorted(_committed(client, group).items())
+        ]
         show(rows, ["group", "topic", "partition", "offset", "metadata"], output)
 
 
@@ -237,10 +268,10 @@ def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_se
             metadata.setdefault(name, {})[where] = str(row.get("metadata") or "")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CommandFailed(f"line {number} is not an offset in JSON, as `raftka offsets export -o json` prints them: {error!r}") from None
-    with admin(bootstrap_server) as connected:
+    with connect(bootstrap_server) as client:
         rows, refused = [], []
         for name, wanted in offsets.items():
-            texts = [] if dry_run else commit(connected, name, wanted, metadata[name])
+            texts = [] if dry_run else commit(client, name, wanted, metadata[name])
             bad = {text.partition(":")[0] for text in texts}
             refused += [f"{name}: {text}" for text in texts]
             rows += [
@@ -249,18 +280,3 @@ def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_se
                 if f"{topic}-{partition}" not in bad
             ]
         finish(rows, ["group", "topic", "partition", "offset"], output, refused)
-
-
-def _patiently(ask: Callable[[], Any]) -> Any:
-    """A coordinator may be on its way: the first question of all creates its topic."""
-    import kafka.errors
-
-    passing = (kafka.errors.CoordinatorNotAvailableError, kafka.errors.CoordinatorLoadInProgressError, kafka.errors.NotCoordinatorError)
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return ask()
-        except passing:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)

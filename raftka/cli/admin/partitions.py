@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from raftka.cli.admin.client import admin, finish, partitions_of, sentence
+from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command
 from raftka.wire.errors import Code
+from raftka.wire.messages.partitions import ELECT_LEADERS
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -15,27 +16,30 @@ def elect(topics: Sequence[str], partitions: Sequence[int], unclean: bool, boots
         raise CommandFailed("--partition needs exactly one topic")
     if unclean and not topics:
         raise CommandFailed("an unclean election can lose records: name the topics")
-    with admin(bootstrap_server) as connected:
-        there = partitions_of(connected, topics)
+    with connect(bootstrap_server) as client:
+        there = partitions_of(client, topics)
         wanted: dict[str, list[int]] = {}
         for topic, partition in sorted(there):
             if not partitions or partition in partitions:
                 wanted.setdefault(topic, []).append(partition)
         if missing := sorted(set(partitions) - {partition for _, partition in there}):
             raise CommandFailed(f"{topics[0]} has no partition {missing[0]}")
-        answer = connected.elect_leaders(UNCLEAN if unclean else PREFERRED, wanted, raise_errors=False).to_dict()
-        if answer.get("error_code"):
-            raise CommandFailed(sentence("the election", answer["error_code"]))
-        results = [(each["topic"], p) for each in answer["replica_election_results"] for p in each["partition_result"]]
-        after = partitions_of(connected, list(wanted))
-        rows = [
-            {"topic": topic, "partition": p["partition_id"], "leader": after[topic, p["partition_id"]]["leader_id"]}
+        request = ELECT_LEADERS.request
+        rows = [request.topic_partitions(topic=topic, partitions=own) for topic, own in wanted.items()]
+        asked = request(election_type=UNCLEAN if unclean else PREFERRED, topic_partitions=rows, timeout_ms=TIMEOUT_MS)
+        answer = client.ask_controller(ELECT_LEADERS, asked)
+        if answer.error_code:
+            raise CommandFailed(sentence("the election", answer.error_code))
+        results = [(each.topic, p) for each in answer.replica_election_results for p in each.partition_result]
+        after = partitions_of(client, list(wanted))
+        elected = [
+            {"topic": topic, "partition": p.partition_id, "leader": after[topic, p.partition_id].leader_id}
             for topic, p in results
-            if p["error_code"] == Code.NONE
+            if p.error_code == Code.NONE
         ]
         refused = [
-            sentence(f"{topic}-{p['partition_id']}", p["error_code"], p["error_message"])
+            sentence(f"{topic}-{p.partition_id}", p.error_code, p.error_message)
             for topic, p in results
-            if p["error_code"] not in (Code.NONE, Code.ELECTION_NOT_NEEDED)
+            if p.error_code not in (Code.NONE, Code.ELECTION_NOT_NEEDED)
         ]
-        finish(rows, ["topic", "partition", "leader"], output, refused)
+        finish(elected, ["topic", "partition", "leader"], output, refused)

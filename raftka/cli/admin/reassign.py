@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from raftka.cli.admin.client import admin, finish, partitions_of, sentence
+from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, progress, show
+from raftka.client.blocking.client import Client, Where, by_topic, check
+from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
 
-Where = tuple[str, int]  # topic, partition
 Plan = dict[Where, list[int]]
 LOOK_SECONDS = 0.5
 
@@ -60,14 +61,14 @@ def from_json(text: str) -> Plan:
 def plan(
     topics: Sequence[str], brokers: Sequence[int], replication_factor: int | None, file: Path | None, bootstrap_server: str, output: str
 ) -> None:
-    with admin(bootstrap_server) as connected:
-        living = sorted(int(each["broker_id"]) for each in connected.describe_cluster()["brokers"])
+    with connect(bootstrap_server) as client:
+        living = sorted(client.brokers)
         wanted = list(dict.fromkeys(brokers)) or living
         if missing := sorted(set(wanted) - set(living)):
             raise CommandFailed(f"broker {missing[0]} is not alive; these are: {', '.join(map(str, living))}")
         if replication_factor is not None and replication_factor > len(wanted):
             raise CommandFailed(f"{replication_factor} replicas need as many brokers, {len(wanted)} are given")
-        now = {where: list(each["replica_nodes"]) for where, each in partitions_of(connected, topics).items()}
+        now = {where: list(each.replica_nodes) for where, each in partitions_of(client, topics).items()}
     found = {where: replicas for where, replicas in spread(now, wanted, replication_factor).items() if replicas != now[where]}
     if file is not None:
         file.write_text(to_json(found) + "\n", encoding="utf-8")
@@ -83,28 +84,29 @@ def plan(
 @command
 def execute(file: Any, wait: bool, bootstrap_server: str, output: str) -> None:
     wanted = from_json(file.read())
-    with admin(bootstrap_server) as connected:
-        _ask(connected, dict(wanted), output)
+    with connect(bootstrap_server) as client:
+        _ask(client, dict(wanted), output)
         if wait:
-            _watch(connected, list(wanted))
+            _watch(client, list(wanted))
 
 
-def _ask(connected: Any, wanted: Mapping[Where, list[int] | None], output: str) -> None:
-    from kafka import TopicPartition
+def _ask(client: Client, wanted: Mapping[Where, list[int] | None], output: str) -> None:
+    request = ALTER_PARTITION_REASSIGNMENTS.request
+    topics = by_topic((where, request.topics.partitions(partition_index=where[1], replicas=replicas)) for where, replicas in wanted.items())
+    rows = [request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
+    answer = client.ask_controller(ALTER_PARTITION_REASSIGNMENTS, request(timeout_ms=TIMEOUT_MS, topics=rows))
+    check(answer.error_code, answer.error_message)
+    answers = sorted(((topic.name, p.partition_index), p.error_code) for topic in answer.responses for p in topic.partitions)
+    refused = [sentence(f"{topic}-{index}", code) for (topic, index), code in answers if code]
+    done = [{"topic": where[0], "partition": where[1], "wanted": wanted[where]} for where, code in answers if not code]
+    finish(done, ["topic", "partition", "wanted"], output, refused)
 
-    answers = connected.alter_partition_reassignments({TopicPartition(*where): replicas for where, replicas in wanted.items()})
-    refused = [sentence(f"{each.topic}-{each.partition}", error.errno) for each, error in sorted(answers.items()) if error is not None]
-    rows = [
-        {"topic": each.topic, "partition": each.partition, "wanted": wanted[tuple(each)]} for each, error in sorted(answers.items()) if error is None
-    ]
-    finish(rows, ["topic", "partition", "wanted"], output, refused)
 
-
-def _watch(connected: Any, wanted: Sequence[Where]) -> None:
+def _watch(client: Client, wanted: Sequence[Where]) -> None:
     """Until none of them is under way."""
     with progress("moving partitions", len(wanted)) as moved:
         while True:
-            under_way = {tuple(each) for each in connected.list_partition_reassignments()}
+            under_way = {(each["topic"], each["partition"]) for each in _ongoing(client)}
             left = sum(where in under_way for where in wanted)
             moved(len(wanted) - left)
             if not left:
@@ -114,28 +116,31 @@ def _watch(connected: Any, wanted: Sequence[Where]) -> None:
 
 @command
 def status(bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        show(_ongoing(connected), ["topic", "partition", "replicas", "adding", "removing"], output)
+    with connect(bootstrap_server) as client:
+        show(_ongoing(client), ["topic", "partition", "replicas", "adding", "removing"], output)
 
 
-def _ongoing(connected: Any) -> list[dict[str, Any]]:
+def _ongoing(client: Client) -> list[dict[str, Any]]:
+    answer = client.ask_controller(LIST_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS.request(timeout_ms=TIMEOUT_MS, topics=None))
+    check(answer.error_code, answer.error_message)
     return [
         {
-            "topic": where.topic,
-            "partition": where.partition,
-            "replicas": each["replicas"],
-            "adding": each["adding_replicas"],
-            "removing": each["removing_replicas"],
+            "topic": topic.name,
+            "partition": each.partition_index,
+            "replicas": each.replicas,
+            "adding": each.adding_replicas,
+            "removing": each.removing_replicas,
         }
-        for where, each in sorted(connected.list_partition_reassignments().items())
+        for topic in sorted(answer.topics, key=lambda topic: str(topic.name))
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
     ]
 
 
 @command
 def cancel(topics: Sequence[str], bootstrap_server: str, output: str) -> None:
-    with admin(bootstrap_server) as connected:
-        doomed = [(each["topic"], each["partition"]) for each in _ongoing(connected) if not topics or each["topic"] in topics]
+    with connect(bootstrap_server) as client:
+        doomed = [(each["topic"], each["partition"]) for each in _ongoing(client) if not topics or each["topic"] in topics]
         if missing := set(topics) - {topic for topic, _ in doomed}:
             raise CommandFailed(f"nothing of {min(missing)} is being moved (`raftka reassign status` shows what is)")
         if doomed:
-            _ask(connected, dict.fromkeys(doomed), output)
+            _ask(client, dict.fromkeys(doomed), output)

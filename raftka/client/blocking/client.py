@@ -142,7 +142,7 @@ class Client:
         """Any broker. `passing`: the errors after which it is asked again."""
         return self._until(api.name, lambda: self.ask_any(api, row, version), passing)
 
-    def ask_broker(self, node_id: int, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask_broker(self, node_id: int, api: Api, row: Row, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Row:
         """That broker. Raises KafkaError when it is not alive."""
 
         def once() -> Row:
@@ -152,7 +152,7 @@ class Client:
                 raise KafkaError(Code.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}")
             return self.ask_at(self.brokers[node_id], api, row, version)
 
-        return self._until(f"{api.name} at broker {node_id}", once, lost=self.brokers.clear)
+        return self._until(f"{api.name} at broker {node_id}", once, passing, self.brokers.clear)
 
     def ask_controller(self, api: Api, row: Row, version: int | None = None) -> Row:
         def once() -> Row:

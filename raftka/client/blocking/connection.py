@@ -20,7 +20,7 @@ class ClientError(Exception):
 
 
 class Unsupported(ClientError):
-    """The broker and this client have no version of an API in common."""
+    """The broker and this client have no version of an API in common that carries the request."""
 
 
 class Connection:
@@ -72,9 +72,13 @@ class Connection:
         return version
 
     def send(self, api: Api, row: Row, version: int | None = None) -> "Reply":
-        """`version` caps the one that is chosen. Raises OSError, Unsupported, and ValueError for a row that the version cannot carry."""
+        """`version` caps the one that is chosen. Raises OSError, and Unsupported."""
         reply = Reply(self)
-        self._core.request(api, row, reply.came, self.version_of(api, version))
+        chosen = self.version_of(api, version)
+        try:
+            self._core.request(api, row, reply.came, chosen)
+        except ValueError as error:
+            raise Unsupported(f"{self.peer}: {error}") from None
         self._flush()
         return reply
 

@@ -17,16 +17,16 @@ def wrong_with(cluster: Cluster) -> list[str]:
     found = []
     for node_id, node in sorted(cluster.living.items()):
         for coordinator in node.groups.runtime.partitions.values() if hasattr(node, "groups") else ():
-            at_rest = coordinator.loaded and not coordinator.working and not coordinator._records and coordinator.host.leader is not None
-            if at_rest and coordinator.host.log.failed is None and not cluster.disk(node_id).broken:
-                found += [f"n{node_id} {coordinator.host.name}: {each}" for each in _differ(coordinator)]
+            at_rest = coordinator.loaded and not coordinator.working and not coordinator._records and coordinator.partition.leader is not None
+            if at_rest and coordinator.partition.log.failed is None and not cluster.disk(node_id).broken:
+                found += [f"n{node_id} {coordinator.partition.name}: {each}" for each in _differ(coordinator)]
     return found
 
 
 def _differ(coordinator: CoordinatorPartition) -> list[str]:
     living, other = coordinator.machine, GroupCoordinator(coordinator.machine.settings)  # type: ignore[attr-defined]
     assert isinstance(living, GroupCoordinator)
-    log, offset = coordinator.host.log, coordinator.host.log.start_offset
+    log, offset = coordinator.partition.log, coordinator.partition.log.start_offset
     while offset < log.written_offset:
         spans, _ = log.read(offset, READ_BYTES, log.written_offset)
         if not spans:

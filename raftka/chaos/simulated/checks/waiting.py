@@ -57,18 +57,18 @@ class Waiting:
         for coordinator in coordinators:
             self._asked[coordinator] = [each for each in coordinator.waiting if isinstance(each, CoordinatorRequest)]
         for coordinator, asked in list(self._asked.items()):
-            if coordinator.gone and coordinator.host.manager.context is node.context:
+            if coordinator.gone and coordinator.partition.manager.context is node.context:
                 left = self._asked[coordinator] = [each for each in asked if each.pending is not None and not each.pending.over]
                 if not left:
                     del self._asked[coordinator]
                 for each in left:
-                    yield each, f"a request waits for a coordinator of {coordinator.host.name} that is gone", SOON_S
+                    yield each, f"a request waits for a coordinator of {coordinator.partition.name} that is gone", SOON_S
 
     def _unchanged(self, node: Node) -> Iterator[Found]:
         """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
         if not hasattr(node, "replicas") or node.replicas._isr_requests._busy or node.image.offset < self.cluster.newest.image.offset:
             return
-        for host in node.replicas.hosts.values():
+        for host in node.replicas.partitions.values():
             leader = host.leader
             if leader is not None and leader.pending is not None and leader.deadline() == inf:
                 yield leader.pending, f"{host.name} waits for another ISR, and nobody asks for it", HEARTBEAT_S
@@ -88,7 +88,7 @@ def found_in(node: Node) -> Iterator[Found]:
             yield held, "an answer is held back for brokers that nobody suspects", SOON_S
     if not hasattr(node, "replicas"):
         return
-    for partition in node.replicas.hosts.values():
+    for partition in node.replicas.partitions.values():
         yield from _partition(partition, now)
     sessions = node.fetch_sessions
     if sessions.partitions != (there := sum(len(session.partitions) for session in sessions.by_id.values())):
@@ -142,7 +142,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 def _idle(wanted: CachedPartition) -> Iterator[str]:
     """It was told all, so something must have to happen before it is looked at again."""
-    host = wanted.host
+    host = wanted.partition
     if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
         yield f"nobody watches {wanted.topic}-{wanted.asked.partition}"
     elif host.leader is not None:
@@ -161,7 +161,7 @@ def _idle(wanted: CachedPartition) -> Iterator[str]:
 def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Found]:
     machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
-    name, tickets = coordinator.host.name, set()
+    name, tickets = coordinator.partition.name, set()
     ringing = {(id(alarm), when) for when, _, alarm in machine._alarms._heap}
     for group in machine.groups.values():
         if isinstance(group, ConsumerGroup):
@@ -169,8 +169,8 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
             timers = soft.timers if soft is not None else {}
             alarms = list(timers.values())
             found = _consumers(group, timers)
-            if coordinator.host.leader is not None and not coordinator.host.leader.under_min_isr:
-                for wrong in _shares(group, coordinator.host.manager.context.metadata.image):
+            if coordinator.partition.leader is not None and not coordinator.partition.leader.under_min_isr:
+                for wrong in _shares(group, coordinator.partition.manager.context.metadata.image):
                     yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
         else:
             alarms = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]
