@@ -1,11 +1,12 @@
-"""One request to one broker over a blocking socket, above all: who leads what. For views and probes, where a client would be too much."""
+"""One request to one broker, above all: who leads what. For views and probes that ask the next broker at once instead of waiting for this one."""
 
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raftka.wire.frame import decode_response_header, encode_request
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import Connection
+from raftka.client.connection import Address
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.rows import Row
@@ -38,57 +39,43 @@ class ClusterView:
         return self.brokers[self.of(topic)[partition].leader]
 
 
-def ask(address: tuple[str, int], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+def ask(address: Address, topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
     """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time (seconds)."""
+    return ask_any([address], topics, timeout)
+
+
+def ask_any(addresses: Sequence[Address], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
+    """From the first that answers. Raises OSError."""
     wanted = None if topics is None else [METADATA.request.topics(name=name) for name in topics]
-    return _view(call(address, METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False), timeout=timeout))
+    with Client(addresses, answer_s=timeout) as client:
+        return _view(client.ask_any(METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False)))
 
 
-def call(address: tuple[str, int], api: Api, request: Row, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Row:
-    """One request on a connection of its own, in the newest version unless told. Raises OSError when no answer comes in time (seconds)."""
-    version = api.max_version if version is None else version
-    with socket.create_connection(address, timeout) as sock:
-        sock.sendall(encode_request(api, version, 1, "raftka", request))
-        frame = memoryview(_exactly(sock, int.from_bytes(_exactly(sock, 4))))
-    return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
+def call(address: Address, api: Api, request: Row, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Row:
+    """One request on a connection of its own, in the newest version, or the newest up to `version`. Raises OSError when no answer comes in time."""
+    connection = Connection(address, "raftka", timeout)
+    try:
+        return connection.send(api, request, version).wait()
+    finally:
+        connection.close()
 
 
-def ask_any(addresses: Sequence[tuple[str, int]], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS) -> ClusterView:
-    """From the first that answers. Raises the last one's OSError."""
-    failure = OSError("no broker to ask")
-    for address in addresses:
-        try:
-            return ask(address, topics, timeout)
-        except OSError as error:
-            failure = error
-    raise failure
-
-
-def wait_for_brokers(addresses: Sequence[tuple[str, int]], count: int, deadline: float) -> bool:
+def wait_for_brokers(addresses: Sequence[Address], count: int, deadline: float) -> bool:
     """Until each of them lists so many brokers as alive; False when that was not so at `deadline` (of time.monotonic)."""
-    for address in addresses:
-        while _brokers_listed_by(address) < count:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(PAUSE_SECONDS)
+    with Client(addresses, answer_s=TIMEOUT_SECONDS) as client:
+        for address in addresses:
+            while _brokers_listed_by(client, address) < count:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(PAUSE_SECONDS)
     return True
 
 
-def _brokers_listed_by(address: tuple[str, int]) -> int:
+def _brokers_listed_by(client: Client, address: Address) -> int:
     try:
-        return len(call(address, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(), version=0).brokers)
+        return len(client.ask_at(address, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(), 0).brokers)
     except OSError:
         return 0
-
-
-def _exactly(sock: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = sock.recv(min(size - len(parts), 65536))
-        if not part:
-            raise ConnectionResetError("the broker closed the connection")
-        parts += part
-    return bytes(parts)
 
 
 def _view(row: Row) -> ClusterView:

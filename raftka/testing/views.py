@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import NamedTuple
 
 from raftka.broker.replica.partition import Partition
-from raftka.cluster.ask import call
-from raftka.wire.errors import Code, KafkaError
+from raftka.client.blocking.client import ONE_KEY, Client, check
+from raftka.client.connection import Address
+from raftka.coordinator.protocol import read_assignment
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
@@ -16,7 +16,7 @@ from raftka.wire.records import CONTROL, iterate, records_of
 from raftka.wire.rows import Row
 
 READ_BYTES = 1024 * 1024
-INT16, INT32 = Struct(">h"), Struct(">i")
+ANSWER_S = 2.0
 DESCRIBE_VERSION, OFFSETS_VERSION = 5, 7  # by name, one group in a request
 
 
@@ -63,26 +63,27 @@ def committed_records(host: Partition) -> Iterator[StoredRecord]:
                         yield StoredRecord(host.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
 
 
-def group_view(address: tuple[str, int], group_id: str) -> GroupView:
+def group_view(address: Address, group_id: str) -> GroupView:
     """Asked of its coordinator. Raises KafkaError while there is none, and OSError."""
-    found = call(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), version=3)
-    _check(found.error_code)
-    at = (found.host, found.port)
-    state, protocol, members = _described(at, group_id)
-    fetched = call(at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), version=OFFSETS_VERSION)
-    _check(fetched.error_code)
+    with Client([address], answer_s=ANSWER_S) as client:
+        found = client.ask_at(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), ONE_KEY)
+        check(found.error_code)
+        at = (found.host, found.port)
+        state, protocol, members = _described(client, at, group_id)
+        fetched = client.ask_at(at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), OFFSETS_VERSION)
+    check(fetched.error_code)
     offsets = {(topic.name, p.partition_index): p.committed_offset for topic in fetched.topics for p in topic.partitions}
     return GroupView(group_id, state, found.node_id, protocol, tuple(members), offsets)
 
 
-def _described(at: tuple[str, int], group_id: str) -> tuple[str, str, list[MemberView]]:
+def _described(client: Client, at: Address, group_id: str) -> tuple[str, str, list[MemberView]]:
     """State, protocol or assignor, members; of a group of either protocol."""
-    consumers = call(at, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id]), version=0).groups[0]
+    consumers = client.ask_at(at, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id]), 0).groups[0]
     if not consumers.error_code:
         members = [MemberView(m.member_id, m.client_id, m.instance_id, tuple(_held(m.assignment.topic_partitions))) for m in consumers.members]
         return consumers.group_state, consumers.assignor_name, members
-    described = call(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), version=DESCRIBE_VERSION).groups[0]
-    _check(described.error_code)
+    described = client.ask_at(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), DESCRIBE_VERSION).groups[0]
+    check(described.error_code)
     members = [MemberView(m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))) for m in described.members]
     return described.group_state, described.protocol_data, members
 
@@ -91,22 +92,5 @@ def _held(topics: Iterable[Row]) -> Iterator[tuple[str, int]]:
     return ((topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 
-def _check(code: int) -> None:
-    if code:
-        raise KafkaError(Code(code))
-
-
 def _assigned(assignment: bytes) -> Iterator[tuple[str, int]]:
-    """Of the consumer protocol's assignment: version, topics with their partitions."""
-    if not assignment:
-        return
-    (topics,) = INT32.unpack_from(assignment, 2)
-    position = 6
-    for _ in range(topics):
-        (size,) = INT16.unpack_from(assignment, position)
-        name = bytes(assignment[position + 2 : position + 2 + size]).decode()
-        (count,) = INT32.unpack_from(assignment, position + 2 + size)
-        position += 6 + size
-        for _ in range(count):
-            yield name, INT32.unpack_from(assignment, position)[0]
-            position += 4
+    return ((topic, partition) for topic, partitions in read_assignment(bytes(assignment)).partitions.items() for partition in partitions)

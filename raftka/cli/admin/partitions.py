@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command
+from raftka.client.blocking.client import Client, Patience, Where
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import ELECT_LEADERS
+from raftka.wire.rows import Row
 
 PREFERRED, UNCLEAN = 0, 1
+HEARD_S = 5.0  # so long may the broker that we ask be behind the controller
 
 
 @command
@@ -31,7 +34,7 @@ def elect(topics: Sequence[str], partitions: Sequence[int], unclean: bool, boots
         if answer.error_code:
             raise CommandFailed(sentence("the election", answer.error_code))
         results = [(each.topic, p) for each in answer.replica_election_results for p in each.partition_result]
-        after = partitions_of(client, list(wanted))
+        after = _led(client, [(topic, p.partition_id) for topic, p in results if p.error_code == Code.NONE], unclean)
         elected = [
             {"topic": topic, "partition": p.partition_id, "leader": after[topic, p.partition_id].leader_id}
             for topic, p in results
@@ -43,3 +46,14 @@ def elect(topics: Sequence[str], partitions: Sequence[int], unclean: bool, boots
             if p.error_code not in (Code.NONE, Code.ELECTION_NOT_NEEDED)
         ]
         finish(elected, ["topic", "partition", "leader"], output, refused)
+
+
+def _led(client: Client, elected: Sequence[Where], unclean: bool) -> dict[Where, Row]:
+    """The partitions of these topics, when the broker that we ask has heard of the election."""
+    patience = Patience(HEARD_S, "the election")
+    while True:
+        found = partitions_of(client, sorted({topic for topic, _ in elected})) if elected else {}
+        heard = all(found[where].leader_id >= 0 if unclean else found[where].leader_id == found[where].replica_nodes[0] for where in elected)
+        if heard or patience.over:
+            return found
+        patience.wait("its leaders are not known yet")

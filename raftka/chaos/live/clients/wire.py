@@ -1,8 +1,11 @@
-"""Our own client on the wire, a connection for each request: it sees what libraries hide. Sends batches again until they are acknowledged, reads with
-the leader's epoch and what the answer says of its partition, asks for ends, commits and asks for offsets as no member of a group.
+"""A client of the checker's own, a connection for each request: it sees what libraries hide, raftka's own client included.
+
+It sends batches again until they are acknowledged, reads with the leader's epoch and what the answer says of its partition, asks for ends, commits
+and asks for offsets as no member of a group.
 """
 
 import random
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -10,15 +13,17 @@ from typing import Any, TypeVar
 from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, LIST_OFFSETS, OK, POLL, PRODUCE, Told
 from raftka.chaos.live.clients.roles import AGAIN_S, PAYLOAD_BYTES, QUIET_S, Task
 from raftka.chaos.live.recorder import key, payload, polled
-from raftka.cluster.ask import ClusterView, ask, call
 from raftka.wire.errors import Code, ProtocolError
+from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages import list_offsets
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE as PRODUCE_API
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import build_batch, iterate, records_of
+from raftka.wire.schema import Api, Row
 
 T = TypeVar("T")
 NAME = "raftka's own"
@@ -38,6 +43,24 @@ class NoAnswer(Exception):
 Address = tuple[str, int]
 
 
+def call(address: Address, api: Api, request: Row, version: int) -> Row:
+    """In that version, whatever the broker says that it knows. Raises OSError and ProtocolError."""
+    with socket.create_connection(address, REQUEST_S) as sock:
+        sock.sendall(encode_request(api, version, 1, "raftka", request))
+        frame = memoryview(_exactly(sock, int.from_bytes(_exactly(sock, 4))))
+    return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = sock.recv(min(size - len(parts), 65536))
+        if not part:
+            raise ConnectionResetError("the broker closed the connection")
+        parts += part
+    return bytes(parts)
+
+
 class Wire:
     """Who leads what, as this client believes; it never goes back to an older epoch."""
 
@@ -51,7 +74,7 @@ class Wire:
     def ask(self, address: Address, api: Any, row: Any) -> Any:
         """Raises NoAnswer."""
         try:
-            return call(address, api, row, timeout=REQUEST_S, version=BY_NAME.get(api.key))
+            return call(address, api, row, BY_NAME.get(api.key, api.max_version))
         except (OSError, ProtocolError) as error:
             raise NoAnswer(repr(error)) from error
 
@@ -70,14 +93,13 @@ class Wire:
         self.task.over.wait(self.random.uniform(0.02, 0.2))
 
     def _refresh(self) -> None:
-        try:
-            view: ClusterView = ask(self.random.choice(self._servers), [self.task.topic], REQUEST_S)
-        except (OSError, ProtocolError) as error:
-            raise NoAnswer(repr(error)) from error
-        for each in view.of(self.task.topic):
-            if each.leader in view.brokers and each.leader_epoch >= self._epochs.get(each.partition, -1):
-                self._epochs[each.partition] = each.leader_epoch
-                self._leaders[each.partition] = (view.brokers[each.leader], each.leader_epoch)
+        request = METADATA.request
+        view = self.anybody(METADATA, request(topics=[request.topics(name=self.task.topic)], allow_auto_topic_creation=False))
+        brokers = {each.node_id: (each.host, each.port) for each in view.brokers}
+        for each in (each for topic in view.topics for each in topic.partitions):
+            if each.leader_id in brokers and each.leader_epoch >= self._epochs.get(each.partition_index, -1):
+                self._epochs[each.partition_index] = each.leader_epoch
+                self._leaders[each.partition_index] = (brokers[each.leader_id], each.leader_epoch)
 
     def producer_id(self) -> int:
         row = self.anybody(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60_000))
