@@ -204,11 +204,7 @@ class ReplicaManager:
     def _expire(self) -> None:
         """Runs only while somebody waits: an idle broker has no timer."""
         now = self.clock.now()
-        for partition in [
-            partition
-            for partition, deadline in self._watched.items()
-            if deadline <= now or not (partition.delayed_by_commit or partition.delayed_by_low_watermark)
-        ]:
+        for partition in [each for each, deadline in self._watched.items() if deadline <= now or not each.has_deadlines]:
             following = partition.expire(now)
             if following is None:
                 del self._watched[partition]
