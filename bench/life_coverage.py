@@ -54,9 +54,8 @@ def name_of(module: Reached) -> str:
 
 def lives_of(name: str) -> Callable[[int], object]:
     """Import the modules under measurement: call this under `watching`."""
-    from raftka.chaos.simulated.workloads.at_work import WORKS
-    from raftka.chaos.simulated.workloads.lives import live
-    from raftka.chaos.simulation import PLANS, Options, simulate
+    from raftka.chaos.runner import options_of
+    from raftka.chaos.simulation import simulate
     from raftka.chaos.small import raft_life, replication_life
     from raftka.chaos.small.raft_oracle import Violation
 
@@ -67,9 +66,7 @@ def lives_of(name: str) -> Callable[[int], object]:
 
     if name == "small":
         return small
-    if name in PLANS:
-        return lambda seed: simulate(seed, Options(PLANS[name]))
-    return lambda seed: live(seed, *WORKS[name])
+    return lambda seed: simulate(seed, options_of(name))
 
 
 def row(name: str, modules: list[Reached], sums: Sums) -> str:

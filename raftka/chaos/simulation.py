@@ -7,7 +7,8 @@ The same seed and the same options are the same life, to the last byte.
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -28,10 +29,11 @@ from raftka.chaos.simulated.clients.producers import History, Noise, Producer, R
 from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults.faults import Faults
 from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
+from raftka.chaos.simulated.faults.nemeses import Nemesis
 from raftka.chaos.simulated.faults.schedule import ONE_OF_SEVERAL, Fault, schedule, without
-from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
+from raftka.chaos.simulated.swarm import AT_WORK, DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
 from raftka.chaos.simulated.workloads import beside
-from raftka.chaos.simulated.workloads.lives import Workload
+from raftka.chaos.simulated.workloads.workload import Workload, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.runtime.simulated.guard import sim_guard
 from raftka.runtime.simulated.world import World
@@ -59,6 +61,8 @@ class Options:
     keep_trace: int = 0  # lines
     watch_s: float = WATCH_S  # between two looks at every ISR member's disk
     samples: bool = False  # who led, who was in sync, how far the logs were: for a report
+    work: Callable[[], Workload] | None = None  # this workload alone, on three nodes, and a nemesis instead of scheduled faults
+    moments: Sequence[str] = ()  # for which the nemesis waits
 
 
 @dataclass
@@ -79,6 +83,7 @@ class Run:
     samples: list[dict[str, Any]] = field(default_factory=list)
     lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
     stopped: bool = False  # at `until_s`
+    least_acknowledged: int = LEAST_ACKNOWLEDGED
 
     @property
     def happened(self) -> list[str]:
@@ -86,7 +91,7 @@ class Run:
 
     @property
     def operations(self) -> int:
-        return len(self.history.operations)
+        return len(self.history.operations) or self.acknowledged
 
     @property
     def log(self) -> list[str]:
@@ -96,10 +101,15 @@ class Run:
     def outcome(self) -> Outcome:
         if self.violations:
             return Outcome.VIOLATED
-        return Outcome.INCONCLUSIVE if self.acknowledged < LEAST_ACKNOWLEDGED else Outcome.VALID
+        return Outcome.INCONCLUSIVE if self.acknowledged < self.least_acknowledged else Outcome.VALID
 
 
 Life = Run
+
+
+def at_work(seed: int, work: Callable[[], Workload], moments: Sequence[str]) -> Run:
+    """A workload alone."""
+    return simulate(seed, Options(AT_WORK, work=work, moments=moments))
 
 
 def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
@@ -108,9 +118,15 @@ def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
 
 def simulate(seed: int, options: Options | None = None) -> Run:
     options = options or Options()
-    run = Run(seed, options.plan)
-    with World(seed, keep_trace=options.keep_trace) as world, sim_guard():  # once, and not for each of a thousand steps
-        life = _Life(world, options)
+    run = Run(seed, options.plan, least_acknowledged=LEAST_ACKNOWLEDGED if options.work is None else 1)
+    nemesis = Nemesis(options.moments, options.plan.seconds)
+    with (
+        World(seed, keep_trace=options.keep_trace) as world,
+        sim_guard(),  # once, and not for each of a thousand steps
+        nemesis.lurking(),
+        often() if options.work is not None else nullcontext(),
+    ):
+        life = _Life(world, options, nemesis)
         try:
             with retained.watched(life.retention), forgotten.noted(life.history.forgotten):
                 life.play()
@@ -120,36 +136,47 @@ def simulate(seed: int, options: Options | None = None) -> Run:
             run.violations.append(traceback.format_exc())
         run.settings, run.planned = life.settings, life.planned
         run.violations += life._wrong + life.found
-        run.acknowledged = life.history.count
+        run.acknowledged = life.history.count + (sum([sum(work.counts) for work in life.works]) if options.work is not None else 0)
         run.history, run.verdict = life.history.told, life.verdict
         run.probes = probe([line for _, line in life.lines], life.observer)
-        run.faults = life.faults.happened if life.faults else []
+        run.faults = nemesis.struck + (life.faults.happened if life.faults else [])
         run.simulated_s, run.trace_hash, run.trace = world.now, world.trace_hash, list(world.trace)
         run.lines, run.samples = life.lines, life.samples
     return run
 
 
 class _Life:
-    def __init__(self, world: World, options: Options) -> None:
+    def __init__(self, world: World, options: Options, nemesis: Nemesis) -> None:
         self.world = world
         self.options = options
+        self.nemesis = nemesis
         self.history = History(now=lambda: world.now)
         self.observer = Observer(world)
         self.verdict: Verdict | None = None
         self.samples: list[dict[str, Any]] = []
         self.found: list[str] = []  # what the checks found
         self.retention: list[str] = []  # what it took, or left, wrongly
-        chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
-        chosen = with_more(options.plan, chosen, world.random("beside"))
-        self.settings = options.settings or chosen
+        self.settings = self._settings()
         planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
         self.planned = planned + self._of_directories(len(planned))
-        self.works: list[Workload] = []  # what goes on beside
+        self.works: list[Workload] = [options.work()] if options.work is not None else []  # what goes on beside
         self.cluster: Cluster | None = None
         self.faults: Faults | None = None
         self.shadows: Shadows | None = None
         self.producers: list[Producer] = []
         self.others: list[Reader | Noise | Committer] = []
+
+    def _settings(self) -> Settings:
+        plan = self.options.plan
+        if self.options.work is not None:
+            return Settings(partitions=0, writers=0, seconds=plan.seconds)
+        chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
+        chosen = with_more(plan, chosen, self.world.random("beside"))
+        return self.options.settings or chosen
+
+    @property
+    def _properties(self) -> Mapping[str, str]:
+        return self.settings.properties if self.options.work is None else self.works[0].settings
 
     def _of_directories(self, first: int) -> tuple[Fault, ...]:
         """A few more faults, where brokers have several and the plan has none for them. One that breaks forgets what no flush has confirmed."""
@@ -170,7 +197,7 @@ class _Life:
             self.world,
             settings.nodes,
             settings.voters,
-            settings.properties,
+            self._properties,
             controllers=settings.controllers,
             before_start=watch,
             own={node_id: dict(values) for node_id, values in settings.mixed},
@@ -183,13 +210,17 @@ class _Life:
         Waiting(cluster).begin()
         cluster.wait_ready()
         client = cluster.client()
-        cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
+        if settings.partitions:
+            cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
         self._start_clients(cluster)
+        for work in self.works:
+            work.begin(cluster, self.world.random("workload"))
         for name in settings.beside:
-            work = beside.BESIDE[name]()
-            work.begin(cluster, self.world.random(f"beside {name}"))
-            self.works.append(work)
+            self.works.append(beside.BESIDE[name]())
+            self.works[-1].begin(cluster, self.world.random(f"beside {name}"))
         faults.begin()
+        if self.options.moments:
+            self.nemesis.prepare(self.world, cluster)
         shadows = self.shadows = Shadows(cluster, lambda: faults.scene.rotten)
         shadows.begin(settings.seconds)
         if self.options.samples:

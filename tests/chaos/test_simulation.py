@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.chaos import history
+from raftka.chaos.runner import Summary, Total, many, run_whole
 from raftka.chaos.simulated.checks.probes import ONLY_WHEN, PROBES, never_seen
 from raftka.chaos.simulated.faults.schedule import Kind, schedule, without
-from raftka.chaos.simulated.many import Summary, Total, many, one_of_many
 from raftka.chaos.simulated.swarm import PLANS, Plan, Settings, choose, with_more
 from raftka.chaos.simulation import Options, Run, simulate
 from raftka.chaos.verdict import Outcome
@@ -167,7 +167,7 @@ def test_what_clients_did_is_judged_by_the_checker() -> None:
 
 def test_what_is_rare_is_counted_over_many_seeds() -> None:
     total = Total()
-    with many(range(5), Options(replace(PLANS["faults"], seconds=5.0, pauses_s=(0.5,))), jobs=1) as found:
+    with many(range(5), "faults", jobs=1) as found:
         for one in found:
             total.add(one)
 
@@ -242,6 +242,6 @@ def test_many_lives_take_no_more_memory_than_a_few() -> None:
     worlds: list[ref[World]] = []
     options = Options(replace(PLANS["three"], seconds=2.0), prepare=(lambda world, cluster: worlds.append(ref(world)),))
     for seed in range(3):
-        one_of_many(seed, options)
+        run_whole(seed, options)
 
     assert [each() is None for each in worlds[:-1]] == [True, True]

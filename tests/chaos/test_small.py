@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from raftka.chaos.small import many, raft_life
+from raftka.chaos.small import lives, raft_life
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Entry, Log
@@ -85,13 +85,13 @@ def _fails(seed: int, run: Callable[[int], object] = run_seed) -> bool:
 
 def test_who_hears_late_that_it_was_elected_lacks_what_was_committed_since() -> None:
     """Paused with a vote on its way, it leads an earlier term when it goes on; entries of a still earlier one were committed meanwhile."""
-    assert many.one(704626).outcome is Outcome.VALID
+    assert lives.play(704626).outcome is Outcome.VALID
 
 
 def test_a_seed_is_one_life() -> None:
     for seed in (6, 7):
-        assert many.one(seed).trace_hash == many.one(seed).trace_hash
-    assert len({many.one(seed).trace_hash for seed in range(6)}) == 6
+        assert lives.play(seed).trace_hash == lives.play(seed).trace_hash
+    assert len({lives.play(seed).trace_hash for seed in range(6)}) == 6
 
 
 def test_both_kinds_of_life_have_their_command() -> None:

@@ -17,8 +17,8 @@ from types import FrameType
 from raftka.chaos.simulated.checks.watch import EVERY_S
 from raftka.chaos.simulated.faults.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
 from raftka.chaos.simulated.workloads.at_work import WORKS
-from raftka.chaos.simulated.workloads.lives import Workload, play
-from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, live, simulate
+from raftka.chaos.simulated.workloads.workload import Workload
+from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, at_work, live, simulate
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
 from tests.mutants.catalogue import MUTANTS, SCENARIOS, Mutant, mutated
@@ -57,7 +57,7 @@ def _small(run_seed: Callable[[int], object]) -> Lived:
 
 
 def _at_work(make: Callable[[], Workload], moments: Sequence[str]) -> Lived:
-    return lambda seed: play(seed, make, moments)
+    return lambda seed: at_work(seed, make, moments).violations
 
 
 HUNTS: dict[str, Lived] = {

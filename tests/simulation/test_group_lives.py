@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from raftka.broker.coordinators import partition
 from raftka.broker.network.long_work import LongWork
+from raftka.chaos.runner import run_one
 from raftka.chaos.simulated.clients.groups import Claims, Story
-from raftka.chaos.simulated.workloads.at_work import WORKS, one
+from raftka.chaos.simulated.workloads.at_work import WORKS
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos
 from raftka.coordinator import machine
@@ -19,7 +20,7 @@ from tests.mutants.catalogue import mutated
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("work", WORKS)
 def test_those_at_work_survive(work: str, seed: int) -> None:
-    life = one(seed, work)
+    life = run_one(seed, work)
 
     assert life.violations == ()
     assert life.outcome is Outcome.VALID
@@ -55,7 +56,7 @@ def test_they_survive_decisions_that_take_many_turns(work: str, seed: int, monke
     monkeypatch.setattr(machine, "FEW", 0)
     monkeypatch.setattr(partition, "AT_ONCE", -1)
 
-    life = one(seed, work)
+    life = run_one(seed, work)
 
     assert life.violations == ()
     assert life.outcome is Outcome.VALID
@@ -67,7 +68,7 @@ KEPT = {("groups", 90075): "two joined as one instance at once, and the answers 
 
 @pytest.mark.parametrize(("work", "seed"), KEPT)
 def test_a_seed_that_was_violated_is_not_any_more(work: str, seed: int) -> None:
-    assert one(seed, work).outcome is Outcome.VALID
+    assert run_one(seed, work).outcome is Outcome.VALID
 
 
 def test_who_asked_while_another_was_not_answered_yet_is_not_known_to_come_after_it() -> None:
@@ -96,7 +97,7 @@ def test_generations_of_a_group_begin_anew_when_it_was_removed_and_only_then() -
 
 
 def test_a_life_at_work_is_the_same_each_time() -> None:
-    assert len({one(7, "consumer-groups").trace_hash for _ in range(2)}) == 1
+    assert len({run_one(7, "consumer-groups").trace_hash for _ in range(2)}) == 1
 
 
 def test_they_are_run_and_replayed_by_the_command() -> None:

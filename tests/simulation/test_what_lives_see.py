@@ -16,9 +16,10 @@ from raftka.chaos.simulated.workloads.asking import Asker, AskingWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
-from raftka.chaos.simulated.workloads.lives import Workload, play
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.wide import WideWork, Writer
+from raftka.chaos.simulated.workloads.workload import Workload
+from raftka.chaos.simulation import at_work
 from raftka.coordinator import groups
 from raftka.coordinator.classic import join as classic_join
 from raftka.coordinator.consumer import reconciliation
@@ -211,4 +212,4 @@ def test_a_writer_may_be_out_of_order_to_an_earlier_leader_that_it_cannot_tell_f
 
 
 def _wrong(work: type[Workload], seed: int) -> list[str]:
-    return play(seed, work, OF_COORDINATORS)
+    return at_work(seed, work, OF_COORDINATORS).violations

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raftka.chaos.simulated.workloads.at_work import one
+from raftka.chaos.runner import run_one
 from zookeeper_bridge.machine import machine, operations
 from zookeeper_bridge.machine.machine import Machine
 from zookeeper_bridge.machine.operations import remove
@@ -68,4 +68,4 @@ def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch, sentence: s
     owner, name, mistake = PLANTS[sentence]
     monkeypatch.setattr(owner, name, mistake(getattr(owner, name)))
 
-    assert any(sentence in each for seed in range(SEEDS) for each in one(seed, "sessions").violations)
+    assert any(sentence in each for seed in range(SEEDS) for each in run_one(seed, "sessions").violations)

@@ -9,11 +9,10 @@ from heapq import merge
 from pathlib import Path
 from random import Random
 
+from raftka.chaos.runner import options_of
 from raftka.chaos.simulated.swarm import PLANS, Settings, choose, with_more
-from raftka.chaos.simulated.workloads.at_work import WORKS
-from raftka.chaos.simulated.workloads.lives import Lived, live
 from raftka.chaos.simulation import Options, Run, simulate
-from raftka.chaos.small.many import one as one_small
+from raftka.chaos.small.lives import play
 from raftka.cli.chaos.folder import write_folder
 from raftka.cli.output import CommandFailed, command
 
@@ -42,7 +41,8 @@ def replay(
         if small:
             code = _replay_small(seed)
         elif work is not None:
-            code = _tell(seed, live(seed, *WORKS[work], until_s=until_s, keep_trace=keep_trace), f"{work} at work", trace)
+            options = replace(options_of(work), until_s=until_s, keep_trace=keep_trace)
+            code = _tell(seed, simulate(seed, options), f"{work} at work", trace)
         else:
             given = given_settings(seed, plan, settings) if settings else None
             run = simulate(seed, Options(PLANS[plan], given, numbers(skip), until_s=until_s, keep_trace=keep_trace, samples=out is not None))
@@ -54,7 +54,7 @@ def replay(
 
 
 def _replay_small(seed: int) -> int:
-    life = one_small(seed)
+    life = play(seed)
     print(f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, {life.simulated_s:.3f} simulated s")
     print(f"{life.faults} faults, {life.operations} operations, {life.acknowledged} acknowledged")
     for violation in life.violations:
@@ -91,7 +91,7 @@ def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
     return chosen
 
 
-def _tell(seed: int, run: Run | Lived, of_what: str, trace: bool) -> int:
+def _tell(seed: int, run: Run, of_what: str, trace: bool) -> int:
     print(f"seed {seed}, {of_what}")
     lines = [(at_s, f"{at_s:11.6f} {line}") for at_s, line in run.lines]
     faults = [(each.at_s, f"{each.at_s:11.6f} FAULT  {each.number:3} {each.what}") for each in run.faults]
@@ -110,7 +110,7 @@ def _tell(seed: int, run: Run | Lived, of_what: str, trace: bool) -> int:
     return 0 if run.stopped else CODES[run.outcome]
 
 
-def _tell_end(run: Run | Lived) -> None:
+def _tell_end(run: Run) -> None:
     """Where it came to: what had happened to the cluster, the last of each node, and what is wrong."""
     for fault in run.faults:
         print(f"{fault.at_s:11.6f} FAULT  {fault.number:3} {fault.what}")

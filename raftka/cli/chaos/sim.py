@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from raftka.chaos.runner import SMALL, Summary, Total, many
 from raftka.chaos.simulated.checks.probes import PROBES, never_seen
-from raftka.chaos.simulated.many import Summary, Total, many
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.verdict import Outcome
@@ -19,14 +19,11 @@ LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
 
 
 def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: Path | None, record: Path | None, output: str) -> int:
-    name = "small" if small else work or plan
+    name = SMALL if small else work or plan
+    option = "--small" if small else f"--work {work}" if work is not None else f"--plan {plan}"
     began = time.monotonic()
-    if small:
-        total = _run_small(seeds, jobs)
-    elif work is not None:
-        total = _run_work(seeds, jobs, work)
-    else:
-        total = _run(seeds, jobs, Options(PLANS[plan]), f"raftka chaos replay {{}} --plan {plan}")
+    with many(seeds, name, jobs) as found:
+        total = _gather(found, seeds, f"raftka chaos replay {{}} {option}")
     seconds = time.monotonic() - began
     if out is not None:
         _keep(total, seeds, plan, out)
@@ -39,25 +36,6 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     else:
         _tell(name, seeds, total, seconds)
     return total.exit_code
-
-
-def _run(seeds: range, jobs: int, options: Options, replay: str) -> Total:
-    with many(seeds, options, jobs) as found:
-        return _gather(found, seeds, replay)
-
-
-def _run_small(seeds: range, jobs: int) -> Total:
-    from raftka.chaos.small.many import many as many_small
-
-    with many_small(seeds, jobs) as found:
-        return _gather(found, seeds, "raftka chaos replay {} --small")
-
-
-def _run_work(seeds: range, jobs: int, work: str) -> Total:
-    from raftka.chaos.simulated.workloads.at_work import many as many_at_work
-
-    with many_at_work(seeds, work, jobs) as found:
-        return _gather(found, seeds, f"raftka chaos replay {{}} --work {work}")
 
 
 def _gather(found: Iterable[Summary], seeds: range, replay: str) -> Total:

@@ -1,18 +1,13 @@
-"""Many lives of clusters with a workload of their own (lives.py): which there are, and what came of each seed."""
+"""The workloads that a run can have alone, each with the moments that a nemesis waits for."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from time import process_time
 
 from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
-from raftka.chaos.simulated.many import SHOWN, Summary, one_heap, spread
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
-from raftka.chaos.simulated.workloads.lives import Workload, live
+from raftka.chaos.simulated.workloads.workload import Workload
 
 ENTRY_POINTS = "raftka.workloads"  # packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum is struck
 
@@ -31,15 +26,3 @@ WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
     "compaction": (CompactionWork, OF_COMPACTION),
     **{each.name: (_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
 }
-
-
-def one(seed: int, work: str) -> Summary:
-    began = process_time()
-    with one_heap():
-        it = live(seed, *WORKS[work])
-    seconds, found = process_time() - began, tuple(it.violations[:SHOWN])
-    return Summary(seed, it.outcome, found, it.acknowledged, it.operations, len(it.faults), it.simulated_s, seconds, it.trace_hash, Counter())
-
-
-def many(seeds: Iterable[int], work: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
-    return spread(partial(one, work=work), seeds, jobs)

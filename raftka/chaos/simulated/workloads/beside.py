@@ -13,9 +13,9 @@ from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.config import ConfigWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
-from raftka.chaos.simulated.workloads.lives import Workload
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.wide import WideWork
+from raftka.chaos.simulated.workloads.workload import Workload
 
 SLOWER = 2.5  # than where they are alone: a life costs what it shows
 BESIDE: dict[str, Callable[[], Workload]] = {

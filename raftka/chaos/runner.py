@@ -1,19 +1,26 @@
-"""Many seeds, one after the other or in several processes: what came of each, in few words, and the sums."""
+"""Runs many seeds of one kind, one after the other or in several processes: what came of each, in few words, and the sums.
+
+A kind is the name of a plan (swarm.py), of a workload that is alone (at_work.py), or `small`: parts of the broker without their shell.
+"""
 
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from time import process_time
 from typing import Any
 
+from raftka.chaos.simulated.swarm import AT_WORK, PLANS
+from raftka.chaos.simulated.workloads.at_work import WORKS
 from raftka.chaos.simulation import Options, Outcome, simulate
+from raftka.chaos.small import lives
 
 SHOWN = 5  # violations of a seed
-AT_ONCE = 2  # seeds that a process is given
+AT_ONCE, SMALL_AT_ONCE = 2, 10  # seeds that a process is given
+SMALL = "small"
 
 
 @dataclass(frozen=True)
@@ -90,30 +97,56 @@ def one_heap() -> Iterator[None]:
         gc.enable()
 
 
-def one_of_many(seed: int, options: Options) -> Summary:
+def options_of(kind: str) -> Options:
+    """Of a plan, or of a workload alone. Raises KeyError."""
+    if kind in PLANS:
+        return Options(PLANS[kind])
+    work, moments = WORKS[kind]
+    return Options(AT_WORK, work=work, moments=moments)
+
+
+def run_one(seed: int, kind: str) -> Summary:
+    return run_small(seed) if kind == SMALL else run_whole(seed, options_of(kind))
+
+
+def run_whole(seed: int, options: Options) -> Summary:
+    """Of a whole cluster."""
     with one_heap():
-        return _one(seed, options)
+        began = process_time()
+        run = simulate(seed, options)
+        return Summary(
+            seed,
+            run.outcome,
+            tuple(run.violations[:SHOWN]),
+            run.acknowledged,
+            run.operations,
+            len(run.faults) if options.work is not None else len({each.number for each in run.faults}),
+            run.simulated_s,
+            process_time() - began,
+            run.trace_hash,
+            run.probes,
+        )
 
 
-def _one(seed: int, options: Options) -> Summary:
+def run_small(seed: int) -> Summary:
     began = process_time()
-    run = simulate(seed, options)
+    life = lives.play(seed)
     return Summary(
         seed,
-        run.outcome,
-        tuple(run.violations[:SHOWN]),
-        run.acknowledged,
-        run.operations,
-        len({each.number for each in run.faults}),
-        run.simulated_s,
+        life.outcome,
+        life.violations,
+        life.acknowledged,
+        life.operations,
+        life.faults,
+        life.simulated_s,
         process_time() - began,
-        run.trace_hash,
-        run.probes,
+        life.trace_hash,
+        Counter(),
     )
 
 
-def many(seeds: Iterable[int], options: Options, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
-    return spread(partial(one_of_many, options=replace(options, prepare=options.prepare)), seeds, jobs)
+def many(seeds: Iterable[int], kind: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
+    return spread(partial(run_one, kind=kind), seeds, jobs, SMALL_AT_ONCE if kind == SMALL else AT_ONCE)
 
 
 @contextmanager

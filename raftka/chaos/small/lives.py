@@ -1,28 +1,30 @@
-"""Many small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication."""
+"""Small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from hashlib import blake2b
-from time import process_time
+from typing import NamedTuple
 
-from raftka.chaos.simulated.many import Summary, spread
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.verdict import Outcome
 
-AT_ONCE = 10  # seeds that a process is given
+
+class Life(NamedTuple):
+    outcome: Outcome
+    violations: tuple[str, ...]
+    acknowledged: int
+    operations: int
+    faults: int
+    simulated_s: float
+    trace_hash: str
 
 
-def one(seed: int) -> Summary:
-    began = process_time()
+def play(seed: int) -> Life:
     try:
-        run = _quorum(seed) if seed % 2 == 0 else _replication(seed)
+        acknowledged, operations, faults, simulated_s, everything = _quorum(seed) if seed % 2 == 0 else _replication(seed)
     except Violation as violation:
-        return Summary(seed, Outcome.VIOLATED, (str(violation),), 0, 0, 0, 0.0, process_time() - began, _hash(str(violation)), Counter())
-    acknowledged, operations, faults, simulated_s, everything = run
+        return Life(Outcome.VIOLATED, (str(violation),), 0, 0, 0, 0.0, _hash(str(violation)))
     outcome = Outcome.VALID if acknowledged else Outcome.INCONCLUSIVE
-    return Summary(seed, outcome, (), acknowledged, operations, faults, simulated_s, process_time() - began, _hash(everything), Counter())
+    return Life(outcome, (), acknowledged, operations, faults, simulated_s, _hash(everything))
 
 
 def _quorum(seed: int) -> tuple[int, int, int, float, str]:
@@ -40,7 +42,3 @@ def _replication(seed: int) -> tuple[int, int, int, float, str]:
 
 def _hash(everything: str) -> str:
     return blake2b(everything.encode(), digest_size=16).hexdigest()
-
-
-def many(seeds: Iterable[int], jobs: int) -> AbstractContextManager[Iterator[Summary]]:
-    return spread(one, seeds, jobs, AT_ONCE)

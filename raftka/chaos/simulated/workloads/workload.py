@@ -1,0 +1,44 @@
+"""A workload with clients and rules of its own: groups, compacted topics, logs that are deleted from. In a run alone, or beside others."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import ClassVar, Protocol
+
+from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.replica import manager as replica_manager
+from raftka.chaos.simulated.cluster import Cluster
+
+
+class Workload(Protocol):
+    settings: ClassVar[Mapping[str, str]]  # of the nodes
+    topics: Sequence[tuple[str, int]]  # name, partitions: their replicas must be equal in the end
+
+    def begin(self, cluster: Cluster, chance: Random) -> None:
+        """Topics are made, clients begin."""
+
+    @property
+    def wrong(self) -> list[str]: ...
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Each must grow when all is healed."""
+
+    def end(self) -> None:
+        """Clients come to their end."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def check(self, cluster: Cluster) -> list[str]: ...
+
+
+@contextmanager
+def often() -> Iterator[None]:
+    """Checkpoints are written ten times as often, because cleaners go by them, and coordinators load a little at a time: a life is short."""
+    before = replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES
+    replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = 0.5, 400
+    try:
+        yield
+    finally:
+        replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = before
