@@ -120,15 +120,11 @@ def simulate(seed: int, options: Options | None = None) -> Run:
     options = options or Options()
     run = Run(seed, options.plan, least_acknowledged=LEAST_ACKNOWLEDGED if options.work is None else 1)
     nemesis = Nemesis(options.moments, options.plan.seconds)
-    with (
-        World(seed, keep_trace=options.keep_trace) as world,
-        sim_guard(),  # once, and not for each of a thousand steps
-        nemesis.lurking(),
-        often() if options.work is not None else nullcontext(),
-    ):
+    with World(seed, keep_trace=options.keep_trace) as world, sim_guard(), nemesis.lurking():  # once, and not for each of a thousand steps
         life = _Life(world, options, nemesis)
         try:
-            with retained.watched(life.retention), forgotten.noted(life.history.forgotten):
+            steps = often() if life.settings.often else nullcontext()
+            with retained.watched(life.retention), forgotten.noted(life.history.forgotten), steps:
                 life.play()
         except Stopped:
             run.stopped = True
@@ -169,7 +165,7 @@ class _Life:
     def _settings(self) -> Settings:
         plan = self.options.plan
         if self.options.work is not None:
-            return Settings(partitions=0, writers=0, seconds=plan.seconds)
+            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True)
         chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(plan, chosen, self.world.random("beside"))
         return self.options.settings or chosen

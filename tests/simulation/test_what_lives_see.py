@@ -1,12 +1,17 @@
 """What the clients of lives would notice: a mistake of each class is planted, and the first lives see it. Without it they see nothing."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from heapq import heappop
+from math import inf
 from typing import Any
 
 import pytest
 
+from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.handlers import metadata
+from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client, Leader, NoAnswer
@@ -24,7 +29,9 @@ from raftka.coordinator import groups
 from raftka.coordinator.classic import join as classic_join
 from raftka.coordinator.consumer import reconciliation
 from raftka.coordinator.consumer.decisions import ConsumerTurn
+from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.records import read_offset_key
+from raftka.coordinator.timers import Alarms
 from raftka.log.directory import LogDirectory
 from raftka.log.producer_state import ProducerState
 from raftka.log.segments.storage import Storage
@@ -135,6 +142,60 @@ def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Storage, "_swapping", wrong)
 
 
+def who_waits_in_a_coordinator_that_goes_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    unload = CoordinatorPartition.unload
+
+    def wrong(self: CoordinatorPartition, *given: Any) -> None:
+        self.waiting = {}
+        unload(self, *given)
+
+    patch.setattr(CoordinatorPartition, "unload", wrong)
+
+
+def an_alarm_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Alarms) -> None:
+        when, _, alarm = heappop(self._heap)
+        if when == alarm._known and alarm.due < inf:
+            self._push(alarm)
+
+    patch.setattr(Alarms, "_look_again", wrong)
+
+
+def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(patch: pytest.MonkeyPatch) -> None:
+    loaded = ConsumerGroups.loaded
+
+    def wrong(self: ConsumerGroups, *given: Any) -> None:
+        with pytest.MonkeyPatch.context() as asleep:
+            asleep.setattr(ConsumerTurn, "watch_revoking", lambda turn, member: None)
+            loaded(self, *given)
+
+    patch.setattr(ConsumerGroups, "loaded", wrong)
+
+
+def what_did_not_fit_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    read = Fetch._read
+
+    def wrong(self: Fetch, host: Partition, wanted: Any, *given: Any) -> Any:
+        row = read(self, host, wanted, *given)
+        if not wanted.size:
+            self.session.news.pop(wanted, None)
+        return row
+
+    patch.setattr(Fetch, "_read", wrong)
+
+
+def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
+    """Every hundredth, on whichever node."""
+    append, count = CoordinatorPartition._append, itertools.count(1)
+
+    def wrong(self: CoordinatorPartition) -> None:
+        if next(count) % 100 == 0:
+            self._records = self._records[:-1] or self._records
+        append(self)
+
+    patch.setattr(CoordinatorPartition, "_append", wrong)
+
+
 @pytest.mark.parametrize(
     ("bug", "work", "said"),
     [
@@ -149,6 +210,11 @@ def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
         (followers_that_wait_hear_of_no_deletion, RecreationWork, "progress"),
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
+        (who_waits_in_a_coordinator_that_goes_is_forgotten, GroupWork, "that is gone"),
+        (an_alarm_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
+        (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "nobody waits for that to end"),
+        (what_did_not_fit_is_no_news, WideWork, "it is not looked at"),
+        (a_commit_is_in_memory_alone, GroupWork, "the log says"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -328,6 +328,8 @@ class ReplicaFetcher:
 
         def answered(which: int) -> Callable[[Row | None, str | None], None]:
             def note(row: Row | None, error: str | None) -> None:
+                if self.follows.get(follow.key) is not follow:
+                    return  # it leads by now, follows another, or is deleted
                 partition = row.topics[0].partitions[0] if row is not None else None
                 if partition is None or partition.error_code or partition.offset < 0:
                     follow.failed(self.now())

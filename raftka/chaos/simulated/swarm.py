@@ -38,6 +38,7 @@ class Settings:
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
     exact: bool = False  # readers and producers ask in between what has one right answer
+    often: bool = False  # checkpoints are written, and coordinators' logs are read, in smaller steps (lives.py)
     flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
     drift: bool = False  # the machines' clocks differ, and run at different rates
     ends_in_the_dark: bool = False  # with a power loss of all
@@ -137,8 +138,9 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     flush = "os" if chance.random() < 0.12 else "fsync"
     pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
     compression = chance.choice(COMPRESSIONS)
+    often = chance.random() < 0.5
     chosen = replace(settings, compression=compression, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
-    return replace(chosen, flush=flush, pause_s=pause_s, exact=True)
+    return replace(chosen, flush=flush, pause_s=pause_s, exact=True, often=often)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

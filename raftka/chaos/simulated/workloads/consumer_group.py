@@ -159,6 +159,8 @@ class ConsumerMember(GroupClient):
                 self.story.claims.given(place, self.member_id, asked_at)
         if self.at.keys() <= self.assigned:  # it has nothing to give up
             self.was_heard(asked_at, coordinator)
+        else:
+            asked_at = -inf  # it may be late with that, and removed
         self._holds(asked_at, coordinator, joins)
 
     def _holds(self, asked_at: float, coordinator: object, joins: bool) -> None:
