@@ -142,16 +142,6 @@ def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Storage, "_swapping", wrong)
 
 
-def who_waits_in_a_coordinator_that_goes_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    unload = CoordinatorPartition.unload
-
-    def wrong(self: CoordinatorPartition, *given: Any) -> None:
-        self.waiting = {}
-        unload(self, *given)
-
-    patch.setattr(CoordinatorPartition, "unload", wrong)
-
-
 def an_alarm_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Alarms) -> None:
         when, _, alarm = heappop(self._heap)
@@ -210,7 +200,6 @@ def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
         (followers_that_wait_hear_of_no_deletion, RecreationWork, "progress"),
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
-        (who_waits_in_a_coordinator_that_goes_is_forgotten, GroupWork, "that is gone"),
         (an_alarm_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
         (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "nobody waits for that to end"),
         (what_did_not_fit_is_no_news, WideWork, "it is not looked at"),
