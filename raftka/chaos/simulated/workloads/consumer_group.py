@@ -296,6 +296,7 @@ class ConsumerGroupWork(OfGroups):
         grower.runtime.spawn(lambda: _more_partitions(grower, times[0]), "more partitions")
         grower.runtime.spawn(lambda: _another_topic(grower, times[1]), "another topic")
         cluster.settled(lambda: all(self.commits[TOPIC, each] for each in range(PARTITIONS)), 20.0)
+        self.move_coordinators(cluster, chance)
 
     def _look(self, cluster: Cluster) -> None:
         """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""

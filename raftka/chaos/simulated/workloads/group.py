@@ -23,6 +23,7 @@ from raftka.chaos.simulated.workloads.offsets import Forgetful
 from raftka.chaos.verdict import Rules
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import group_key
+from raftka.metadata.commands import AlterReassignments, ElectLeaders, Move, MovedTopic
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from raftka.wire.rows import Row
@@ -38,6 +39,7 @@ PROTOCOLS = (("share",), ("share", "keep"), ("keep", "share"))  # what a member 
 NEVER_USED, HANGS_BACK, LEAVES, LATE = 0.1, 0.06, 0.2, 0.15  # chances: of an id that is asked for, a generation, the end of one, a commit
 RESTARTS = 0.01  # chance, of a turn: a static member begins anew, without a word, as a process that is restarted
 MIN_ISR = 2
+MOVED_S = (0.5, 3.0)  # between two times that coordinators move
 PATIENCE_S = 2 * REBALANCE_MS / 1000 + 2.0  # after so long a group has gone on without who hangs back: one rebalance, and the next
 TIMES = 5  # that it must still be heard of after that, for one may come from a coordinator that was paused
 ALL_GONE_S = 20.0
@@ -302,6 +304,7 @@ class OfGroups:
 
     def __init__(self, pace: float = 1.0) -> None:
         self.pace = pace
+        self.over = False
         self.story = Story()
         self.clients: list[GroupClient] = []
 
@@ -309,7 +312,22 @@ class OfGroups:
     def wrong(self) -> list[str]:
         return self.story.wrong
 
+    def move_coordinators(self, cluster: Cluster, chance: Random) -> None:
+        """As an administrator does, again and again: replicas of offsets change their order, and the first of them is to lead."""
+        if self.over:
+            return
+        topic = cluster.newest.image.topic_named(OFFSETS)
+        brokers = [node for node_id, node in cluster.living.items() if node_id not in cluster.controllers]
+        if topic is not None and brokers:
+            controller, index = chance.choice(brokers).controller, chance.randrange(len(topic.partitions))
+            replicas = topic.partitions[index].replicas
+            move = MovedTopic(OFFSETS, (Move(index, tuple(chance.sample(replicas, len(replicas)))),))
+            for command in (AlterReassignments((move,)), ElectLeaders(0)):
+                controller.call(command, lambda error, reply: None, MOVED_S[1])
+        cluster.world.at(cluster.world.now + chance.uniform(*MOVED_S), lambda: self.move_coordinators(cluster, chance))
+
     def end(self) -> None:
+        self.over = True
         for each in self.clients:
             each.over = True
 
@@ -356,6 +374,7 @@ class GroupWork(OfGroups):
             each.pace = self.pace
             each.client.runtime.spawn(each.run, each.group)
         cluster.settled(lambda: all(each.count for each in self.clients[:SIMPLE]), 20.0)
+        self.move_coordinators(cluster, chance)
 
     def __init__(self, pace: float = 1.0) -> None:
         super().__init__(pace)
