@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.messages.metadata import METADATA, MetadataResponse
+from raftka.wire.schema import Api, Req, Resp
 
 TIMEOUT_SECONDS = 2.0
 PAUSE_SECONDS = 0.01
@@ -44,7 +43,7 @@ def ask(address: tuple[str, int], topics: Sequence[str] | None = None, timeout: 
     return _view(call(address, METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False), timeout=timeout))
 
 
-def call(address: tuple[str, int], api: Api, request: Row, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Row:
+def call(address: tuple[str, int], api: Api[Req, Resp], request: Req, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Resp:
     """One request on a connection of its own, in the newest version unless told. Raises OSError when no answer comes in time (seconds)."""
     version = api.max_version if version is None else version
     with socket.create_connection(address, timeout) as sock:
@@ -91,9 +90,9 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def _view(row: Row) -> ClusterView:
+def _view(row: MetadataResponse) -> ClusterView:
     partitions = tuple(
-        PartitionView(topic.name, p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        PartitionView(topic.name or "", p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
         for topic in row.topics
         for p in topic.partitions
     )

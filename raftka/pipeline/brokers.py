@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from raftka.pipeline.errors import PipelineError, Unreachable
 from raftka.pipeline.options import Address
@@ -16,9 +16,9 @@ from raftka.pipeline.planning import Topic
 from raftka.pipeline.positions import Where
 from raftka.wire.client import ClientConnection
 from raftka.wire.errors import Code
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.schema import ZERO_UUID, Api, Row
+from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
+from raftka.wire.messages.metadata import METADATA, MetadataResponse
+from raftka.wire.schema import ZERO_UUID, AnyApi, Api, Req, Resp
 
 CONNECT_S = 5.0
 ANSWER_S = 40.0  # a broker may hold an answer for 30 s, as Kafka's request.timeout.ms has it
@@ -68,7 +68,7 @@ class Connection:
         """Never asked by a client's side."""
         return False
 
-    def version_of(self, api: Api) -> int:
+    def version_of(self, api: AnyApi) -> int:
         """Raises OSError, and PipelineError when there is none."""
         while not self._core.ready:
             self._receive()
@@ -77,13 +77,13 @@ class Connection:
             raise PipelineError(f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka 0.11 on are read")
         return version
 
-    def send(self, api: Api, row: Row, version: int | None = None) -> "Reply":
-        reply = Reply(self)
+    def send(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> "Reply[Resp]":
+        reply: Reply[Resp] = Reply(self)
         self._core.request(api, row, reply.came, version)
         self._flush()
         return reply
 
-    def wait(self, reply: "Reply") -> Row:
+    def wait(self, reply: "Reply[Resp]") -> Resp:
         """Its record bytes are valid until the next one is waited for. Raises OSError."""
         while not reply.is_there:
             self._receive()
@@ -106,17 +106,17 @@ class Connection:
         self._flush()
 
 
-class Reply:
+class Reply(Generic[Resp]):
     def __init__(self, connection: Connection) -> None:
-        self.row: Row | None = None
+        self.row: Resp | None = None
         self.why: str | None = None
         self.is_there = False
         self._connection = connection
 
-    def came(self, row: Row | None, why: str | None) -> None:
+    def came(self, row: Resp | None, why: str | None) -> None:
         self.row, self.why, self.is_there = row, why, True
 
-    def wait(self) -> Row:
+    def wait(self) -> Resp:
         return self._connection.wait(self)
 
 
@@ -178,7 +178,7 @@ class Brokers:
         for address in list(self._idle):
             self.drop_idle(address)
 
-    def ask(self, address: Address, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask(self, address: Address, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
         fresh = not self._idle.get(address)
         connection = self.take(address)
@@ -196,7 +196,7 @@ class Brokers:
         self.give(connection)
         return answer
 
-    def ask_any(self, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """Whoever answers first. Raises the last one's OSError."""
         failure: OSError = Broken("no broker is known")
         for address in dict.fromkeys([*self._nodes.values(), *self.bootstrap]):
@@ -208,16 +208,17 @@ class Brokers:
 
     # who leads what
 
-    def refresh(self, names: Collection[str] | None) -> Row:
+    def refresh(self, names: Collection[str] | None) -> MetadataResponse:
         """Metadata of these topics, or of all. Raises OSError."""
         topics = None if names is None else [METADATA.request.topics(name=name) for name in sorted(names)]
         answer = self.ask_any(METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=False))
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         for topic in answer.topics:
-            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(topic.name)
-            self._ids[topic.name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
+            name = topic.name or ""
+            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(name)
+            self._ids[name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
             for each in topic.partitions:
-                self._leaders[topic.name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
+                self._leaders[name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
         return answer
 
     def leader(self, where: Where) -> tuple[Address, int] | None:
@@ -240,7 +241,7 @@ class Brokers:
 
     def names(self) -> Sequence[str]:
         return sorted(
-            topic.name for topic in self._refreshed(None, "the names of all topics").topics if not topic.is_internal and not topic.error_code
+            topic.name or "" for topic in self._refreshed(None, "the names of all topics").topics if not topic.is_internal and not topic.error_code
         )
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
@@ -250,10 +251,10 @@ class Brokers:
         return {
             topic.name: Topic(self.topic_id(topic.name), tuple(sorted(each.partition_index for each in topic.partitions)))
             for topic in answer.topics
-            if not topic.error_code
+            if topic.name is not None and not topic.error_code
         }
 
-    def _refreshed(self, names: Collection[str] | None, what: str) -> Row:
+    def _refreshed(self, names: Collection[str] | None, what: str) -> MetadataResponse:
         patience = Patience(self.patience_s, what)
         while True:
             try:
@@ -310,7 +311,7 @@ class Brokers:
                         why = self._refused(topic.name, each)
         return why
 
-    def _offsets_request(self, asked: Mapping[Where, int]) -> Row:
+    def _offsets_request(self, asked: Mapping[Where, int]) -> ListOffsetsRequest:
         topics: dict[str, list[Any]] = {}
         for (topic, partition), time_ms in asked.items():
             one = LIST_OFFSETS.request.topics.partitions(partition_index=partition, timestamp=time_ms)

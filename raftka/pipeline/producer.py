@@ -12,7 +12,7 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.options import Address
 from raftka.pipeline.positions import Where
 from raftka.wire.errors import Code
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, ProduceResponse
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import NewRecord, build_batch
 
@@ -49,7 +49,7 @@ class Producer:
         self._waiting_bytes = 0
         self._sequences: dict[Where, int] = {}
         self._flying: list[Batch] = []
-        self._replies: list[tuple[Connection, Reply, list[Batch]]] = []
+        self._replies: list[tuple[Connection, Reply[ProduceResponse], list[Batch]]] = []
 
     def add(self, where: Where, record: NewRecord) -> None:
         """Raises PipelineError, also for what was added before."""

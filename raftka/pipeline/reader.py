@@ -14,8 +14,7 @@ from raftka.pipeline.errors import CorruptBatch, PipelineError
 from raftka.pipeline.options import EARLIEST, LATEST, SourceOptions
 from raftka.pipeline.planning import Range, loss
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
 
 WAIT_MS = 500
 EMPTY_ANSWERS = 3  # with a high watermark beyond: nothing is left between
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 
 class Asked(NamedTuple):
     connection: Connection
-    reply: Reply
+    reply: Reply[FetchResponse]
     offset: int
 
 
@@ -95,7 +94,7 @@ class _Reading:
             connection.close()
             raise
 
-    def _request(self, offset: int, leader_epoch: int) -> Row:
+    def _request(self, offset: int, leader_epoch: int) -> FetchRequest:
         topic = FETCH.request.topics
         one = topic.partitions(
             partition=self._wanted.partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=self._options.fetch_bytes

@@ -1,5 +1,6 @@
 """ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
@@ -11,14 +12,18 @@ from raftka.coordinator.consumer.commands import ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.controller.features import GROUP_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
-from raftka.wire.schema import Row
+from raftka.wire.messages.consumer_groups import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OwnedTopicPartitions,
+)
 
 response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request, services: Services) -> Steps[Row | Pending]:
+def consumer_group_heartbeat(request: Request[ConsumerGroupHeartbeatRequest], services: Services) -> Steps[ConsumerGroupHeartbeatResponse | Pending]:
     body, version, session = request.body, request.version, request.session
     check_served(services)
     check_group(request, "READ", body.group_id)
@@ -46,7 +51,7 @@ def consumer_group_heartbeat(request: Request, services: Services) -> Steps[Row 
     return ask(request, services, body.group_id, command, _answer)
 
 
-def _owned(topics: list[Row]) -> Steps[dict[bytes, frozenset[int]]]:
+def _owned(topics: Sequence[OwnedTopicPartitions]) -> Steps[dict[bytes, frozenset[int]]]:
     owned = {}
     for topic in topics:
         owned[topic.topic_id] = frozenset(topic.partitions)
@@ -63,7 +68,7 @@ def check_served(services: Services) -> None:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 
 
-def _answer(request: Request, answer: Any) -> Row:
+def _answer(request: Request[ConsumerGroupHeartbeatRequest], answer: Any) -> ConsumerGroupHeartbeatResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code), error_message=answer.message)
     row = response(member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.interval_ms)

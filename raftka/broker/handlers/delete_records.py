@@ -14,38 +14,44 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.partition import Partition
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.schema import Row
+from raftka.wire.messages.delete_records import (
+    DELETE_RECORDS,
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 
 response = DELETE_RECORDS.response
 partition_row = response.topics.partitions
 UNKNOWN = -1
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
-    def partition(_: Row, asked: Row) -> Row:
+def _refused(request: Request[DeleteRecordsRequest], code: Code) -> Steps[DeleteRecordsResponse]:
+    def partition(_: DeleteRecordsTopic, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         return partition_row(partition_index=asked.partition_index, low_watermark=UNKNOWN, error_code=int(code))
 
-    return request.answer(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
+    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request, services: Services) -> Steps[Row | Pending]:
+def delete_records(request: Request[DeleteRecordsRequest], services: Services) -> Steps[DeleteRecordsResponse | Pending]:
     return (yield from _Deletion(request, services).run())
 
 
 class _Deletion:
     """One request: each partition's row, and whose replicas it still waits for."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request[DeleteRecordsRequest], services: Services) -> None:
         self.request = request
         self.services = services
-        self.topics: dict[str, dict[int, Row]] = {}
-        self.waiting: dict[Partition, tuple[Row, int]] = {}  # what the low watermark must come to
+        self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+        self.waiting: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}  # what the low watermark must come to
         self.pending: Pending | None = None
         self.timer: Timer | None = None
 
-    def run(self) -> Steps[Row | Pending]:
+    def run(self) -> Steps[DeleteRecordsResponse | Pending]:
         began = self.services.context.runtime.clock.now()
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
@@ -65,7 +71,7 @@ class _Deletion:
         self.timer = clock.call_at(max(clock.now(), began + max(0, self.request.body.timeout_ms) / 1000), self._finish)
         return self.pending
 
-    def _partition(self, topic: str, index: int, offset: int) -> Row:
+    def _partition(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
         try:
             check(self.request, "DELETE", topic)
@@ -108,7 +114,7 @@ class _Deletion:
             failed = partial(dispatcher.request_failed, self.request)
             dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
 
-    def _row(self) -> Steps[Row]:
+    def _row(self) -> Steps[DeleteRecordsResponse]:
         topics = self.request.encoded_rows(response.topics)
         for name, rows in self.topics.items():
             partitions = self.request.encoded_rows(partition_row)

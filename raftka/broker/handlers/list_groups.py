@@ -13,8 +13,7 @@ from raftka.coordinator.commands import ListGroups
 from raftka.coordinator.consumer import group as consumer_group
 from raftka.coordinator.groups import CLASSIC, CONSUMER
 from raftka.wire.errors import KafkaError
-from raftka.wire.messages.groups import LIST_GROUPS
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import LIST_GROUPS, ListGroupsRequest, ListGroupsResponse
 
 response = LIST_GROUPS.response
 STATES = frozenset(str(state).lower() for state in (*classic_group.State, *consumer_group.State))
@@ -22,7 +21,7 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Pending]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
@@ -43,7 +42,7 @@ def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...
     return tuple(sorted(wanted)) or unknown
 
 
-def _answer(request: Request, answers: Any) -> Steps[Row]:
+def _answer(request: Request[ListGroupsRequest], answers: Any) -> Steps[ListGroupsResponse]:
     if isinstance(answers, KafkaError):
         return response(error_code=int(answers.code))
     everything = request.may("DESCRIBE", THE_CLUSTER)

@@ -13,8 +13,7 @@ from raftka.chaos.history import COMMIT, FAIL, FETCH_OFFSET, INFO, OK, History
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequestPartition
 
 TOPIC = "orders"
 SESSION_MS = 1000
@@ -183,7 +182,7 @@ class GroupClient:
     ) -> dict[Place, int]:
         """The error of each. The history is not told."""
         request, shape = OFFSET_COMMIT.request, self.client.shape
-        rows: dict[str, list[Row]] = {}
+        rows: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (name, index), offset in places.items():
             row = request.topics.partitions(partition_index=index, committed_offset=offset, committed_metadata=shape.commit_metadata)
             rows.setdefault(name, []).append(row)

@@ -15,12 +15,11 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
-from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.delete_records import DELETE_RECORDS, DeleteRecordsPartitionResult
+from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from raftka.wire.schema import Row
 
 ARCHIVE = "archive"
 PAUSE_S = (0.0, 0.15)
@@ -86,7 +85,7 @@ class Prober:
     def _say(self, what: str) -> None:
         self.wrong.append(f"{ARCHIVE}: {what}")
 
-    def _sound(self, answer: Row, *also: Code) -> Code:
+    def _sound(self, answer: PartitionData | DeleteRecordsPartitionResult, *also: Code) -> Code:
         """Raises NoAnswer for what passes."""
         code = Code(answer.error_code)
         if code in PASSES:
@@ -108,11 +107,11 @@ class Prober:
             self._sound(each)
         return [each.offset for each in found]
 
-    async def _fetch(self, where: Any, epoch: int, offset: int, max_bytes: int = 4000) -> Row:
+    async def _fetch(self, where: Any, epoch: int, offset: int, max_bytes: int = 4000) -> PartitionData:
         request = FETCH.request
         asked = request.topics.partitions(partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=max_bytes)
         row = request(max_wait_ms=0, min_bytes=1, topics=[request.topics(topic=ARCHIVE, partitions=[asked])])
-        return only_partition(FETCH, await self.client.ask(where, FETCH, row))
+        return (await self.client.ask(where, FETCH, row)).responses[0].partitions[0]
 
     async def _by_time(self, where: Any, epoch: int) -> None:
         """The first that is not older, among what is there; and nothing that is not committed."""

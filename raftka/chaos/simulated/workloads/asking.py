@@ -20,14 +20,13 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi, Row
 
 PAUSE_S = (0.05, 0.4)
 LONG_POLL_MS = 200
@@ -132,6 +131,8 @@ class Asker:
         epoch = host.leader_epoch + by
         if epoch < 0:
             return
+        api: AnyApi
+        row: Row
         if self._random.random() < 0.5:
             api, row = LIST_OFFSETS, _list_row(host, LATEST, epoch)
         else:
@@ -166,7 +167,7 @@ class Asker:
         """Behind one that waits. Whether the answers come in their order the connection says."""
         node = self._node(node_id)
         host, shape = self._leads(node), self.client.shape
-        questions: list[tuple[Api, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
+        questions: list[tuple[AnyApi, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
         questions.append((FIND_COORDINATOR, shape.find_coordinator(["one"])))
         self._random.shuffle(questions)
         fetches = [(FETCH, _fetch_row(host, host.high_watermark)), (FETCH, _fetch_row(host, host.log.end_offset + BEYOND))]  # it waits; it is refused
@@ -188,14 +189,14 @@ async def _producer_id(client: Client, node_id: int) -> None:
             client.producer_ids.append(int(answer.producer_id))
 
 
-def _fetch_row(host: Partition, offset: int) -> Row:
+def _fetch_row(host: Partition, offset: int) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(partition=host.index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topic = request.topics(topic=host.topic, topic_id=bytes(host.topic_id), partitions=[asked])
     return request(max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[topic])
 
 
-def _list_row(host: Partition, timestamp: int, epoch: int) -> Row:
+def _list_row(host: Partition, timestamp: int, epoch: int) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=host.index, current_leader_epoch=epoch, timestamp=timestamp)
     return request(topics=[request.topics(name=host.topic, partitions=[asked])])

@@ -24,8 +24,7 @@ from raftka.chaos.verdict import Rules
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import group_key
 from raftka.wire.errors import Code
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from raftka.wire.rows import Row
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, JoinGroupResponse
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 4
@@ -147,7 +146,7 @@ class Member(GroupClient):
         member_id, generation = self.synced
         self.earlier = generation if member_id == joined.member_id and generation < joined.generation_id else -1
         self.is_new()  # who was not assigned anything is not written down
-        self.protocol = joined.protocol_name
+        self.protocol = joined.protocol_name or ""
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
         known = (self.member_id, self.generation) == self.synced  # nobody waits for who is given the generation again that it had
         if self.instance is None and not known and self.random.random() < HANGS_BACK:
@@ -157,7 +156,7 @@ class Member(GroupClient):
         self.story.claims.given(self.place, self.member_id, asked_at)  # not before
         return mine
 
-    async def _sync(self, where: Address, joined: Row) -> list[int]:
+    async def _sync(self, where: Address, joined: JoinGroupResponse) -> list[int]:
         request = SYNC_GROUP.request
         members = [each.member_id for each in joined.members] if joined.leader == self.member_id else []
         shares = {each: bytes(p for p in range(PARTITIONS) if p % len(members) == place) for place, each in enumerate(members)}
