@@ -27,6 +27,7 @@ LARGER = {  # handlers and messages: one file for each API or family; the others
 FLOORS = {
     "raftka.wire": 0,
     "raftka.limits": 0,
+    "raftka.json_values": 0,
     "raftka.runtime": 0,
     "raftka.log": 1,
     "raftka.metadata": 2,

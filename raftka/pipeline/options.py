@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.positions import Where, flat
 
@@ -194,7 +195,7 @@ def _edge(options: Mapping[str, str], side: str, default: int, refused: int | No
     return Edge(default if named is None else named, offsets)
 
 
-def _json(options: Mapping[str, str], name: str) -> Any:
+def _json(options: Mapping[str, str], name: str) -> Json:
     try:
         return json.loads(options[name.lower()])
     except ValueError:

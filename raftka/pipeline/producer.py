@@ -5,14 +5,14 @@ know it by that. What a whole task wrote before it died they can not know: trans
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from raftka.pipeline.brokers import Brokers, Connection, Patience, Reply, code_name
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.options import Address
 from raftka.pipeline.positions import Where
 from raftka.wire.errors import Code
-from raftka.wire.messages.produce import PRODUCE, ProduceResponse
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import NewRecord, build_batch
 
@@ -122,8 +122,8 @@ class Producer:
                 why = error
         return why
 
-    def _request(self, batches: Sequence[Batch]) -> Any:
-        topics: dict[str, list[Any]] = {}
+    def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = {}
         topic = PRODUCE.request.topic_data
         for batch in batches:
             topics.setdefault(batch.where[0], []).append(topic.partition_data(index=batch.where[1], records=batch.data))
@@ -163,7 +163,7 @@ class Producer:
                     why = self._answered(by_where[topic.name, each.index], each) or why
         return why
 
-    def _answered(self, batch: Batch, answer: Any) -> str | None:
+    def _answered(self, batch: Batch, answer: PartitionProduceResponse) -> str | None:
         code = answer.error_code
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             self._flying.remove(batch)

@@ -6,14 +6,13 @@ Nobody reads from there, the checkpoint alone counts. So what goes wrong is a wa
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 from raftka.pipeline.brokers import Brokers, Patience, code_name
 from raftka.pipeline.options import Address, SourceOptions
 from raftka.pipeline.positions import Offsets
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestPartition
 
 WAIT_S = 2.0
 RETRY_S = 30.0
@@ -82,8 +81,8 @@ class Progress:
             raise OSError(_judged({answer.error_code}))
         return (answer.host, answer.port)
 
-    def _request(self, group: str) -> Any:
-        topics: dict[str, list[Any]] = {}
+    def _request(self, group: str) -> OffsetCommitRequest:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         row = OFFSET_COMMIT.request.topics
         for (topic, partition), offset in sorted(self._wanted.items()):
             topics.setdefault(topic, []).append(row.partitions(partition_index=partition, committed_offset=offset, committed_metadata=""))

@@ -6,7 +6,7 @@ The next request leaves before the last answer is decoded. What is asked for end
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.pipeline.brokers import UNKNOWN_S, Broken, Brokers, Connection, Patience, Reply, code_name
 from raftka.pipeline.decode import Decoder
@@ -14,7 +14,10 @@ from raftka.pipeline.errors import CorruptBatch, PipelineError
 from raftka.pipeline.options import EARLIEST, LATEST, SourceOptions
 from raftka.pipeline.planning import Range, loss
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WAIT_MS = 500
 EMPTY_ANSWERS = 3  # with a high watermark beyond: nothing is left between
@@ -34,7 +37,7 @@ class Gone(Exception):
     """The topic is not there, or is another one."""
 
 
-def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> Iterator[Any]:
+def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> "Iterator[pa.RecordBatch]":
     """Arrow batches with rows, in order. Raises PipelineError."""
     return _Reading(brokers, wanted, options).batches()
 
@@ -49,7 +52,7 @@ class _Reading:
         self._empty = 0
         self._corrupt_once = False
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> "Iterator[pa.RecordBatch]":
         asked: Asked | None = None
         try:
             while self._offset < self._wanted.stop:
@@ -130,7 +133,7 @@ class _Reading:
             self._brokers.give(asked.connection)
         return decoder
 
-    def _decoded(self, asked: Asked, partition: Any) -> Decoder | None:
+    def _decoded(self, asked: Asked, partition: PartitionData) -> Decoder | None:
         records = partition.records if partition.records is not None else b""
         aborted = None
         if self._options.read_committed:
@@ -165,7 +168,7 @@ class _Reading:
         self._unknown = None
         self._patience.begin()
 
-    def _nothing_new(self, partition: Any, size: int) -> None:
+    def _nothing_new(self, partition: PartitionData, size: int) -> None:
         """An answer without a whole batch behind the offset. Empty ones are allowed at any time; several, where there should be records, say that
         compaction has left none up to the end."""
         stable = partition.last_stable_offset if self._options.read_committed else partition.high_watermark
