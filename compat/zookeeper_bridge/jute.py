@@ -30,7 +30,7 @@ class Kind(NamedTuple):
         except (struct_error, IndexError) as error:
             raise Malformed("it ends too early") from error
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         out: list[bytes] = []
         self.write(value, out)
         return b"".join(out)
@@ -98,7 +98,7 @@ def vector(element: Kind) -> Kind:
             found.append(value)
         return found, at
 
-    def write(value: Sequence[Any] | None, out: list[bytes]) -> None:
+    def write(value: Sequence[object] | None, out: list[bytes]) -> None:
         if value is None:
             out.append(NULL)
             return
@@ -132,7 +132,7 @@ def record(shape: Callable[..., Any], *kinds: Kind) -> Kind:
     return Kind(read_three if len(kinds) == 3 else read, write, sum(kind.least_bytes for kind in kinds))
 
 
-def _tuple(*values: Any) -> tuple[Any, ...]:
+def _tuple(*values: object) -> tuple[Any, ...]:
     return values
 
 

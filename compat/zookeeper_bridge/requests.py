@@ -36,7 +36,7 @@ def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
     return VERBS[opcode](layer, opcode, request, caller)
 
 
-def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: object, caller: Caller) -> Done:
     """On a branch: it has several steps, and each of them may refuse."""
     draft, controls = Layer(layer, layer.offset), caller.controls.branch()
     done = write(rule, draft, opcode, request, caller._replace(controls=controls))

@@ -80,7 +80,7 @@ def row_of_write(write: Write, identities: int) -> tuple[Any, ...]:
     return (WRITE, write.session_id, write.connection, identities, write.opcode, write.body)
 
 
-def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[Any, ...]]) -> bytes:
+def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[object, ...]]) -> bytes:
     data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass")
     return data
 

@@ -253,7 +253,7 @@ def decode_batch(data: bytes) -> tuple[int, list[Record]]:
     return decided_at, [_decode(*row) for row in rows]
 
 
-def _decode(kind: int, version: int, values: tuple[Any, ...]) -> Record:
+def _decode(kind: int, version: int, values: tuple[object, ...]) -> Record:
     known = KINDS.get(kind)
     if known is None or version > known.VERSION:
         raise UnknownRecord(f"record kind {kind} version {version} is newer than this node")

@@ -182,7 +182,7 @@ class Offload(Protocol):
     def apart(
         self,
         work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
+        arguments: Sequence[object],
         each: Callable[[Any], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,

@@ -67,7 +67,7 @@ def block_of(data: bytes | None) -> tuple[int, int]:
     return _id(block.get("block_start")), _id(block.get("block_end"))
 
 
-def _id(given: Any) -> int:
+def _id(given: object) -> int:
     """As a string: JSON's numbers have no 64 bits everywhere."""
     if not isinstance(given, str) or not re.fullmatch("[0-9]{1,19}", given):
         raise bad("no block of producer ids")
@@ -81,11 +81,11 @@ def _number(name: str) -> int:
     return number
 
 
-def _replicas(given: Any) -> tuple[int, ...]:
+def _replicas(given: object) -> tuple[int, ...]:
     if not isinstance(given, list) or not all(map(_is_number, given)):
         raise bad("replicas are numbers of brokers")
     return tuple(given)
 
 
-def _is_number(given: Any) -> bool:
+def _is_number(given: object) -> bool:
     return type(given) is int and 0 <= given <= MOST

@@ -139,14 +139,14 @@ class ControllerHost:
         self._arm()
 
     def _handing_over(self, done: Done) -> Done:
-        def answered(error: KafkaError | None, reply: Any) -> None:
+        def answered(error: KafkaError | None, reply: object) -> None:
             done(error, reply)
             if error is None:
                 self._transfer()
 
         return answered
 
-    def _confirm(self, done: Done, reply: Any) -> None:
+    def _confirm(self, done: Done, reply: object) -> None:
         """A read that must not be of the past: another controller may have begun without our knowing."""
         term, index = self._term, self._last_index
 

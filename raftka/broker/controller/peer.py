@@ -91,7 +91,7 @@ class Peer:
     def crowded(self) -> bool:
         return self._out_bytes > PEER_OUTPUT_BYTES.value
 
-    def send(self, kind: Kind, *fields: Any) -> None:
+    def send(self, kind: Kind, *fields: object) -> None:
         """Lost when the connection is: whoever must know asks again."""
         if self.transport is None:
             return

@@ -422,7 +422,7 @@ class Quorum:
         assert self.host is not None
         command = from_wire(name, values)
 
-        def done(error: KafkaError | None, reply: Any) -> None:
+        def done(error: KafkaError | None, reply: object) -> None:
             peer.send(Kind.REPLY, call, int(error.code) if error is not None else 0, error.message if error is not None else None, reply)
 
         self.host.submit(command, done)

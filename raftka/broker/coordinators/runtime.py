@@ -76,7 +76,7 @@ class CoordinatorRuntime:
 
     # asking
 
-    def submit(self, key: str, command: Any, ticket: Ticket) -> None:
+    def submit(self, key: str, command: object, ticket: Ticket) -> None:
         """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no coordinator to be refused."""
         self.find(key).submit(command, ticket)
 
@@ -86,7 +86,7 @@ class CoordinatorRuntime:
         if partition is not None:
             partition.forget(ticket)
 
-    def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> Steps[None]:
+    def submit_to_all(self, command: object, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
         shards = list(self.partitions.values())
         if not all(partition.loaded for partition in shards):
@@ -278,7 +278,7 @@ class Gathered:
             done([])
 
     def place(self, at: int) -> Callable[[Any], None]:
-        def take(answer: Any) -> None:
+        def take(answer: object) -> None:
             self._answers[at] = answer
             self._left -= 1
             if not self._left:

@@ -29,7 +29,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
         self.error: Exception | None = None
         self.pending: Pending | None = None
 
-    def __call__(self, answer: Any) -> None:
+    def __call__(self, answer: object) -> None:
         try:
             row = self.make(self.request, answer)
         except Exception as error:  # whoever calls has others to answer
@@ -78,7 +78,9 @@ class CoordinatorRequest(Generic[Req, Resp]):
         return self.pending
 
 
-def ask(request: Request[Req], services: Services, group_id: str, command: Any, make: Make[Req, Resp], *, may_wait: bool = False) -> Resp | Pending:
+def ask(
+    request: Request[Req], services: Services, group_id: str, command: object, make: Make[Req, Resp], *, may_wait: bool = False
+) -> Resp | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
     asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
     runtime = services.groups.runtime
@@ -105,7 +107,7 @@ def ask_of_each(
 
 
 def ask_all(
-    request: Request[Req], services: Services, count: int, questions: Iterable[tuple[str, Any, str]], make: Make[Req, Resp]
+    request: Request[Req], services: Services, count: int, questions: Iterable[tuple[str, object, str]], make: Make[Req, Resp]
 ) -> Steps[Resp | Pending]:
     """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
 

@@ -1,7 +1,5 @@
 """Heartbeat: v0-4; a member of a classic group is there."""
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
@@ -19,7 +17,7 @@ def heartbeat(request: Request[HeartbeatRequest], services: Services) -> Heartbe
     return ask(request, services, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
 
 
-def _answer(request: Request[HeartbeatRequest], answer: Any) -> HeartbeatResponse:
+def _answer(request: Request[HeartbeatRequest], answer: object) -> HeartbeatResponse:
     if (
         isinstance(answer, KafkaError) and answer.code is not Code.COORDINATOR_LOAD_IN_PROGRESS
     ):  # then all sessions begin anew, as if it had been heard

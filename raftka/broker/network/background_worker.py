@@ -50,7 +50,7 @@ class BackgroundWorker:
             done(KafkaError(Code.REQUEST_TIMED_OUT, "the client has gone"))
 
     def _begin(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        def came(result: Any) -> None:
+        def came(result: object) -> None:
             self._waiting.popleft()
             self._bytes -= size
             if self._waiting:

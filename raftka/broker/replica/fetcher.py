@@ -73,7 +73,7 @@ class PartitionFetchState:
         self.fetch.failed(now)
         self.fetcher.note(self)
 
-    def carry_out(self, effects: tuple[Any, ...]) -> None:
+    def carry_out(self, effects: tuple[object, ...]) -> None:
         try:
             self._carry_out(effects)
         except OSError as error:
@@ -111,7 +111,7 @@ class PartitionFetchState:
             throttle.passed(len(records), self.fetcher.now())
         self._carry_out(fetch.appended(log.end_offset, log.latest_epoch))
 
-    def _change(self, effect: Any) -> None:
+    def _change(self, effect: object) -> None:
         fetch, log = self.fetch, self.host.log
         match effect:
             case TruncateTo(offset):

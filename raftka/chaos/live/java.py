@@ -61,7 +61,7 @@ class Kafka:
             given += ["--session-timeout", str(SESSION_MS)]
         return self._start("VerifiableConsumer", servers, topic, given, KINDS[protocol])
 
-    def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, Any]) -> "Tool":
+    def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
         begin = [self.java, *JVM, "-cp", f"{self.jars}/*", f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, "--topic", topic]
         return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in settings.items()))
 

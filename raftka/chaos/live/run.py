@@ -265,7 +265,7 @@ class _Round:
         self._write("verdict.json", {**told(verdict), "figures": figures, "missing": self.missing})
         return run
 
-    def _write(self, name: str, value: Any) -> None:
+    def _write(self, name: str, value: object) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
 
 

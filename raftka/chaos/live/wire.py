@@ -55,7 +55,7 @@ class Wire:
         except (OSError, ProtocolError) as error:
             raise NoAnswer(repr(error)) from error
 
-    def anybody(self, api: Any, row: Any) -> Any:
+    def anybody(self, api: object, row: object) -> Any:
         return self.ask(self.random.choice(self._servers), api, row)
 
     def leader(self, partition: int) -> tuple[Address, int]:
@@ -246,7 +246,7 @@ class WireCommitting:
     def lost(self) -> None:
         self._coordinator = None
 
-    def _ask(self, api: Any, row: Any) -> Any:
+    def _ask(self, api: object, row: object) -> Any:
         if self._coordinator is None:
             found = self.wire.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=self.group, key_type=0))
             if found.error_code:

@@ -161,7 +161,7 @@ class Life:
         """Answered once, if the answer comes in time; else REQUEST_TIMED_OUT, whether or not it was carried out."""
         open_ones = [answered]
 
-        def once(reply: Any, code: Code) -> None:
+        def once(reply: object, code: Code) -> None:
             if open_ones:
                 open_ones.pop()(reply, code)
 
@@ -245,7 +245,7 @@ class Life:
         self.ask(replica, command, answered)
 
     def _beat(self, replica: Replica) -> None:
-        def answered(_: Any, code: Code) -> None:
+        def answered(_: object, code: Code) -> None:
             if code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
                 self._register(replica)
             else:

@@ -297,7 +297,7 @@ class TopicConfigs:
         values = {name: setting.parse(topic_default(setting, layers)) for name, setting in TOPIC_SETTINGS.items()}
         return self._with(values, EMPTY)
 
-    def _with(self, common: Mapping[str, Any], overrides: Mapping[str, str]) -> TopicConfig:
+    def _with(self, common: Mapping[str, object], overrides: Mapping[str, str]) -> TopicConfig:
         values = {**common, **{name: OF_TOPIC[name].parse(text) for name, text in overrides.items() if name in OF_TOPIC}}
         return TopicConfig(values, self._log_config(values))
 

@@ -144,7 +144,7 @@ class RealOffload:
     def apart(
         self,
         work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
+        arguments: Sequence[object],
         each: Callable[[Any], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,

@@ -47,7 +47,7 @@ def _trap_class(name: str, original: Any) -> Any:
     """A class stays one: others inherit from it and ask isinstance."""
 
     class Trapped(original):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, *args: object, **kwargs: object) -> None:
             if not _lifted:
                 _refuse(name, sys._getframe(1).f_globals.get("__name__", ""))
             super().__init__(*args, **kwargs)
@@ -67,7 +67,7 @@ def _set_traps() -> None:
     _trap_unseeded(modules["random"].Random)
 
 
-def _trap_of(name: str, original: Any) -> Any:
+def _trap_of(name: str, original: object) -> Any:
     known = _traps.get(name)
     if known is None or known[0] is not original:
         make = _trap_class if isinstance(original, type) else _trap
@@ -78,7 +78,7 @@ def _trap_of(name: str, original: Any) -> Any:
 def _trap_unseeded(random_class: Any) -> None:
     original = random_class.seed
 
-    def seed(self: Any, a: Any = None, version: int = 2) -> None:
+    def seed(self: object, a: object = None, version: int = 2) -> None:
         if a is None and not _lifted:
             _refuse("random.Random() without a seed", sys._getframe(2).f_globals.get("__name__", ""))
         original(self, a, version)

@@ -113,7 +113,7 @@ class Tasks(trio.abc.Instrument):
     def _set_tick(self, tick: Callable[[], object]) -> None:
         self._tick = tick
 
-    def _done(self, outcome: Any) -> None:
+    def _done(self, outcome: object) -> None:
         self._outcome = outcome
 
     def _restore(self) -> None:

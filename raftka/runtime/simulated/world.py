@@ -360,7 +360,7 @@ class NodeOffload:
     def apart(
         self,
         work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
+        arguments: Sequence[object],
         each: Callable[[Any], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
@@ -370,7 +370,7 @@ class NodeOffload:
         end = object()
         cancelled = False
 
-        def report(value: Any) -> None:
+        def report(value: object) -> None:
             if cancelled:
                 return
             if value is end:

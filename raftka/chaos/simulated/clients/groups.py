@@ -199,7 +199,7 @@ class GroupClient:
         found = [each for topic in answer.topics for each in topic.partitions]
         return {(name, each.partition_index): each.error_code for name, each in zip(names, found, strict=True)}
 
-    async def fetch(self, where: Address, partitions: Sequence[Any], member_id: str | None = None, epoch: int = -1) -> dict[Any, int]:
+    async def fetch(self, where: Address, partitions: Sequence[object], member_id: str | None = None, epoch: int = -1) -> dict[Any, int]:
         """By what was asked for: each a Place, or a partition of TOPIC."""
         history = self.story.history
         history.invoke(self._process, FETCH_OFFSET, self.now, group=self.group)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
@@ -60,13 +60,13 @@ class History:
         self._processes += 1
         return self._processes
 
-    def begin(self, process: int, verb: str, **body: Any) -> None:
+    def begin(self, process: int, verb: str, **body: object) -> None:
         self.told.invoke(process, verb, self.now(), **body)
 
-    def end(self, process: int, outcome: str, **body: Any) -> None:
+    def end(self, process: int, outcome: str, **body: object) -> None:
         self.told.end(process, outcome, self.now(), **body)
 
-    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: Any) -> None:
+    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: object) -> None:
         self.end(process, story.OK, polled={key: [(offset, name_of(value)) for offset, value in records]}, **body)
 
     @property

@@ -109,7 +109,7 @@ class Nemesis:
         self._cluster = cluster
 
     def _wrapped(self, name: str, original: Callable[..., Any], before: bool) -> Callable[..., Any]:
-        def moment(*args: Any, **named: Any) -> Any:
+        def moment(*args: object, **named: object) -> Any:
             if before:
                 self._came(name)
                 return original(*args, **named)

@@ -113,7 +113,7 @@ class Prober:
         row = request(max_wait_ms=0, min_bytes=1, topics=[request.topics(topic=ARCHIVE, partitions=[asked])])
         return (await self.client.ask(where, FETCH, row)).responses[0].partitions[0]
 
-    async def _by_time(self, where: Any, epoch: int) -> None:
+    async def _by_time(self, where: object, epoch: int) -> None:
         """The first that is not older, among what is there; and nothing that is not committed."""
         times = self.writer.times.copy()
         wanted = self._random.choice([*times[-60:], *self.writer.under_way]) + self._random.choice((0, 0, 1))
@@ -125,7 +125,7 @@ class Prober:
             if (there is not None and found != there) or (there is None and -1 < found < max(begin, len(times))):
                 self._say(f"asked for {wanted} it tells of {found}, the first is at {there}; it begins at {begin}")
 
-    async def _around_the_start(self, where: Any, epoch: int) -> None:
+    async def _around_the_start(self, where: object, epoch: int) -> None:
         (begin,) = await self._offsets(where, epoch, EARLIEST)
         for offset in (begin - 1, begin, len(self.writer.times) + FAR):
             answer = await self._fetch(where, epoch, offset)
@@ -136,7 +136,7 @@ class Prober:
             if inside is not (code is Code.NONE):
                 self._say(f"it begins at {begin}, a fetch at {offset} is answered with {code.name}")
 
-    async def _read(self, where: Any, epoch: int) -> None:
+    async def _read(self, where: object, epoch: int) -> None:
         begin, end = await self._offsets(where, epoch, EARLIEST, LATEST)
         writer = self.writer
         known = min(end, len(writer.times))
@@ -184,7 +184,7 @@ class Prober:
         resource = request.resources(resource_type=TOPIC, resource_name=ARCHIVE, configs=[config])
         await self.client.ask(where, INCREMENTAL_ALTER_CONFIGS, request(resources=[resource]))
 
-    async def _written_down(self, where: Any, epoch: int) -> None:
+    async def _written_down(self, where: object, epoch: int) -> None:
         least = self.starts.least()
         (begin,) = await self._offsets(where, epoch, EARLIEST)
         if begin < least:

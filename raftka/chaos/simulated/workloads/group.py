@@ -315,7 +315,7 @@ class OfGroups:
     def ended(self) -> bool:
         return all(each.done for each in self.clients)
 
-    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[Any]]) -> list[str]:
+    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[object]]) -> list[str]:
         """Once more, what each of these groups has for its partitions in the end."""
         found = []
         if not cluster.settled(lambda: not members_left(cluster), ALL_GONE_S):
@@ -368,7 +368,7 @@ class GroupWork(OfGroups):
         return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
 
 
-async def _insist(reader: GroupClient, partitions: Sequence[Any]) -> Any:
+async def _insist(reader: GroupClient, partitions: Sequence[object]) -> Any:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)
