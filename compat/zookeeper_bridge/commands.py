@@ -13,7 +13,7 @@ def group() -> None:
     """What ZooKeeper clients see of a cluster whose nodes run the bridge."""
 
 
-def bridge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
     """Where the bridge is, and who asks."""
     where = click.option(
         "--bridge",

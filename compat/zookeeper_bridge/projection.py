@@ -206,7 +206,7 @@ class Projection:
         data = _json({"version": 1, "config": dict(configs or {})})
         return Projected(stored._replace(data=data, acl=PRIVATE if is_secret(path) else OPEN), NO_FAMILY, ())
 
-    def _moves(self) -> dict[str, Any]:
+    def _moves(self) -> dict[str, object]:
         moves = []
         for topic_id, index in sorted(self.moving()):
             topic = self.image.topics[topic_id]

@@ -51,7 +51,7 @@ def ls(path: str, recursive: bool, bridge: str, digest: str | None, output: str)
         show(rows, ["name"], output)
 
 
-def _below(client: ZooKeeperClient, path: str) -> Iterator[dict[str, Any]]:
+def _below(client: ZooKeeperClient, path: str) -> Iterator[dict[str, object]]:
     try:
         names = client.children(path)
     except ZooKeeperError as error:
@@ -173,5 +173,5 @@ def _stored(client: ZooKeeperClient, name: str) -> Iterator[tuple[Where, int]]:
             yield (topic, index), int(text)
 
 
-def _offset_rows(name: str, offsets: dict[Where, int]) -> list[dict[str, Any]]:
+def _offset_rows(name: str, offsets: dict[Where, int]) -> list[dict[str, object]]:
     return [{"group": name, "topic": topic, "partition": partition, "offset": offset} for (topic, partition), offset in sorted(offsets.items())]

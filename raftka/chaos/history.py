@@ -38,7 +38,7 @@ class Told(NamedTuple):
     high_watermark: int
 
 
-NOTHING: Mapping[Key, Any] = MappingProxyType({})
+NOTHING: Mapping[Key, object] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[Key, Any]:

@@ -391,7 +391,7 @@ Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 
 
-def to_wire(command: Command) -> tuple[str, tuple[Any, ...]]:
+def to_wire(command: Command) -> tuple[str, tuple[object, ...]]:
     return type(command).__name__, tuple(getattr(command, name) for name in command.__slots__)
 
 
@@ -408,7 +408,7 @@ def read_reply(command: Command, plain: object) -> Any:
     return _reader_of(command.REPLY)(plain)
 
 
-_readers: dict[Any, Callable[[Any], Any]] = {}
+_readers: dict[object, Callable[[Any], object]] = {}
 
 
 def _reader_of(kind: object) -> Callable[[Any], Any]:
@@ -417,7 +417,7 @@ def _reader_of(kind: object) -> Callable[[Any], Any]:
     return _readers[kind]
 
 
-def _reader(kind: Any) -> Callable[[Any], Any]:
+def _reader(kind: Any) -> Callable[[Any], object]:
     """What turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
     arguments = get_args(kind)
     if kind is None or kind in (int, str, bytes, bool):
@@ -433,7 +433,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     return _fields([_reader(hints[name]) for name in names], kind)
 
 
-def _scalar(kind: type[Any]) -> Callable[[Any], Any]:
+def _scalar(kind: type[Any]) -> Callable[[Any], object]:
     def read(plain: object) -> Any:
         if type(plain) is not kind:
             raise ValueError(f"{kind.__name__} expected, {type(plain).__name__} given")
@@ -442,7 +442,7 @@ def _scalar(kind: type[Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _optional(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _optional(inner: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda plain: None if plain is None else inner(plain)
 
 
@@ -455,7 +455,7 @@ def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _fields(readers: list[Callable[[Any], Any]], build: Callable[..., Any]) -> Callable[[Any], Any]:
+def _fields(readers: list[Callable[[Any], object]], build: Callable[..., object]) -> Callable[[Any], object]:
     def read(plain: object) -> Any:
         if not isinstance(plain, (list, tuple)) or len(plain) != len(readers):
             raise ValueError(f"{len(readers)} fields expected")

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.projection import number_of
@@ -16,7 +15,7 @@ def bad(message: str) -> ZooKeeperError:
     return ZooKeeperError(Err.BAD_ARGUMENTS, message)
 
 
-def fields_of(data: bytes | None) -> Mapping[str, Any]:
+def fields_of(data: bytes | None) -> Mapping[str, object]:
     """A JSON object."""
     try:
         found = json.loads(data or b"")

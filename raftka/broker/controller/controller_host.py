@@ -50,7 +50,7 @@ class ControllerHost:
         self._transfer = transfer
         self._extensions = extensions
         self._term = -1  # in which the machine decides
-        self._waiting: deque[tuple[int, Done, KafkaError | None, Any]] = deque()  # (index that must be committed, who, what it is told)
+        self._waiting: deque[tuple[int, Done, KafkaError | None, object]] = deque()  # (index that must be committed, who, what it is told)
         self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf

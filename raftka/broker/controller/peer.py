@@ -169,7 +169,7 @@ class Peer:
         else:
             self._on_message(self, kind, fields)
 
-    def _greeted(self, kind: Kind, fields: list[Any]) -> None:
+    def _greeted(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
         _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]

@@ -68,7 +68,7 @@ class CoordinatorRuntime:
         self._touched: list[CoordinatorPartition] = []
         self._turn: Context | None = None  # of what is decided in this turn
         self._delivered = 0  # replies, in this turn
-        self._undelivered: deque[tuple[Ticket, Any]] = deque()  # for which this turn had no time
+        self._undelivered: deque[tuple[Ticket, object]] = deque()  # for which this turn had no time
         self._image = context.metadata.image
         self._partitions: dict[str, int] = {}  # by key, for `_count` partitions
         self._count = 0
@@ -271,7 +271,7 @@ class Gathered:
     __slots__ = ("_answers", "_done", "_left")
 
     def __init__(self, count: int, done: Callable[[list[Any]], None]) -> None:
-        self._answers: list[Any] = [None] * count
+        self._answers: list[object] = [None] * count
         self._left = count
         self._done = done
         if not count:

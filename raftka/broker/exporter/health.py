@@ -5,7 +5,7 @@ from typing import Any
 from raftka.broker.handlers.services import Services
 
 
-def health(services: Services) -> dict[str, Any]:
+def health(services: Services) -> dict[str, object]:
     """`status` is "ok", or "unavailable" with its `reason`."""
     reason = unavailable(services)
     found: dict[str, Any] = {"status": "ok" if reason is None else "unavailable"}

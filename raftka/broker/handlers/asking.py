@@ -92,7 +92,7 @@ def ask(
 
 
 def ask_of_each(
-    request: Request[Req], services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make[Req, Resp]
+    request: Request[Req], services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], object], make: Make[Req, Resp]
 ) -> Steps[Resp | Pending]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
 

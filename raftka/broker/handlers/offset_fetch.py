@@ -175,7 +175,7 @@ def _answer(asked: list[_OneGroup], request: Request[OffsetFetchRequest], answer
     return response(groups=groups)
 
 
-def _error(answers: list[Any]) -> KafkaError | None:
+def _error(answers: list[object]) -> KafkaError | None:
     """The first. Of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)."""
     error = next((each for each in answers if isinstance(each, KafkaError)), None)
     return KafkaError(Code.NOT_COORDINATOR) if error is not None and error.code is Code.COORDINATOR_NOT_AVAILABLE else error

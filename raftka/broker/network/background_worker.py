@@ -13,7 +13,7 @@ from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Offload
 from raftka.wire.errors import Code, KafkaError
 
-Work = tuple[int, Callable[[], Any], Callable[[Any], None], Callable[[], bool]]
+Work = tuple[int, Callable[[], object], Callable[[Any], None], Callable[[], bool]]
 
 
 class BackgroundWorker:

@@ -52,7 +52,7 @@ class Events:
     def error(self, event: str, **fields: Any) -> None:
         self._write("error", event, fields)
 
-    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+    def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         if self._stream is None or LEVELS[level] < self._level:
             return
         moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")

@@ -32,7 +32,7 @@ PRODUCER = {
     "linger.ms": 5,
 }
 READER = {**AGAIN, "fetch.max.wait.ms": 200, "max.poll.records": AT_ONCE}
-KINDS: Mapping[str, Mapping[str, Any]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
+KINDS: Mapping[str, Mapping[str, object]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
 
 _prctl = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1

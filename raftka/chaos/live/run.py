@@ -130,7 +130,7 @@ class _Round:
         self.stage.processes.stop()
         return self._judge(seconds, healed_after_s, troubles)
 
-    def _given(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, object]:
         return {
             "servers": self.stage.bootstrap_servers,
             "topic": TOPIC,
@@ -281,7 +281,7 @@ def told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def figures_of(history: History, verdict: Verdict) -> dict[str, Any]:
+def figures_of(history: History, verdict: Verdict) -> dict[str, object]:
     """Counts of a history, as the documents have them."""
     outcomes = Counter((each.verb, each.outcome) for each in history.operations)
     return {

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from time import process_time
-from typing import Any
 
 from raftka.chaos.simulation import Options, Outcome, simulate
 
@@ -67,7 +66,7 @@ class Total:
             return 1
         return 0 if self.outcomes[Outcome.VALID] > self.outcomes[Outcome.INCONCLUSIVE] else 2
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "seeds": self.seeds,
             **{outcome.value: self.outcomes[outcome] for outcome in Outcome},

@@ -25,12 +25,12 @@ class Unrepeatable(AssertionError):
 
 _depth = 0
 _lifted = 0
-_originals: list[tuple[Any, str, Any]] = []
-_traps: dict[str, tuple[Any, Any]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
+_originals: list[tuple[object, str, object]] = []
+_traps: dict[str, tuple[object, object]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
 
 
-def _trap(name: str, original: Any) -> Callable[..., Any]:
-    def trapped(*args: Any, **kwargs: Any) -> Any:
+def _trap(name: str, original: Any) -> Callable[..., object]:
+    def trapped(*args: Any, **kwargs: Any) -> object:
         caller = sys._getframe(1).f_globals.get("__name__", "")
         if _lifted or caller.split(".", maxsplit=1)[0] in ALLOWED_CALLERS:
             return original(*args, **kwargs)
@@ -43,7 +43,7 @@ def _refuse(name: str, caller: str) -> NoReturn:
     raise Unrepeatable(f"{caller} calls {name} in a simulation: ask the runtime")
 
 
-def _trap_class(name: str, original: Any) -> Any:
+def _trap_class(name: str, original: Any) -> object:
     """A class stays one: others inherit from it and ask isinstance."""
 
     class Trapped(original):  # type: ignore[misc]
@@ -67,7 +67,7 @@ def _set_traps() -> None:
     _trap_unseeded(modules["random"].Random)
 
 
-def _trap_of(name: str, original: object) -> Any:
+def _trap_of(name: str, original: object) -> object:
     known = _traps.get(name)
     if known is None or known[0] is not original:
         make = _trap_class if isinstance(original, type) else _trap

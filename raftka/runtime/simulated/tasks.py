@@ -63,7 +63,7 @@ class Tasks(trio.abc.Instrument):
         self._clock = SimClock(world)
         self._tick: Callable[[], object] | None = None
         self._nursery: trio.Nursery | None = None
-        self._outcome: Any = None
+        self._outcome: object = None
         self._due = inf  # when a step stands in the world's heap
         self._before: tuple[bool, object] | None = None
         self._stepping = False
@@ -180,7 +180,7 @@ class Tasks(trio.abc.Instrument):
             node.scopes.pop(scope, None)
 
 
-async def _as_coroutine(task: Callable[[], Awaitable[Any]]) -> Any:
+async def _as_coroutine(task: Callable[[], Awaitable[object]]) -> object:
     return await task()
 
 

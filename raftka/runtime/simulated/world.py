@@ -59,7 +59,7 @@ class World:
         self.machines: dict[str, Machine] = {}
         self.failures: list[tuple[float, str, BaseException]] = []  # nodes that called fail()
         self.trace: deque[tuple[float, str, int, int, int]] = deque(maxlen=keep_trace)
-        self._heap: list[tuple[float, int, Callable[[Any, Any], object], Any, Any]] = []
+        self._heap: list[tuple[float, int, Callable[[Any, Any], object], object, object]] = []
         self._pushed = 0
         self._hash = blake2b(digest_size=16)
         self._randoms: dict[str, Random] = {}
@@ -221,7 +221,7 @@ class Node:
         self.endpoints: dict[Endpoint, None] = {}
         self.in_turn = False
         self.busy_s = 0.0  # what the calls of this turn took: a sync in place
-        self._inbox: list[tuple[Callable[[Any], object], Any]] = []
+        self._inbox: list[tuple[Callable[[Any], object], object]] = []
         self._free_at = 0.0
         self._turn_due = False
         self._pace = world.random(f"pace {machine.name}").random

@@ -150,7 +150,7 @@ class Incident:
                 self.world.network.mend(*link)
 
 
-KINDS: dict[str, Callable[[Incident], Any]] = {}
+KINDS: dict[str, Callable[[Incident], object]] = {}
 
 
 def kind(happens: Callable[[Incident], Any]) -> Callable[[Incident], Any]:

@@ -8,7 +8,7 @@ earlier generation. In the end nobody is there any more, and so no group may hav
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -368,7 +368,7 @@ class GroupWork(OfGroups):
         return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
 
 
-async def _insist(reader: GroupClient, partitions: Sequence[object]) -> Any:
+async def _insist(reader: GroupClient, partitions: Sequence[object]) -> object:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)
