@@ -3,16 +3,17 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raftka.broker.exporter.http import Page, Reply
+from raftka.json_values import JsonObject
 from zookeeper_bridge import figures
 
 if TYPE_CHECKING:
     from zookeeper_bridge.server import Bridge
 
 HOME = "/commands"
-Command = Callable[["Bridge"], dict[str, Any]]
+Command = Callable[["Bridge"], JsonObject]
 
 
 class Commands(Mapping[str, Page]):
@@ -43,7 +44,7 @@ def _index(reply: Reply) -> None:
 def _command(bridge: "Bridge", name: str, reply: Reply) -> None:
     command = COMMANDS.get(name)
     if command is None:
-        found: dict[str, Any] = {"command": name, "error": f"Unknown command: {name}"}
+        found: JsonObject = {"command": name, "error": f"Unknown command: {name}"}
     else:
         found = command(bridge)
         found = {**found, "command": name, "error": found.get("error")}
@@ -67,7 +68,7 @@ def _stats(bridge: "Bridge") -> dict[str, object]:
     return {"version": figures.VERSION, "read_only": bridge.read_only, "server_stats": server, "node_count": said["znode_count"]}
 
 
-def _connections(bridge: "Bridge") -> dict[str, Any]:
+def _connections(bridge: "Bridge") -> JsonObject:
     return {"connections": [figures.connection(each) for each in bridge.connections], "secure_connections": []}
 
 
@@ -111,7 +112,7 @@ def _dump(bridge: "Bridge") -> dict[str, object]:
     return {"session_ids": list(bridge.tree.sessions), "session_id_to_ephemeral_paths": owned}
 
 
-def _done(act: Callable[["Bridge"], None], bridge: "Bridge") -> dict[str, Any]:
+def _done(act: Callable[["Bridge"], None], bridge: "Bridge") -> JsonObject:
     act(bridge)
     return {}
 

@@ -1,7 +1,7 @@
 """What is answered from this node's tree, at once: the operations that change nothing, and watches. Knows no log and no bytes of headers."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zookeeper_bridge import acl, jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
@@ -29,7 +29,7 @@ class Reader:
         self._bridge = bridge
         self._tree = bridge.tree
         self._layout = bridge.layout
-        self._verbs: dict[int, Callable[[ClientConnection, Any], bytes | LongList]] = {
+        self._verbs: dict[int, Callable[[ClientConnection, jute.Value], bytes | LongList]] = {
             Op.EXISTS: self._exists,
             Op.GET_DATA: self._get_data,
             Op.GET_ACL: self._get_acl,

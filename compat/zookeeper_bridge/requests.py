@@ -1,7 +1,6 @@
 """A write as it came: whose path it is of, the clients' or the cluster's, and many of them as one. A refusal has changed nothing."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from zookeeper_bridge import jute
 from zookeeper_bridge.errors import Err, ZooKeeperError, beyond
@@ -28,7 +27,7 @@ def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
     return _one(layer, opcode, request, caller)[1]
 
 
-def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+def _one(layer: Layer, opcode: int, request: jute.Value, caller: Caller) -> Done:
     if opcode != RECONFIG:
         rule = rule_of(request.path or "")
         if rule is not None and rule.kind is not Kind.STORED:

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from raftka.cli.admin.client import admin, finish
 from raftka.cli.admin.groups import Where, commit, committed
 from raftka.cli.output import CommandFailed, command, show
+from raftka.json_values import JsonObject
 from zookeeper_bridge.client import Unreachable, ZooKeeperClient
 from zookeeper_bridge.errors import Err, ZooKeeperError
 from zookeeper_bridge.jute import Stat
@@ -47,7 +48,7 @@ def bridged(verb: Callable[P, None]) -> Callable[P, int]:
 @bridged
 def ls(path: str, recursive: bool, bridge: str, digest: str | None, output: str) -> None:
     with ZooKeeperClient(bridge, digest) as client:
-        rows: Iterator[dict[str, Any]] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
+        rows: Iterator[JsonObject] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
         show(rows, ["name"], output)
 
 
@@ -81,7 +82,7 @@ def stat(paths: tuple[str, ...], bridge: str, digest: str | None, output: str) -
         finish(rows, list(rows[0]) if rows else [], output, [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None])
 
 
-def _row(path: str, seen: Stat) -> dict[str, Any]:
+def _row(path: str, seen: Stat) -> JsonObject:
     return {
         "path": path,
         "czxid": seen.czxid,

@@ -408,16 +408,17 @@ def read_reply(command: Command, plain: object) -> Any:
     return _reader_of(command.REPLY)(plain)
 
 
-_readers: dict[object, Callable[[Any], object]] = {}
+Read = Callable[[object], Any]  # turns a plain value into one of a type
+_readers: dict[object, Read] = {}
 
 
-def _reader_of(kind: object) -> Callable[[Any], Any]:
+def _reader_of(kind: object) -> Read:
     if kind not in _readers:
         _readers[kind] = _reader(kind)
     return _readers[kind]
 
 
-def _reader(kind: Any) -> Callable[[Any], object]:
+def _reader(kind: Any) -> Read:
     """What turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
     arguments = get_args(kind)
     if kind is None or kind in (int, str, bytes, bool):
@@ -433,8 +434,8 @@ def _reader(kind: Any) -> Callable[[Any], object]:
     return _fields([_reader(hints[name]) for name in names], kind)
 
 
-def _scalar(kind: type[Any]) -> Callable[[Any], object]:
-    def read(plain: object) -> Any:
+def _scalar(kind: type) -> Read:
+    def read(plain: object) -> object:
         if type(plain) is not kind:
             raise ValueError(f"{kind.__name__} expected, {type(plain).__name__} given")
         return plain
@@ -442,12 +443,12 @@ def _scalar(kind: type[Any]) -> Callable[[Any], object]:
     return read
 
 
-def _optional(inner: Callable[[Any], object]) -> Callable[[Any], object]:
+def _optional(inner: Read) -> Read:
     return lambda plain: None if plain is None else inner(plain)
 
 
-def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def read(plain: object) -> Any:
+def _sequence(inner: Read) -> Read:
+    def read(plain: object) -> object:
         if not isinstance(plain, (list, tuple)):
             raise ValueError(f"array expected, {type(plain).__name__} given")
         return tuple([inner(each) for each in plain])
@@ -455,8 +456,8 @@ def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _fields(readers: list[Callable[[Any], object]], build: Callable[..., object]) -> Callable[[Any], object]:
-    def read(plain: object) -> Any:
+def _fields(readers: list[Read], build: Callable[..., object]) -> Read:
+    def read(plain: object) -> object:
         if not isinstance(plain, (list, tuple)) or len(plain) != len(readers):
             raise ValueError(f"{len(readers)} fields expected")
         return build(*[each(value) for each, value in zip(readers, plain, strict=True)])

@@ -27,7 +27,7 @@ from raftka.wire.messages.api_versions import API_VERSIONS
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
 
-Done = Callable[[KafkaError | None, Any], None]
+Done = Callable[[KafkaError | None, Any], None]  # the refusal, or the reply
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
 DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first

@@ -3,8 +3,6 @@
 One that is named twice is described once.
 """
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
 from raftka.broker.handlers.services import Services
@@ -40,7 +38,9 @@ def consumer_group_describe(request: Request[ConsumerGroupDescribeRequest], serv
     check_served(services)
     asked = dict.fromkeys(request.body.group_ids)
 
-    def answer(request: Request[ConsumerGroupDescribeRequest], answers: list[Any]) -> Steps[ConsumerGroupDescribeResponse]:
+    def answer(
+        request: Request[ConsumerGroupDescribeRequest], answers: list[DescribedConsumerGroup | KafkaError]
+    ) -> Steps[ConsumerGroupDescribeResponse]:
         groups = request.encoded_rows(response.groups)
         for group_id, found in zip(asked, answers, strict=True):
             groups.add((yield from _group(request, services.metadata.image, group_id, found)))

@@ -1,14 +1,13 @@
 """ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.consumer.commands import ConsumerHeartbeat
+from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.controller.features import GROUP_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -68,7 +67,7 @@ def check_served(services: Services) -> None:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 
 
-def _answer(request: Request[ConsumerGroupHeartbeatRequest], answer: Any) -> ConsumerGroupHeartbeatResponse:
+def _answer(request: Request[ConsumerGroupHeartbeatRequest], answer: ConsumerBeat | KafkaError) -> ConsumerGroupHeartbeatResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code), error_message=answer.message)
     row = response(member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.interval_ms)

@@ -1,6 +1,6 @@
 """DeleteGroups: v0-2; with all their offsets. A group that has members stays."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
@@ -23,7 +23,7 @@ def delete_groups(request: Request[DeleteGroupsRequest], services: Services) -> 
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
 
 
-def _answer(request: Request[DeleteGroupsRequest], answers: list[Any]) -> Steps[DeleteGroupsResponse]:
+def _answer(request: Request[DeleteGroupsRequest], answers: Sequence[object]) -> Steps[DeleteGroupsResponse]:
     results = request.encoded_rows(response.results)
     for group_id, answer in zip(dict.fromkeys(request.body.groups_names), answers, strict=True):
         results.add(response.results(group_id=group_id, error_code=int(answer.code) if isinstance(answer, KafkaError) else 0))

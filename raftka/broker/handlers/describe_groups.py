@@ -3,8 +3,6 @@
 One that is named twice is described once: an answer is no larger than what there is.
 """
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
@@ -31,7 +29,7 @@ def describe_groups(request: Request[DescribeGroupsRequest], services: Services)
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
 
 
-def _answer(request: Request[DescribeGroupsRequest], answers: list[Any]) -> Steps[DescribeGroupsResponse]:
+def _answer(request: Request[DescribeGroupsRequest], answers: list[commands.DescribedGroup | KafkaError]) -> Steps[DescribeGroupsResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id, answer in zip(dict.fromkeys(request.body.groups), answers, strict=True):
         groups.add((yield from _group(request, group_id, answer)))
@@ -62,7 +60,7 @@ def _group(request: Request[DescribeGroupsRequest], group_id: str, answer: comma
     return row
 
 
-def _member(member: Any) -> DescribedGroupMember:
+def _member(member: commands.DescribedMember) -> DescribedGroupMember:
     return response.groups.members(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -7,7 +7,7 @@ from raftka.broker.handlers.asking import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import Leave, LeavingMember
+from raftka.coordinator.commands import Leave, LeavingMember, Left
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
 
@@ -31,7 +31,7 @@ def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Step
     return (yield from ask_all(request, services, len(questions), questions, _all))
 
 
-def _one(request: Request[LeaveGroupRequest], answer: Any) -> LeaveGroupResponse:
+def _one(request: Request[LeaveGroupRequest], answer: Left | KafkaError) -> LeaveGroupResponse:
     return response(error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0]))
 
 

@@ -1,7 +1,6 @@
 """ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type from version 5 on."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from raftka.broker.handlers.asking import CoordinatorRequest
 from raftka.broker.handlers.services import Services
@@ -9,7 +8,7 @@ from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.classic import group as classic_group
-from raftka.coordinator.commands import ListGroups
+from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group
 from raftka.coordinator.groups import CLASSIC, CONSUMER
 from raftka.wire.errors import KafkaError
@@ -42,7 +41,7 @@ def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...
     return tuple(sorted(wanted)) or unknown
 
 
-def _answer(request: Request[ListGroupsRequest], answers: Any) -> Steps[ListGroupsResponse]:
+def _answer(request: Request[ListGroupsRequest], answers: list[GroupsListed] | KafkaError) -> Steps[ListGroupsResponse]:
     if isinstance(answers, KafkaError):
         return response(error_code=int(answers.code))
     everything = request.may("DESCRIBE", THE_CLUSTER)

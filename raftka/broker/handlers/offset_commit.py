@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, repeat
-from typing import Any
 
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic
+from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse
 
@@ -75,12 +74,12 @@ def _command(request: Request[OffsetCommitRequest], topics: list[CommitTopic]) -
 
 
 def _answer(
-    refused: dict[int, Code], commands: list[CommitOffsets], request: Request[OffsetCommitRequest], answers: list[Any]
+    refused: dict[int, Code], commands: list[CommitOffsets], request: Request[OffsetCommitRequest], answers: list[OffsetsCommitted | KafkaError]
 ) -> Steps[OffsetCommitResponse]:
     return (yield from _rows(request, _codes(commands, answers), refused))
 
 
-def _codes(commands: list[CommitOffsets], answers: list[Any]) -> Iterator[Code]:
+def _codes(commands: list[CommitOffsets], answers: list[OffsetsCommitted | KafkaError]) -> Iterator[Code]:
     """One for each partition, in the order of the request."""
     for command, answer in zip(commands, answers, strict=True):
         if isinstance(answer, KafkaError):

@@ -1,12 +1,10 @@
 """SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import Sync
+from raftka.coordinator.commands import Sync, Synced
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
 
@@ -34,7 +32,7 @@ def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[
     return ask(request, services, body.group_id, command, _answer, may_wait=True)
 
 
-def _answer(request: Request[SyncGroupRequest], answer: Any) -> SyncGroupResponse:
+def _answer(request: Request[SyncGroupRequest], answer: Synced | KafkaError) -> SyncGroupResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code))
     return response(protocol_type=answer.protocol_type, protocol_name=answer.protocol_name, assignment=answer.assignment)
