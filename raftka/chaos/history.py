@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from raftka.json_values import Json
 
 PRODUCE, POLL, TRANSACTION = "produce", "poll", "txn"
 COMMIT, FETCH_OFFSET, LIST_OFFSETS = "commit", "fetch-offset", "list-offsets"
@@ -25,8 +27,8 @@ NEVER = 1 << 62  # after all that has ended
 
 Key = str  # a partition, `topic-0`; or the name of a register
 Value = int | str  # of a record: unique in its key
-Send = Sequence[Any]  # key, value, offset or None when it was not told
-Records = Sequence[Sequence[Any]]  # offset, value
+Send = Sequence[Json]  # key, value, offset or None when it was not told
+Records = Sequence[Sequence[Json]]  # offset, value
 
 
 class Told(NamedTuple):
@@ -41,7 +43,7 @@ class Told(NamedTuple):
 NOTHING: Mapping[Key, object] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[Key, Any]:
+def _nothing() -> Mapping[Key, Json]:
     """One for all: a dictionary each would be half of a history."""
     return NOTHING
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from raftka.broker.controller.boot_counter import OlderDisk
 from raftka.chaos import history as story
@@ -32,6 +31,7 @@ from raftka.chaos.simulated.swarm import DIRECTORIES, FAULTS, PLANS, POWER, SWAR
 from raftka.chaos.simulated.workloads import beside
 from raftka.chaos.simulated.workloads.lives import Workload
 from raftka.chaos.verdict import Outcome, Rules, Verdict
+from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
 from raftka.runtime.simulated.world import World
 
@@ -75,7 +75,7 @@ class Run:
     history: story.History = field(default_factory=story.History)
     verdict: Verdict | None = None  # None: it did not come so far
     trace: list[tuple[float, str, int, int, int]] = field(default_factory=list)
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[JsonObject] = field(default_factory=list)
     lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
     stopped: bool = False  # at `until_s`
 
@@ -135,7 +135,7 @@ class _Life:
         self.history = History(now=lambda: world.now)
         self.observer = Observer(world)
         self.verdict: Verdict | None = None
-        self.samples: list[dict[str, Any]] = []
+        self.samples: list[JsonObject] = []
         self.found: list[str] = []  # what the checks found
         self.retention: list[str] = []  # what it took, or left, wrongly
         chosen = choose(options.plan, world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life

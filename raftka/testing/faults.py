@@ -15,7 +15,7 @@ from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row
 
-Run = Callable[[Callable[[], Any]], Any]  # in the nodes' thread
+Run = Callable[[Callable[[], object]], object]  # in the nodes' thread
 
 
 def api_key(api: str | int) -> int:
@@ -42,7 +42,7 @@ class Fault:
         self.hits = 0  # requests that it has hit
         self._effect = effect
         self._left = times
-        self._remove: Callable[[], None] | None = None
+        self._remove: Callable[[], object] | None = None
 
     def apply(self, request: Request[Row], node: EmbeddedNode) -> Row | None:
         if self._left <= 0:

@@ -8,13 +8,13 @@ from typing import Any
 
 import trio
 
+from raftka.broker.controller.controller_host import Done
 from raftka.metadata.commands import Command, read_reply
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError
 
 RETRY_S = 0.03
 CALL_S = 30.0  # a call without a time-out of its own
-Done = Callable[[KafkaError | None, Any], None]
 
 
 class _Call:

@@ -17,6 +17,7 @@ from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
 MAGIC = b"raftka controller 1\n"
+Fields = list[Any]  # of a message between nodes, as msgpack has read them
 
 
 class Kind(IntEnum):
@@ -60,7 +61,7 @@ class Peer:
         self,
         mine: Callable[[int], Hello],
         on_hello: Callable[["Peer"], None],
-        on_message: Callable[["Peer", Kind, list[Any]], None],
+        on_message: Callable[["Peer", Kind, Fields], None],
         on_closed: Callable[["Peer", str], None],
         *,
         dialed: bool,

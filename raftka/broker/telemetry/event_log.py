@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
-from typing import IO, Any
+from typing import IO
 
 from raftka.limits import Limit
 
@@ -109,5 +109,5 @@ class BoundedRate:
 
 
 def _human(line: dict[str, object]) -> str:
-    head = f"{line.pop('time')[11:23]} {line.pop('level'):7} {line.pop('event')}"
+    head = f"{str(line.pop('time'))[11:23]} {line.pop('level'):7} {line.pop('event')}"
     return f"{head} {' '.join(f'{name}={value}' for name, value in line.items())}\n"

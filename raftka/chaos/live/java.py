@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.live.clients import AT_ONCE, GIVE_UP_MS, SESSION_MS
+from raftka.json_values import JsonObject
 
 NAME = "java"
 OLDEST_JAVA, OLDEST_KAFKA = 17, (4, 2)  # which knows --command-config
@@ -37,7 +37,7 @@ KINDS: Mapping[str, Mapping[str, object]] = {CLASSIC: {**READER, "heartbeat.inte
 _prctl = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1
 
-Event = dict[str, Any]
+Event = JsonObject
 
 
 class Missing(Exception):

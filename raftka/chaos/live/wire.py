@@ -11,6 +11,7 @@ from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, LIST_
 from raftka.chaos.live.recorder import key, payload, polled
 from raftka.chaos.live.roles import AGAIN_S, PAYLOAD_BYTES, QUIET_S, Task
 from raftka.cluster.ask import ClusterView, ask, call
+from raftka.json_values import Json
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.messages import list_offsets
 from raftka.wire.messages.fetch import FETCH
@@ -19,6 +20,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE as PRODUCE_API
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import build_batch, iterate, records_of
+from raftka.wire.schema import Api, Req, Resp
 
 T = TypeVar("T")
 NAME = "raftka's own"
@@ -48,14 +50,14 @@ class Wire:
         self._leaders: dict[int, tuple[Address, int]] = {}
         self._epochs: dict[int, int] = {}
 
-    def ask(self, address: Address, api: Any, row: Any) -> Any:
+    def ask(self, address: Address, api: Api[Req, Resp], row: Req) -> Resp:
         """Raises NoAnswer."""
         try:
             return call(address, api, row, timeout=REQUEST_S, version=BY_NAME.get(api.key))
         except (OSError, ProtocolError) as error:
             raise NoAnswer(repr(error)) from error
 
-    def anybody(self, api: object, row: object) -> Any:
+    def anybody(self, api: Api[Req, Resp], row: Req) -> Resp:
         return self.ask(self.random.choice(self._servers), api, row)
 
     def leader(self, partition: int) -> tuple[Address, int]:
@@ -232,7 +234,7 @@ class WireCommitting:
             process = self._end(process, lambda partition=partition, where=where: {"offsets": {where: self.committed(partition)}})  # type: ignore[misc]
             self.task.over.wait(self.wire.random.uniform(*PAUSE_S))
 
-    def _end(self, process: int, work: Callable[[], Mapping[str, Any]]) -> int:
+    def _end(self, process: int, work: Callable[[], Mapping[str, Json]]) -> int:
         try:
             body = work()
         except NoAnswer as error:
@@ -246,7 +248,7 @@ class WireCommitting:
     def lost(self) -> None:
         self._coordinator = None
 
-    def _ask(self, api: object, row: object) -> Any:
+    def _ask(self, api: Api[Req, Resp], row: Req) -> Resp:
         if self._coordinator is None:
             found = self.wire.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=self.group, key_type=0))
             if found.error_code:
@@ -254,7 +256,7 @@ class WireCommitting:
             self._coordinator = (found.host, found.port)
         return self.wire.ask(self._coordinator, api, row)
 
-    def _commit(self, partition: int, offset: int) -> Mapping[str, Any]:
+    def _commit(self, partition: int, offset: int) -> Mapping[str, Json]:
         request = OFFSET_COMMIT.request
         asked = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
         row = self._ask(OFFSET_COMMIT, request(group_id=self.group, member_id="", topics=[request.topics(name=self.task.topic, partitions=[asked])]))

@@ -51,6 +51,7 @@ PROPERTIES = {
 }
 SETTINGS = NodeSettings.from_properties(PROPERTIES)
 FAULTS = ("kill", "kill", "power", "power_of_all", "pause", "cut", "isolate", "slow_disk", "slow_net", "other_controller", "move", "elect")
+Answered = Callable[[Any, Code], object]  # a command's reply, or why there is none
 
 
 class Oracle:
@@ -157,7 +158,7 @@ class Life:
         topic = image.topic_named(TOPIC)
         return topic.partitions[0] if topic is not None else None
 
-    def ask(self, replica: Replica, command: Command, answered: Callable[[Any, Code], object]) -> None:
+    def ask(self, replica: Replica, command: Command, answered: Answered) -> None:
         """Answered once, if the answer comes in time; else REQUEST_TIMED_OUT, whether or not it was carried out."""
         open_ones = [answered]
 
@@ -169,7 +170,7 @@ class Life:
         if not self.cut.get((replica.id, 0)):
             self.at(self.now + self._delay(), lambda: self._decide(replica, command, once))
 
-    def _decide(self, replica: Replica, command: Command, once: Callable[[Any, Code], object]) -> None:
+    def _decide(self, replica: Replica, command: Command, once: Answered) -> None:
         if self.controller is None:
             return
         try:

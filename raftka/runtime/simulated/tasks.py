@@ -68,7 +68,7 @@ class Tasks(trio.abc.Instrument):
         self._before: tuple[bool, object] | None = None
         self._stepping = False
 
-    def spawn(self, node: "Node", task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, node: "Node", task: Callable[[], Awaitable[object]], name: str) -> None:
         if self._nursery is None:
             self._begin()
         assert self._nursery is not None
@@ -159,7 +159,7 @@ class Tasks(trio.abc.Instrument):
 
     # -- one task -------------------------------------------------------------------------------------------------------------
 
-    async def _run(self, node: "Node", task: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(self, node: "Node", task: Callable[[], Awaitable[object]]) -> None:
         if not node.alive:
             return
         scope = trio.CancelScope()

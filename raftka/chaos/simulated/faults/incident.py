@@ -153,6 +153,6 @@ class Incident:
 KINDS: dict[str, Callable[[Incident], object]] = {}
 
 
-def kind(happens: Callable[[Incident], Any]) -> Callable[[Incident], Any]:
+def kind(happens: Callable[[Incident], object]) -> Callable[[Incident], object]:
     KINDS[happens.__name__] = happens
     return happens

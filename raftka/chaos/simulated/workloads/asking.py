@@ -26,7 +26,7 @@ from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, Li
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.schema import AnyApi, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 PAUSE_S = (0.05, 0.4)
 LONG_POLL_MS = 200
@@ -69,7 +69,7 @@ class Asker:
             raise NoAnswer
         return node
 
-    async def _ask(self, node: Node, api: Any, row: Row, version: int | None = None) -> Any:
+    async def _ask(self, node: Node, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """The answer, if the broker still lives and has seen no change of the metadata meanwhile. Raises NoAnswer."""
         image = node.image
         answer = await self.client.ask((f"n{node.node_id}", CLIENT_PORT), api, row, version=version)
@@ -87,7 +87,7 @@ class Asker:
         asked = [METADATA.request.topics(name=name) for name in names]
         answer = await self._ask(node, METADATA, METADATA.request(topics=asked, allow_auto_topic_creation=False))
         for topic in answer.topics:
-            known = node.image.topic_named(topic.name)
+            known = node.image.topic_named(topic.name or "")
             self._say(node, f"the partitions of {topic.name}", len(topic.partitions), len(known.partitions) if known is not None else 0)
             for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
                 found = _told(partition, epoch=version >= TELLS_EPOCHS, offline=version >= TELLS_OFFLINE)
@@ -101,7 +101,7 @@ class Asker:
             node, DESCRIBE_TOPIC_PARTITIONS, request(topics=[request.topics(name=name) for name in sorted(node.image.topic_ids)])
         )
         for topic in answer.topics:
-            known = node.image.topic_named(topic.name)
+            known = node.image.topic_named(topic.name or "")
             for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
                 expected = _known(node.image, each, epoch=True, offline=True)
                 self._say(node, f"{topic.name}-{partition.partition_index}", _told(partition, epoch=True, offline=True), expected)
@@ -131,15 +131,14 @@ class Asker:
         epoch = host.leader_epoch + by
         if epoch < 0:
             return
-        api: AnyApi
-        row: Row
         if self._random.random() < 0.5:
-            api, row = LIST_OFFSETS, _list_row(host, LATEST, epoch)
+            found = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, LATEST, epoch), version=99))
         else:
             request = OFFSET_FOR_LEADER_EPOCH.request
             asked = request.topics.partitions(partition=host.index, current_leader_epoch=epoch, leader_epoch=host.leader_epoch)
-            api, row = OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic=host.topic, partitions=[asked])])
-        code = Code(only_partition(api, await self._ask(node, api, row, version=99)).error_code)
+            row = request(topics=[request.topics(topic=host.topic, partitions=[asked])])
+            found = only_partition(OFFSET_FOR_LEADER_EPOCH, await self._ask(node, OFFSET_FOR_LEADER_EPOCH, row, version=99))
+        code = Code(found.error_code)
         if host.leader is not None and code not in NOT_HERE:
             self._say(node, f"{host.name} by epoch {epoch}", code.name, expected.name)
 
