@@ -5,6 +5,7 @@ from typing import Any
 
 from raftka.cli.admin.client import admin, partitions_of
 from raftka.cli.output import command, show
+from raftka.json_values import JsonObject
 
 
 @command
@@ -29,7 +30,7 @@ def describe(bootstrap_server: str, output: str) -> None:
         show(found["quorum"], ["node", "role", "log_end_offset", "behind"], "text")
 
 
-def _described(connected: Any) -> dict[str, Any]:
+def _described(connected: Any) -> JsonObject:
     cluster = connected.describe_cluster()
     partitions = partitions_of(connected, ())
     under = [f"{topic}-{i}" for (topic, i), p in sorted(partitions.items()) if len(p["isr_nodes"]) < len(p["replica_nodes"])]
@@ -45,7 +46,7 @@ def _described(connected: Any) -> dict[str, Any]:
     }
 
 
-def _broker(broker: dict[str, Any], partitions: dict[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
+def _broker(broker: JsonObject, partitions: dict[tuple[str, int], JsonObject]) -> JsonObject:
     me = broker["broker_id"]
     return {
         "broker": me,
@@ -57,7 +58,7 @@ def _broker(broker: dict[str, Any], partitions: dict[tuple[str, int], dict[str, 
     }
 
 
-def _features(connected: Any) -> dict[str, Any]:
+def _features(connected: Any) -> JsonObject:
     from kafka.errors import KafkaError
 
     try:
@@ -71,7 +72,7 @@ def _features(connected: Any) -> dict[str, Any]:
     }
 
 
-def _quorum(connected: Any) -> list[dict[str, Any]]:
+def _quorum(connected: Any) -> list[JsonObject]:
     """Nothing where the metadata lives in ZooKeeper."""
     from kafka.errors import KafkaError
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from raftka.cli.output import CommandFailed, show
+from raftka.json_values import Json, JsonObject
 from raftka.wire.errors import Code
 
 WHERE = "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
@@ -79,19 +80,19 @@ def sentence(name: str, code: int, message: str | None = None) -> str:
     return f"{name}: {message or known.name}" + (f" ({hint})" if hint else "")
 
 
-def refusals(rows: Sequence[Mapping[str, Any]], forgiven: Code = Code.NONE) -> list[str]:
+def refusals(rows: Sequence[Mapping[str, Json]], forgiven: Code = Code.NONE) -> list[str]:
     bad = [row for row in rows if row["error_code"] not in {Code.NONE, forgiven}]
     return [sentence(row["name"], row["error_code"], row.get("error_message")) for row in bad]
 
 
-def finish(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
+def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
     """Print what was done; what was not is the error."""
     show(rows, columns, output)
     if refused:
         raise CommandFailed("; ".join(refused))
 
 
-def partitions_of(connected: Any, topics: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+def partitions_of(connected: Any, topics: Sequence[str]) -> dict[tuple[str, int], JsonObject]:
     """As the brokers describe them, of these topics or of all. Raises CommandFailed for a topic that is not there."""
     found = connected.describe_topics(list(topics) or None)
     if refused := refusals(found):

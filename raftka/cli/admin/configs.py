@@ -6,6 +6,7 @@ from typing import Any
 
 from raftka.cli.admin.client import admin, finish, sentence
 from raftka.cli.output import CommandFailed, command, show
+from raftka.json_values import Json, JsonObject
 
 Changes = Mapping[str, tuple[str, str | None]]  # by name: operation and value
 ALL_BROKERS = ""
@@ -74,24 +75,24 @@ def describe(kind: str, names: Sequence[str], everything: bool, bootstrap_server
         show(described(connected, kind, names or _default_name(kind), everything), ["name", "setting", "value", "source"], output)
 
 
-def described(connected: Any, kind: str, names: Sequence[str], everything: bool) -> list[dict[str, Any]]:
+def described(connected: Any, kind: str, names: Sequence[str], everything: bool) -> list[JsonObject]:
     """A row a setting: what holds, and where it comes from; without `everything` only what somebody has set."""
     from kafka.errors import UnknownBrokerIdError
 
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for name in names:
         try:
             found = connected.describe_configs([resource(kind, name)], include_synonyms=True, config_filter="all")
         except UnknownBrokerIdError:
             raise CommandFailed(f"there is no broker {name} (`raftka cluster describe` shows those that live)") from None
-        settings: dict[str, Any] = next(iter(next(iter(found.values()), {}).values()), {})
+        settings: JsonObject = next(iter(next(iter(found.values()), {}).values()), {})
         if not settings and kind == "topic":
             raise CommandFailed(f"there is no topic {name} (`raftka topics list` shows those that there are)")
         rows += [row for setting, entry in sorted(settings.items()) if (row := _row(name, setting, entry))["source"] != "default" or everything]
     return rows
 
 
-def _row(name: str, setting: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _row(name: str, setting: str, entry: Mapping[str, Json]) -> JsonObject:
     synonyms = [
         {"name": each["name"], "value": each["value"], "source": SOURCES.get(each["source"], each["source"])} for each in entry.get("synonyms") or ()
     ]

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from raftka.cluster.ask import call
+from raftka.json_values import Json, JsonObject
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 
 BY_KEYS, BY_NAME = 4, 0  # versions: the first with several keys, and the first at all
 
 
-def described(bootstrap_server: str, group_id: str) -> Mapping[str, Any] | None:
+def described(bootstrap_server: str, group_id: str) -> Mapping[str, Json] | None:
     """As kafka-python describes a classic one; None: there is no such group, or nobody here knows the protocol."""
     for address in bootstrap_server.split(","):
         host, _, port = address.strip().rpartition(":")
@@ -27,6 +28,6 @@ def described(bootstrap_server: str, group_id: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _member(row: Any) -> dict[str, Any]:
+def _member(row: Any) -> JsonObject:
     topics = [{"topic": each.topic_name, "partitions": list(each.partitions)} for each in row.assignment.topic_partitions]
     return {"member_id": row.member_id, "client_host": row.client_host, "member_assignment": {"assigned_partitions": topics}}

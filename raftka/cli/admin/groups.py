@@ -10,6 +10,7 @@ from typing import IO, Any
 from raftka.cli.admin import consumer_groups
 from raftka.cli.admin.client import admin, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, show
+from raftka.json_values import Json, JsonObject
 from raftka.wire.errors import Code
 
 PATIENCE_S = 10.0  # for a coordinator that is on its way
@@ -48,7 +49,7 @@ def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
         )
 
 
-def _rows(connected: Any, group: str, described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(connected: Any, group: str, described: Mapping[str, Json]) -> Iterator[JsonObject]:
     """One for each partition that has an offset or a member, and one for each member that has none."""
     offsets = committed(connected, group)
     owners = {where: member for member in described["members"] for where in _owned(member)}
@@ -63,11 +64,11 @@ def _rows(connected: Any, group: str, described: Mapping[str, Any]) -> Iterator[
         yield {"group": group, "state": described["group_state"], **row}
 
 
-def _who(member: Mapping[str, Any] | None) -> dict[str, Any]:
+def _who(member: Mapping[str, Json] | None) -> JsonObject:
     return {"member": member["member_id"], "host": member["client_host"]} if member is not None else {}
 
 
-def _owned(member: Mapping[str, Any]) -> list[Where]:
+def _owned(member: Mapping[str, Json]) -> list[Where]:
     assignment = member["member_assignment"]
     topics = assignment["assigned_partitions"] if isinstance(assignment, dict) else ()
     return [(topic["topic"], partition) for topic in topics for partition in topic["partitions"]]
@@ -92,7 +93,7 @@ def _there(connected: Any, wheres: Iterable[Where]) -> list[Where]:
     return [where for where in wheres if where in known]
 
 
-def _at(connected: Any, specs: Mapping[Where, Any]) -> dict[Where, int]:
+def _at(connected: Any, specs: Mapping[Where, Json]) -> dict[Where, int]:
     from kafka import TopicPartition
 
     found = connected.list_partition_offsets({TopicPartition(*where): spec for where, spec in specs.items()}) if specs else {}

@@ -13,6 +13,7 @@ from typing import Any
 
 from raftka.cli.admin.client import admin, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, command, progress, show
+from raftka.json_values import JsonObject
 
 Where = tuple[str, int]  # topic, partition
 Plan = dict[Where, list[int]]
@@ -118,7 +119,7 @@ def status(bootstrap_server: str, output: str) -> None:
         show(_ongoing(connected), ["topic", "partition", "replicas", "adding", "removing"], output)
 
 
-def _ongoing(connected: Any) -> list[dict[str, Any]]:
+def _ongoing(connected: Any) -> list[JsonObject]:
     return [
         {
             "topic": where.topic,
