@@ -15,12 +15,11 @@ from bench.load import BenchFailed
 from bench.systems import System
 from raftka.wire.errors import Code
 from raftka.wire.frame import decode_response_header, encode_request
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, OwnedTopicPartitions
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, JoinGroupResponse
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import Api, Req, Resp
 
 TOPIC = "grouped"
 PARTITIONS = 10
@@ -63,7 +62,7 @@ class Peer(asyncio.Protocol):
     async def connect(self, address: Address) -> None:
         self._transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, *address)
 
-    async def ask(self, api: Api, request: Row) -> Row:
+    async def ask(self, api: Api[Req, Resp], request: Req) -> Resp:
         version = VERSIONS[api.key]
         frame = await self.exchange(encode_request(api, version, 1, "bench", request))
         return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
@@ -162,7 +161,7 @@ class Member:
                 continue
             return
 
-    async def _sync(self, joined: Row) -> bool:
+    async def _sync(self, joined: JoinGroupResponse) -> bool:
         assigns = joined.leader == joined.member_id and not joined.skip_assignment
         size = len(joined.members).to_bytes(4)
         request = SYNC_GROUP.request(
@@ -187,7 +186,7 @@ class ModernMember(Member):
     async def run(self, address: Address) -> None:
         await self.peer.connect(address)
         self.id = f"{self.group}-{id(self)}"
-        owned: list[Row] = []
+        owned: list[OwnedTopicPartitions] = []
         epoch, said = 0, False
         while True:
             beat = CONSUMER_GROUP_HEARTBEAT.request(group_id=self.group, member_id=self.id, member_epoch=epoch)

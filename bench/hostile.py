@@ -29,7 +29,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.records import build_batch
 from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi
 
 CONNECTIONS = 10
 VICTIM = "neighbour"
@@ -51,7 +51,7 @@ class Outcome:
         return sorted(self.waits_s)[min(len(self.waits_s) - 1, int(share * len(self.waits_s)))] if self.waits_s else float("nan")
 
 
-Named = tuple[str, Api, int, Row]  # name, API, version, and the request
+Named = tuple[str, AnyApi, int, Row]  # name, API, version, and the request
 
 
 def requests(count: int = COUNT) -> Iterator[Named]:
@@ -85,12 +85,12 @@ def of_groups(count: int) -> Iterator[Named]:
             group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, committed_offset=1) for i in range(count)])]
         ),
     )
-    row = OFFSET_DELETE.request.topics
+    deleted = OFFSET_DELETE.request.topics
     yield (
         "OffsetDelete",
         OFFSET_DELETE,
         0,
-        OFFSET_DELETE.request(group_id="g", topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i) for i in range(count)])]),
+        OFFSET_DELETE.request(group_id="g", topics=[deleted(name=VICTIM, partitions=[deleted.partitions(partition_index=i) for i in range(count)])]),
     )
     members = [LEAVE_GROUP.request.members(member_id=f"member-{i}") for i in range(count)]
     yield "LeaveGroup", LEAVE_GROUP, 4, LEAVE_GROUP.request(group_id="g", members=members)
@@ -100,20 +100,20 @@ def of_partitions(count: int) -> Iterator[Named]:
     row = FETCH.request.topics
     partitions = [row.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
     yield "Fetch", FETCH, 7, FETCH.request(max_wait_ms=0, max_bytes=1 << 20, topics=[row(topic=VICTIM, partitions=partitions)])
-    row = LIST_OFFSETS.request.topics
+    listed = LIST_OFFSETS.request.topics
     yield (
         "ListOffsets",
         LIST_OFFSETS,
         7,
-        LIST_OFFSETS.request(topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=i, timestamp=1) for i in range(count)])]),
+        LIST_OFFSETS.request(topics=[listed(name=VICTIM, partitions=[listed.partitions(partition_index=i, timestamp=1) for i in range(count)])]),
     )
-    row = DELETE_RECORDS.request.topics
+    cut = DELETE_RECORDS.request.topics
     yield (
         "DeleteRecords",
         DELETE_RECORDS,
         2,
         DELETE_RECORDS.request(
-            topics=[row(name=VICTIM, partitions=[row.partitions(partition_index=1 + i, offset=0) for i in range(count)])], timeout_ms=5000
+            topics=[cut(name=VICTIM, partitions=[cut.partitions(partition_index=1 + i, offset=0) for i in range(count)])], timeout_ms=5000
         ),
     )
 
@@ -155,14 +155,14 @@ def of_topics(count: int) -> Iterator[Named]:
         4,
         DESCRIBE_CONFIGS.request(resources=[resource(resource_type=2, resource_name=VICTIM, configuration_keys=None) for _ in range(count)]),
     )
-    resource = INCREMENTAL_ALTER_CONFIGS.request.resources
-    change = [resource.configs(name="retention.ms", value="1", config_operation=0)]
+    altered = INCREMENTAL_ALTER_CONFIGS.request.resources
+    change = [altered.configs(name="retention.ms", value="1", config_operation=0)]
     yield (
         "IncrementalAlterConfigs",
         INCREMENTAL_ALTER_CONFIGS,
         1,
         INCREMENTAL_ALTER_CONFIGS.request(
-            resources=[resource(resource_type=2, resource_name=f"no{i}", configs=change) for i in range(min(count, 60_000))]
+            resources=[altered(resource_type=2, resource_name=f"no{i}", configs=change) for i in range(min(count, 60_000))]
         ),
     )
 

@@ -24,6 +24,7 @@ LARGER = {  # handlers and messages: one file for each API or family; the others
 FLOORS = {
     "raftka.wire": 0,
     "raftka.limits": 0,
+    "raftka.json_values": 0,
     "raftka.runtime": 0,
     "raftka.client": 1,
     "raftka.log": 1,

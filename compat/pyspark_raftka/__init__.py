@@ -1,7 +1,7 @@
 """`format("raftka")` of Spark, which looks for modules named pyspark_*. These are the classes it calls; what they do is in raftka/pipeline."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -15,11 +15,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.options import SourceOptions, source_options, truth
 from raftka.pipeline.topics.planning import Range
 from raftka.pipeline.topics.sink import SinkOptions, Written, sink_options, write_task
 from raftka.pipeline.topics.source import Stream, batch_tasks, read_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = ", headers array<struct<key: string, value: binary>>"
@@ -63,7 +67,7 @@ class Task(InputPartition):  # type: ignore[misc]
         self.ranges = ranges
 
 
-def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+def read(options: SourceOptions, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
     return read_task(options, partition.ranges if isinstance(partition, Task) else ())
 
 
@@ -74,7 +78,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[InputPartition]:
         return [Task(ranges) for ranges in batch_tasks(self._source)]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         return read(self._source, partition)
 
 
@@ -85,7 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._source = options
         self._kept: Stream | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonObject:
         return {"_source": self._source, "_kept": None}
 
     @property
@@ -93,30 +97,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._kept = self._kept or Stream(self._source)
         return self._kept
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> JsonObject:
         return dict(self._stream.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self._source.max_offsets is None else ReadMaxRows(self._source.max_offsets)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: JsonObject, limit: ReadLimit) -> JsonObject:
         everything = isinstance(limit, ReadAllAvailable) and self._source.max_offsets is not None  # as the trigger "once" asks
         return dict(self._stream.latest(start, everything=everything))
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> JsonObject | None:
         newest = self._stream.newest()
         return None if newest is None else dict(newest)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._stream.freeze()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+    def partitions(self, start: JsonObject, end: JsonObject) -> list[InputPartition]:
         return [Task(ranges) for ranges in self._stream.tasks(start, end)]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         return read(self._source, partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: JsonObject) -> None:
         self._stream.committed(end)
 
     def stop(self) -> None:
@@ -133,7 +137,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: SinkOptions) -> None:
         self._sink = options
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         return Message(write_task(self._sink, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -149,7 +153,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def __init__(self, options: SinkOptions) -> None:
         self._sink = options
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         return Message(write_task(self._sink, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

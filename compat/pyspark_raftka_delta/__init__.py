@@ -2,7 +2,7 @@
 raftka/pipeline."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -16,11 +16,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import File, Plan, plan, read, shape
 from raftka.pipeline.lake.table import Attempt, Done, abort, commit, prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"  # Spark's names for what a task can know of its query
 
@@ -53,7 +57,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return lake_options(self.options, known=READ)
 
 
-def arrow_schema(schema: StructType) -> Any:
+def arrow_schema(schema: StructType) -> "pa.Schema":
     """Whether a query's column may be null changes with the query, and is nothing a table should hold it to."""
     return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
@@ -69,13 +73,13 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, lake: Lake, planned: Plan) -> None:
         self._lake, self._plan = lake, planned
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonObject:
         return {**self.__dict__, "_plan": self._plan._replace(tasks=[])}
 
     def partitions(self) -> list[InputPartition]:
         return [Files(files) for files in self._plan.tasks] or [Files(())]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, Files)
         return read(self._lake, self._plan, partition.files)
 
@@ -93,15 +97,15 @@ def dones(messages: Sequence[WriterCommitMessage | None]) -> list[Done | None]:
 class Writer:
     """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
 
-    def __init__(self, lake: Lake, schema: Any) -> None:
+    def __init__(self, lake: Lake, schema: object) -> None:
         self._lake, self._schema = lake, schema
         self._partition_by = prepare(lake, schema)
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         attempt = self._attempt(TaskContext.get())
         return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, iterator, attempt.stem)))
 
-    def _attempt(self, task: Any) -> Attempt:
+    def _attempt(self, task: object) -> Attempt:
         raise NotImplementedError
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -112,7 +116,7 @@ class Writer:
 
 
 class BatchWriter(Writer, DataSourceArrowWriter):  # type: ignore[misc]
-    def _attempt(self, task: Any) -> Attempt:
+    def _attempt(self, task: TaskContext) -> Attempt:
         query, batch = self._lake.transaction or (None, 0)
         return Attempt(query, batch, "batch query", task.attemptNumber())
 
@@ -124,7 +128,7 @@ class BatchWriter(Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    def _attempt(self, task: Any) -> Attempt:
+    def _attempt(self, task: TaskContext) -> Attempt:
         query, batch, run = (task.getLocalProperty(name) for name in (QUERY, BATCH, RUN))
         assert query is not None, "Spark does not tell its tasks which query they are of"
         return Attempt(query, int(batch), run, task.attemptNumber())

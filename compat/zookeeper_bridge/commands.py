@@ -1,11 +1,10 @@
 """`raftka bridge`: its part of the tree of commands. What a command does stands in client/cli.py, imported when it is called."""
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 
-from raftka.cli.options import AS, client_options
+from raftka.cli.options import AS, Option, client_options
 
 
 @click.group()
@@ -13,7 +12,7 @@ def group() -> None:
     """What ZooKeeper clients see of a cluster whose nodes run the bridge."""
 
 
-def bridge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
     """Where the bridge is, and who asks."""
     where = click.option(
         "--bridge",
@@ -33,7 +32,7 @@ def bridge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-r", "--recursive", is_flag=True, help="All below, as paths.")
 @bridge_options
 @AS
-def ls(**options: Any) -> None:
+def ls(**options: Option) -> None:
     """Names of a znode's children."""
     from zookeeper_bridge.client.cli import ls as verb
 
@@ -43,7 +42,7 @@ def ls(**options: Any) -> None:
 @group.command("get")
 @click.argument("path")
 @bridge_options
-def get(**options: Any) -> None:
+def get(**options: Option) -> None:
     """A znode's data, as they are."""
     from zookeeper_bridge.client.cli import get as verb
 
@@ -54,7 +53,7 @@ def get(**options: Any) -> None:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @bridge_options
 @AS
-def stat(**options: Any) -> None:
+def stat(**options: Option) -> None:
     """Versions, zxids, times and sizes of znodes."""
     from zookeeper_bridge.client.cli import stat as verb
 
@@ -66,7 +65,7 @@ def stat(**options: Any) -> None:
 @click.option("-n", "--count", type=click.IntRange(1), help="So many events, then end.")
 @bridge_options
 @AS
-def watch(**options: Any) -> None:
+def watch(**options: Option) -> None:
     """Print what happens to a znode and below it, a line each, as it happens."""
     from zookeeper_bridge.client.cli import watch as verb
 
@@ -76,7 +75,7 @@ def watch(**options: Any) -> None:
 @group.command("explain")
 @click.argument("path")
 @AS
-def explain(**options: Any) -> None:
+def explain(**options: Option) -> None:
     """What a path is computed from, and what a write to it does. Asks no server."""
     from zookeeper_bridge.client.cli import explain as verb
 
@@ -93,7 +92,7 @@ def offsets() -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @bridge_options
 @client_options
-def offsets_export(**options: Any) -> None:
+def offsets_export(**options: Option) -> None:
     """From Kafka to /consumers/GROUP/offsets: what the group has committed, for consumers that keep their offsets in ZooKeeper."""
     from zookeeper_bridge.client.cli import export_offsets
 
@@ -105,7 +104,7 @@ def offsets_export(**options: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @bridge_options
 @client_options
-def offsets_import(**options: Any) -> None:
+def offsets_import(**options: Option) -> None:
     """From /consumers/GROUP/offsets to Kafka: as if the group had committed it there. Its consumers must be stopped."""
     from zookeeper_bridge.client.cli import import_offsets
 

@@ -9,7 +9,7 @@ register is linearizable; a watch tells of a change before it can be read, and o
 from bisect import insort
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -104,13 +104,13 @@ class Actor:
     def expired(self) -> None:
         """What was ephemeral is gone."""
 
-    async def ask(self, opcode: Op, *fields: Any, but: Sequence[Err] = ()) -> Reply:
+    async def ask(self, opcode: Op, *fields: object, but: Sequence[Err] = ()) -> Reply:
         reply = await self.session.ask(opcode, *fields)
         if reply.error is not Err.OK and reply.error not in but:
             self.book.wrong.append(f"{opcode.name} {fields[0]} is refused with {reply.error.name}")
         return reply
 
-    async def write(self, opcode: Op, *fields: Any, but: Sequence[Err] = ()) -> Reply:
+    async def write(self, opcode: Op, *fields: object, but: Sequence[Err] = ()) -> Reply:
         reply = await self.ask(opcode, *fields, but=but)
         if reply.error is Err.OK:
             self.book.wrote(self.session.id, reply.zxid)

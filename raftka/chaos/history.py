@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from raftka.json_values import Json
 
 PRODUCE, POLL, TRANSACTION = "produce", "poll", "txn"
 COMMIT, FETCH_OFFSET, LIST_OFFSETS = "commit", "fetch-offset", "list-offsets"
@@ -25,8 +27,8 @@ NEVER = 1 << 62  # after all that has ended
 
 Key = str  # a partition, `topic-0`; or the name of a register
 Value = int | str  # of a record: unique in its key
-Send = Sequence[Any]  # key, value, offset or None when it was not told
-Records = Sequence[Sequence[Any]]  # offset, value
+Send = Sequence[Json]  # key, value, offset or None when it was not told
+Records = Sequence[Sequence[Json]]  # offset, value
 
 
 class Told(NamedTuple):
@@ -38,10 +40,10 @@ class Told(NamedTuple):
     high_watermark: int
 
 
-NOTHING: Mapping[Key, Any] = MappingProxyType({})
+NOTHING: Mapping[Key, object] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[Key, Any]:
+def _nothing() -> Mapping[Key, Json]:
     """One for all: a dictionary each would be half of a history."""
     return NOTHING
 
@@ -96,7 +98,7 @@ class History:
     events: list[Operation] = field(default_factory=list)  # each at the position where it began, and again where it ended
     under_way: dict[int, Operation] = field(default_factory=dict)  # by process
 
-    def invoke(self, process: int, verb: str, at_s: float, **body: Any) -> Operation:
+    def invoke(self, process: int, verb: str, at_s: float, **body: object) -> Operation:
         if process in self.under_way:
             raise HistoryFailed(f"process {process} begins {verb} while its {self.under_way[process].verb} is under way")
         if verb not in VERBS:
@@ -107,7 +109,7 @@ class History:
         self._happened(operation, (INVOKE, process, at_s, verb, body))
         return operation
 
-    def end(self, process: int, outcome: str, at_s: float, **body: Any) -> Operation:
+    def end(self, process: int, outcome: str, at_s: float, **body: object) -> Operation:
         """`body`: what is known now, over what was known when it began."""
         if process not in self.under_way:
             raise HistoryFailed(f"process {process} ends what it has not begun")
@@ -121,20 +123,20 @@ class History:
         self._happened(operation, (outcome, process, at_s, body))
         return operation
 
-    def _happened(self, operation: Operation, line: tuple[Any, ...]) -> None:
+    def _happened(self, operation: Operation, line: tuple[object, ...]) -> None:
         self.events.append(operation)
         if self.write is not None:
             self.write(_line(line))
 
 
-def _take(operation: Operation, body: Mapping[str, Any]) -> None:
+def _take(operation: Operation, body: Mapping[str, object]) -> None:
     if not body.keys() <= DEFAULTS.keys():
         raise HistoryFailed(f"an operation has no {', '.join(body.keys() - DEFAULTS.keys())}")
     for name, value in body.items():
         setattr(operation, name, value)
 
 
-def _line(values: Sequence[Any]) -> str:
+def _line(values: Sequence[object]) -> str:
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 

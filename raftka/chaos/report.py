@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.history import History, Operation, load
 from raftka.chaos.report_series import Series, Span, Witnesses, keys_of, lines_of, series_of, spans
 from raftka.chaos.report_svg import COLOURS, LEFT, RIGHT, WIDTH, Axis, curves, lanes, legend
+from raftka.json_values import Json, JsonObject
 
 HERE = Path(__file__).parent
 GROUP_ORDER = ("process", "network", "disk", "clock", "cluster")
@@ -40,9 +40,9 @@ def group_of(kind: str) -> str:
 
 class _Page:
     def __init__(self, folder: Path) -> None:
-        self.verdict: Mapping[str, Any] = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
-        self.plan: Mapping[str, Any] = json.loads(_text(folder / "plan.json") or "{}")
-        self.samples: Sequence[Mapping[str, Any]] = _rows(folder / "samples.jsonl")
+        self.verdict: Mapping[str, Json] = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+        self.plan: Mapping[str, Json] = json.loads(_text(folder / "plan.json") or "{}")
+        self.samples: Sequence[Mapping[str, Json]] = _rows(folder / "samples.jsonl")
         with (folder / "history.jsonl").open(encoding="utf-8") as lines:
             self.history: History = load(lines)
         faults = [each for each in _rows(folder / "faults.jsonl") if each.get("until_s") is not None]
@@ -52,7 +52,7 @@ class _Page:
             Span(each["at_s"], max(each["until_s"], each["at_s"]), (each["kind"], each["what"], group_of(each["kind"]))) for each in faults
         ]
         self.axis = Axis(self.series.seconds, self.faults)
-        self.figures: Mapping[str, Any] = self.verdict.get("figures", {})
+        self.figures: Mapping[str, Json] = self.verdict.get("figures", {})
 
     def html(self) -> str:
         shape = json.dumps([WIDTH, LEFT, RIGHT])
@@ -180,7 +180,7 @@ class _Page:
         plain = "".join(f"<pre>{escape(str(each))}</pre>" for each in violations)
         return f"<h2>Anomalies <small>{escape(said)}</small></h2>{left_out}{plain}{shown}"
 
-    def _anomaly(self, number: int, anomaly: Mapping[str, Any], by_place: Mapping[int, Operation], witnesses: Witnesses) -> str:
+    def _anomaly(self, number: int, anomaly: Mapping[str, Json], by_place: Mapping[int, Operation], witnesses: Witnesses) -> str:
         operations = [by_place[place] for place in anomaly["operations"] if place in by_place]
         key = anomaly["key"]
         rows = "".join(
@@ -258,6 +258,6 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path) -> list[JsonObject]:
     """A last line that is cut off is left out: whoever wrote it was killed."""
     return [json.loads(line) for line in _text(path).splitlines(keepends=True) if line.endswith("\n")]

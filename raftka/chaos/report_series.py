@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from raftka.chaos.history import FAIL, INFO, OK, PRODUCE, TRANSACTION, History, Operation
+from raftka.json_values import Json
 
 BINS = 240
 AROUND = 3  # offsets to each side of one that is wrong
@@ -20,7 +20,7 @@ class Span:
 
     from_s: float
     to_s: float
-    what: Any
+    what: Json
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def series_of(history: History, seconds: float) -> Series:
     return Series(seconds, rate("acknowledged"), rate("read"), troubles, {"worst": share(1.0), "99 %": share(0.99), "median": share(0.5)})
 
 
-def spans(samples: Sequence[Mapping[str, Any]], value: Any, end_s: float) -> list[Span]:
+def spans(samples: Sequence[Mapping[str, Json]], value: Json, end_s: float) -> list[Span]:
     """Of equal values, one behind the other. `value` takes a sample."""
     found: list[Span] = []
     for i, sample in enumerate(samples):
@@ -78,13 +78,13 @@ def spans(samples: Sequence[Mapping[str, Any]], value: Any, end_s: float) -> lis
     return found
 
 
-def keys_of(samples: Iterable[Mapping[str, Any]], name: str) -> list[str]:
+def keys_of(samples: Iterable[Mapping[str, Json]], name: str) -> list[str]:
     """The partitions that any sample names, in their order."""
     found = {key for sample in samples for key in sample.get(name, {})}
     return sorted(found, key=lambda key: (key.rpartition("-")[0], int(tail) if (tail := key.rpartition("-")[2]).isdigit() else -1, key))
 
 
-def lines_of(samples: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Points]:
+def lines_of(samples: Sequence[Mapping[str, Json]], name: str) -> Mapping[str, Points]:
     """By partition, thinned out to what can be seen."""
     step = max(1, len(samples) // (2 * BINS))
     return {key: [(each["at_s"], each.get(name, {}).get(key)) for each in samples[::step]] for key in keys_of(samples, name)}

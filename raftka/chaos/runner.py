@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from time import process_time
-from typing import Any
 
 from raftka.chaos.simulated.swarm import AT_WORK, PLANS
 from raftka.chaos.simulated.workloads.at_work import WORKS
@@ -74,7 +73,7 @@ class Total:
             return 1
         return 0 if self.outcomes[Outcome.VALID] > self.outcomes[Outcome.INCONCLUSIVE] else 2
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "seeds": self.seeds,
             **{outcome.value: self.outcomes[outcome] for outcome in Outcome},

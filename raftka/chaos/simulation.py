@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from raftka.broker.controller.boot_counter import OlderDisk
 from raftka.chaos import history as story
@@ -35,6 +34,7 @@ from raftka.chaos.simulated.swarm import AT_WORK, DIRECTORIES, FAULTS, PLANS, PO
 from raftka.chaos.simulated.workloads import beside
 from raftka.chaos.simulated.workloads.workload import Workload, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
+from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
 from raftka.runtime.simulated.world import World
 
@@ -80,7 +80,7 @@ class Run:
     history: story.History = field(default_factory=story.History)
     verdict: Verdict | None = None  # None: it did not come so far
     trace: list[tuple[float, str, int, int, int]] = field(default_factory=list)
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[JsonObject] = field(default_factory=list)
     lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
     stopped: bool = False  # at `until_s`
     least_acknowledged: int = LEAST_ACKNOWLEDGED
@@ -149,7 +149,7 @@ class _Life:
         self.history = History(now=lambda: world.now)
         self.observer = Observer(world)
         self.verdict: Verdict | None = None
-        self.samples: list[dict[str, Any]] = []
+        self.samples: list[JsonObject] = []
         self.found: list[str] = []  # what the checks found
         self.retention: list[str] = []  # what it took, or left, wrongly
         self.settings = self._settings()

@@ -9,11 +9,13 @@ from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.connection import Unsupported
 from raftka.client.connection import SOFTWARE_VERSION
 from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, DescribeClusterBroker, DescribeClusterResponse
+from raftka.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
-from raftka.wire.rows import Row
 
 METADATA_TOPIC = "__cluster_metadata"
+Cluster = DescribeClusterResponse | MetadataResponse
+Broker = DescribeClusterBroker | MetadataResponseBroker
 
 
 @command
@@ -54,7 +56,7 @@ def _described(client: Client) -> dict[str, Any]:
     }
 
 
-def _cluster(client: Client) -> tuple[Row, dict[int, Row]]:
+def _cluster(client: Client) -> tuple[Cluster, dict[int, Broker]]:
     """What has cluster_id and controller_id, and the brokers by id; those that are fenced where the broker can tell."""
     request = DESCRIBE_CLUSTER.request
     for asked in (request(include_fenced_brokers=True), request()):
@@ -64,11 +66,11 @@ def _cluster(client: Client) -> tuple[Row, dict[int, Row]]:
             continue
         check(answer.error_code, answer.error_message)
         return answer, {each.broker_id: each for each in answer.brokers}
-    answer = client.metadata(())  # older than 2.8
-    return answer, {each.node_id: each for each in answer.brokers}
+    found = client.metadata(())  # older than 2.8
+    return found, {each.node_id: each for each in found.brokers}
 
 
-def _broker(broker: Row, me: int, partitions: dict[Where, Row]) -> dict[str, Any]:
+def _broker(broker: Broker, me: int, partitions: dict[Where, MetadataResponsePartition]) -> dict[str, Any]:
     return {
         "broker": me,
         "address": f"{broker.host}:{broker.port}",

@@ -1,7 +1,6 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -9,7 +8,7 @@ from raftka import __version__
 from raftka.cli.admin.commands import completion, config, configs, partitions, reassign
 from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.options import AS, client_options, pairs
+from raftka.cli.options import AS, Option, client_options, pairs
 from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
 from raftka.cli.spark_commands import audit, sql
@@ -59,7 +58,7 @@ def cluster_start(nodes: int, data: Path, base_port: int, settings: dict[str, st
 
 @cluster.command("describe")
 @client_options
-def cluster_describe(**options: Any) -> None:
+def cluster_describe(**options: Option) -> None:
     """Brokers, controller, quorum, features, and which partitions are not as they should be."""
     from raftka.cli.cluster import describe
 
@@ -128,7 +127,7 @@ def topics() -> None:
 @click.option("-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of the topic's settings. May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
 @client_options
-def topics_create(**options: Any) -> None:
+def topics_create(**options: Option) -> None:
     """Create topics."""
     from raftka.cli.admin import topics as verbs
 
@@ -137,7 +136,7 @@ def topics_create(**options: Any) -> None:
 
 @topics.command("list")
 @client_options
-def topics_list(**options: Any) -> None:
+def topics_list(**options: Option) -> None:
     """Names of all topics."""
     from raftka.cli.admin import topics as verbs
 
@@ -147,7 +146,7 @@ def topics_list(**options: Any) -> None:
 @topics.command("describe")
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @client_options
-def topics_describe(**options: Any) -> None:
+def topics_describe(**options: Option) -> None:
     """Leader, replicas and in-sync replicas of each partition; of all topics when none is named."""
     from raftka.cli.admin import topics as verbs
 
@@ -162,7 +161,7 @@ def topics_describe(**options: Any) -> None:
 )
 @click.option("-d", "--delete-config", "delete", metavar="NAME", multiple=True, help="Give a setting back to its default. May be repeated.")
 @client_options
-def topics_alter(**options: Any) -> None:
+def topics_alter(**options: Option) -> None:
     """Add partitions, change settings."""
     from raftka.cli.admin import topics as verbs
 
@@ -172,7 +171,7 @@ def topics_alter(**options: Any) -> None:
 @topics.command("delete")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_options
-def topics_delete(**options: Any) -> None:
+def topics_delete(**options: Option) -> None:
     """Delete topics, with all their records."""
     from raftka.cli.admin import topics as verbs
 
@@ -188,7 +187,7 @@ def log() -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @click.option("--print-data", is_flag=True, help="Also the records.")
 @AS
-def log_dump(**options: Any) -> None:
+def log_dump(**options: Option) -> None:
     """What is in .log, .index, .timeindex, .snapshot and checkpoint files, in the words of Kafka's DumpLogSegments, and what is wrong there."""
     from raftka.cli.log_dump import dump
 
@@ -205,7 +204,7 @@ def log_dump(**options: Any) -> None:
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True)
 @client_options
-def produce(**options: Any) -> None:
+def produce(**options: Option) -> None:
     """Send standard input, a record a line. Ends when all are acknowledged."""
     from raftka.cli.records import produce as verb
 
@@ -221,7 +220,7 @@ def produce(**options: Any) -> None:
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
 @click.option("-g", "--group", help="Share the partitions with the group's other members, go on where it has been; --from is for what it never read.")
 @client_options
-def consume(**options: Any) -> None:
+def consume(**options: Option) -> None:
     """Print records as they come, a line each. With --group what was printed is committed."""
     from raftka.cli.records import consume as verb
 

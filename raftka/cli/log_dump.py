@@ -6,9 +6,9 @@ The names are those of Kafka's DumpLogSegments. Exit code 1 when something is wr
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from raftka.cli.output import CommandFailed, command, show
+from raftka.json_values import JsonObject
 from raftka.log import checkpoints
 from raftka.log.producer_state import ENTRY, SNAPSHOT_HEAD, ProducerState
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
@@ -29,7 +29,7 @@ from raftka.wire.records import (
 
 ON_THEIR_WAY = (".deleted", ".cleaned", ".swap")
 MARKERS = {0: "ABORT", 1: "COMMIT"}
-Row = dict[str, Any]
+Row = JsonObject
 Complain = Callable[[str], None]
 
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import click
 
+Option = Any  # a value from the command line: click has parsed it as the option's type
+Command = Callable[..., Any]
+
 AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
 
 
@@ -19,7 +22,7 @@ def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, 
     return found
 
 
-def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def client_options(command: Command) -> Command:
     """Where the cluster is, and how to print."""
     return AS(
         click.option(

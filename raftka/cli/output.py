@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec
 
+from raftka.json_values import Json
+
 P = ParamSpec("P")
 
 
@@ -14,7 +16,7 @@ class CommandFailed(Exception):
     """The text is for the user."""
 
 
-def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: str) -> None:
+def show(rows: Iterable[Mapping[str, Json]], columns: Sequence[str], output: str) -> None:
     """`rows` as a table of these columns, or as JSON, one object a line."""
     if output == "json":
         for row in rows:

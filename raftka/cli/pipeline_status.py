@@ -6,9 +6,9 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from raftka.cli.output import show
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.project import Project, holder_of, is_alive, load_project, read_status
 
@@ -20,7 +20,7 @@ def status(folder: Path, output: str) -> int:
     """The exit code: 0 when all flows run."""
     project = load_project(folder)
     told, pid = read_status(project), holder_of(project)
-    flows: Mapping[str, Mapping[str, Any]] = told.get("flows", {})
+    flows: Mapping[str, Mapping[str, Json]] = told.get("flows", {})
     if output == "json":
         print(json.dumps({**told, "running": pid is not None, "pid": pid}))
     else:
@@ -32,7 +32,7 @@ def status(folder: Path, output: str) -> int:
     return 0 if pid is not None and all(flow["state"] in ("starting", "running") for flow in flows.values()) else 1
 
 
-def rows(flows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows(flows: Mapping[str, Mapping[str, Json]]) -> list[JsonObject]:
     return [
         {
             "flow": name,
@@ -50,7 +50,7 @@ def rows(flows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def summary(project: Project, told: Mapping[str, Any], pid: int | None, now: float) -> str:
+def summary(project: Project, told: Mapping[str, Json], pid: int | None, now: float) -> str:
     if pid is None:
         return f"{project.name} is not running" + (f"; it was {told['state']} when it last wrote" if told else "")
     ago = now - float(told.get("time", now))

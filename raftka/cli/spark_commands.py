@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from raftka.cli.options import client_options, pairs
+from raftka.cli.options import Option, client_options, pairs
 
 CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -41,7 +41,7 @@ def _with_spark(command: Any) -> Any:
 )
 @_with_spark
 @client_options
-def audit(**options: Any) -> None:
+def audit(**options: Option) -> None:
     """Compare what was acknowledged with what is there: what is lost, duplicated, phantom (nobody sent it) or reordered.
 
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
@@ -95,7 +95,7 @@ def _audit(
 )
 @_with_spark
 @client_options
-def sql(**options: Any) -> None:
+def sql(**options: Option) -> None:
     """Ask what topics hold, from their beginning to where they end now: raftka sql 'select partition, count(*) from trucks group by all'.
 
     A topic is a table with key, value (both as text), partition, offset and timestamp. Names with dots or dashes stand in `backticks`.

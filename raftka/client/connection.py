@@ -6,22 +6,22 @@ wants a time limit closes the connection.
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from raftka.limits import REQUEST_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
 from raftka.wire.errors import Code, ProtocolError, name_of_code
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_request
-from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.schema import Api, Row, Versions
+from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
+from raftka.wire.messages.produce import ProduceRequest
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Versions
 
 SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
 
 _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 Address = tuple[str, int]
-OnReply = Callable[[Row | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
 
 
 class Opener(Protocol):
@@ -46,16 +46,16 @@ def open_connection(
 
 
 class _Waiting(NamedTuple):
-    api: Api
+    api: AnyApi
     version: int
     correlation_id: int
-    on_reply: OnReply
+    on_reply: OnReply[Any]
 
 
 class _Queued(NamedTuple):
-    api: Api
-    row: Row
-    on_reply: OnReply
+    api: AnyApi
+    row: Any
+    on_reply: OnReply[Any]
     cap: int | None
 
 
@@ -92,7 +92,7 @@ class ClientConnection:
         """Requests without an answer yet, queued ones too."""
         return len(self._waiting) + len(self._queued)
 
-    def request(self, api: Api, row: Row, on_reply: OnReply, version: int | None = None) -> None:
+    def request(self, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None = None) -> None:
         """Send, or queue until the versions are known. `version` caps the one that is chosen. A reply's record bytes are valid until the turn ends.
 
         Raises ValueError when the chosen version can not carry the row; later, for a queued one, that is the reason given to `on_reply`.
@@ -105,7 +105,7 @@ class ClientConnection:
             self._send(_Queued(api, row, on_reply, version))
             self._wake()
 
-    def version_of(self, api: Api, cap: int | None = None) -> int | None:
+    def version_of(self, api: AnyApi, cap: int | None = None) -> int | None:
         """The highest version that both sides know, not above `cap`; None if there is none."""
         theirs = self.versions.get(api.key)
         if theirs is None:
@@ -151,7 +151,7 @@ class ClientConnection:
 
     def closed(self, reason: str) -> None:
         self.close_reason = reason
-        waiting: list[OnReply] = [w.on_reply for w in self._waiting] + [q.on_reply for q in self._queued]
+        waiting: list[OnReply[Any]] = [w.on_reply for w in self._waiting] + [q.on_reply for q in self._queued]
         self._waiting.clear()
         self._queued.clear()
         self._output.clear()
@@ -173,11 +173,11 @@ class ClientConnection:
             return
         self._write(api, version, row, on_reply)
 
-    def _write(self, api: Api, version: int, row: Row, on_reply: OnReply) -> None:
+    def _write(self, api: Api[Req, Resp], version: int, row: Req, on_reply: OnReply[Resp]) -> None:
         correlation_id = self._next_correlation_id
         self._output.append(encode_request(api, version, correlation_id, self.client_id, row))
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        if api.key == PRODUCE.key and row.acks == 0:
+        if isinstance(row, ProduceRequest) and row.acks == 0:
             on_reply(None, None)
         else:
             self._waiting.append(_Waiting(api, version, correlation_id, on_reply))
@@ -199,7 +199,7 @@ class ClientConnection:
         self._write(API_VERSIONS, version, row, lambda answer, error: self._versions_came(answer, error, version))
         self._wake()
 
-    def _versions_came(self, answer: Row | None, error: str | None, asked: int) -> None:
+    def _versions_came(self, answer: ApiVersionsResponse | None, error: str | None, asked: int) -> None:
         if answer is None:
             return  # closed
         versions = {entry.api_key: Versions(entry.min_version, entry.max_version) for entry in answer.api_keys}
@@ -223,7 +223,7 @@ class ClientConnection:
             queued.on_reply(None, str(error))
 
 
-def _refusal(frame: memoryview, position: int) -> Row:
+def _refusal(frame: memoryview, position: int) -> ApiVersionsResponse:
     """A broker that does not know our ApiVersions version answers in version 0 (KIP-511), or should: some mocks answer in the version asked."""
     try:
         return API_VERSIONS.decode_response(0, frame, position)[0]

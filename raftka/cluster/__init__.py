@@ -1,6 +1,6 @@
 """Three nodes with one line: in the caller's Trio process (`launch`), or as processes (`Processes`). Knows of a broker only how it is started."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from raftka.cluster.embedded import Cluster as Cluster
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 HOMES = {"launch": "embedded", "Cluster": "embedded", "Processes": "processes"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imported when asked for: who starts processes needs no Trio, and a command answers in 0.3 s."""
     if name not in HOMES:
         raise AttributeError(name)

@@ -8,9 +8,8 @@ from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import Connection
 from raftka.client.connection import Address
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.messages.metadata import METADATA, MetadataResponse
+from raftka.wire.schema import Api, Req, Resp
 
 TIMEOUT_SECONDS = 2.0
 PAUSE_SECONDS = 0.01
@@ -51,7 +50,7 @@ def ask_any(addresses: Sequence[Address], topics: Sequence[str] | None = None, t
         return _view(client.ask_any(METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False)))
 
 
-def call(address: Address, api: Api, request: Row, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Row:
+def call(address: Address, api: Api[Req, Resp], request: Req, *, timeout: float = TIMEOUT_SECONDS, version: int | None = None) -> Resp:
     """One request on a connection of its own, in the newest version, or the newest up to `version`. Raises OSError when no answer comes in time."""
     connection = Connection(address, "raftka", timeout)
     try:
@@ -78,9 +77,9 @@ def _brokers_listed_by(client: Client, address: Address) -> int:
         return 0
 
 
-def _view(row: Row) -> ClusterView:
+def _view(row: MetadataResponse) -> ClusterView:
     partitions = tuple(
-        PartitionView(topic.name, p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        PartitionView(topic.name or "", p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
         for topic in row.topics
         for p in topic.partitions
     )

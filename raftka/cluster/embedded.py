@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import trio
 
@@ -176,7 +175,7 @@ async def launch(
     properties: Mapping[str, str] | None = None,
     metrics: bool = False,
     bridge_port: int | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
     each node has a port for scrapes. `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free ones.

@@ -21,7 +21,7 @@ class Turn:
         self.records: list[Record] = []
         self.replies: list[tuple[Ticket, Any]] = []
 
-    def reply(self, ticket: Ticket, answer: Any) -> None:
+    def reply(self, ticket: Ticket, answer: object) -> None:
         self.replies.append((ticket, answer))
 
     def refuse(self, ticket: Ticket, code: Code) -> None:

@@ -91,7 +91,7 @@ class GroupCoordinator:
 
     # the machine
 
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
+    def decide(self, command: object, ticket: Ticket, context: Context) -> Decision:
         self._becoming = None
         decision = self._decide[type(command)](command, ticket, context)
         return decision if isinstance(decision, Outcome) else begun(decision)

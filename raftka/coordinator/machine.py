@@ -77,7 +77,7 @@ def begun(steps: Steps[Outcome]) -> Decision:
 
 
 class Machine(Protocol):
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
+    def decide(self, command: object, ticket: Ticket, context: Context) -> Decision:
         """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError, as its steps do, for what is refused as a whole."""
 
     def replay(self, record: Record) -> None:

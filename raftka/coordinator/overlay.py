@@ -31,7 +31,7 @@ class Overlay(MutableMapping[K, V]):
             raise KeyError(key)
         return self._base[key]
 
-    def get(self, key: K, default: Any = None) -> Any:
+    def get(self, key: K, default: object = None) -> Any:
         try:
             return self[key]
         except KeyError:

@@ -4,12 +4,12 @@ A broker reads them only where a consumer group of the new protocol has classic 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raftka.wire.decoder import compile_decoder
 from raftka.wire.encoder import compile_encoder
 from raftka.wire.errors import ProtocolError
-from raftka.wire.notation import parse_struct
+from raftka.wire.notation import parse_row
 
 NEWEST = 3
 
@@ -52,14 +52,14 @@ def read_assignment(data: bytes) -> Assignment:
 
 def write_assignment(assigned: Named, version: int) -> bytes:
     topics = [_ASSIGNMENT.assigned(topic=name, partitions=list(partitions)) for name, partitions in sorted(assigned.items())]
-    parts: list[bytes] = [version.to_bytes(2, "big")]
+    parts: list[Any] = [version.to_bytes(2, "big")]
     _WRITE(_ASSIGNMENT(assigned=topics), parts)
     return b"".join(parts)
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
     """In version 0: every member understands it."""
-    parts: list[bytes] = [b"\0\0"]
+    parts: list[Any] = [b"\0\0"]
     _WRITE_SUBSCRIPTION(_SUBSCRIPTION(topics=sorted(topics)), parts)
     return b"".join(parts)
 
@@ -76,28 +76,28 @@ def _version(data: bytes) -> int:
     return min(version, NEWEST)
 
 
-_SUBSCRIPTION = parse_struct(
+_SUBSCRIPTION = parse_row(
     "ConsumerProtocolSubscription",
     """
     topics              string[]
     user_data           bytes?
-    owned []            1+
+    owned OwnedTopicPartition[] 1+
         topic           string
         partitions      int32[]
     generation_id       int32=-1    2+
     rack_id             string?     3+
     """,
 )
-_ASSIGNMENT = parse_struct(
+_ASSIGNMENT = parse_row(
     "ConsumerProtocolAssignment",
     """
-    assigned []
+    assigned AssignedTopicPartition[]
         topic           string
         partitions      int32[]
     user_data           bytes?
     """,
 )
-_SUBSCRIPTIONS = [compile_decoder(_SUBSCRIPTION, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
-_ASSIGNMENTS = [compile_decoder(_ASSIGNMENT, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
-_WRITE = compile_encoder(_ASSIGNMENT, NEWEST, flexible=False)
-_WRITE_SUBSCRIPTION = compile_encoder(_SUBSCRIPTION, 0, flexible=False)
+_SUBSCRIPTIONS = [compile_decoder(_SUBSCRIPTION.struct, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
+_ASSIGNMENTS = [compile_decoder(_ASSIGNMENT.struct, version, flexible=False, bounded=True) for version in range(NEWEST + 1)]
+_WRITE = compile_encoder(_ASSIGNMENT.struct, NEWEST, flexible=False)
+_WRITE_SUBSCRIPTION = compile_encoder(_SUBSCRIPTION.struct, 0, flexible=False)

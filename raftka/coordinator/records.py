@@ -12,8 +12,8 @@ from raftka.coordinator.machine import Record
 from raftka.wire.decoder import compile_decoder
 from raftka.wire.encoder import compile_encoder
 from raftka.wire.errors import ProtocolError
-from raftka.wire.notation import parse_struct
-from raftka.wire.rows import ZERO_UUID
+from raftka.wire.notation import parse_row
+from raftka.wire.rows import ZERO_UUID, Struct
 
 OFFSET_COMMIT_KEYS = (0, 1)
 GROUP_METADATA_KEY = 2
@@ -161,7 +161,7 @@ def read_group_value(value: bytes) -> GroupMetadata:
     return GroupMetadata._make((*_GROUP_VALUES(row)[:-1], tuple(members)))
 
 
-_OFFSET_STRUCT = parse_struct(
+_OFFSET_STRUCT = parse_row(
     "OffsetCommitValue",
     """
     offset                  int64
@@ -172,7 +172,7 @@ _OFFSET_STRUCT = parse_struct(
     topic_id                uuid        4+ @0
     """,
 )
-_GROUP_VALUE = parse_struct(
+_GROUP_VALUE = parse_row(
     "GroupMetadataValue",
     """
     protocol_type           string
@@ -180,7 +180,7 @@ _GROUP_VALUE = parse_struct(
     protocol_name           string?0+
     leader                  string?0+
     state_timestamp_ms      int64=-1    2+
-    members []
+    members MemberMetadata[]
         member_id           string
         instance_id         string?     3+
         client_id           string
@@ -193,18 +193,18 @@ _GROUP_VALUE = parse_struct(
 )
 _GROUP_VALUES = attrgetter(*GroupMetadata._fields)
 _MEMBER_VALUES = attrgetter(*GroupMember._fields)
-_encode_group: Any = compile_encoder(_GROUP_VALUE, 3, flexible=False)  # takes what has these fields: a thousand members need not be made rows
+_encode_group: Any = compile_encoder(_GROUP_VALUE.struct, 3, flexible=False)  # takes what has these fields: a thousand members need not be made rows
 
 
 class _Reader:
     """All versions of a value; the fifth is the first flexible one."""
 
-    def __init__(self, struct: Any) -> None:
+    def __init__(self, struct: Struct) -> None:
         self.versions = [compile_decoder(struct, version, flexible=version >= 4, bounded=False) for version in range(5)]
 
 
-_OFFSET_VALUE = _Reader(_OFFSET_STRUCT)
-_GROUP_READER = _Reader(_GROUP_VALUE)
+_OFFSET_VALUE = _Reader(_OFFSET_STRUCT.struct)
+_GROUP_READER = _Reader(_GROUP_VALUE.struct)
 
 
 def _read(reader: _Reader, value: bytes, what: str) -> Any:

@@ -218,7 +218,7 @@ class RegisterBroker:
     more_directories: tuple[bytes, ...] = ()  # ids of all that it can use beside the first
     failed_directories: int = 0  # how many of its log.dirs it cannot use: their ids may not be readable
     held: tuple[HeldReplicas, ...] | None = None  # only when it was asked for them
-    REPLY: ClassVar[Any] = Registered
+    REPLY: ClassVar[object] = Registered
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -228,7 +228,7 @@ class RegisterBroker:
 @dataclass(frozen=True, slots=True)
 class UnregisterBroker:
     broker_id: int
-    REPLY: ClassVar[Any] = None
+    REPLY: ClassVar[object] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class Heartbeat:
     applied_offset: int  # of the metadata log
     want_shutdown: bool = False
     want_fenced: bool = False
-    REPLY: ClassVar[Any] = HeartbeatAnswer
+    REPLY: ClassVar[object] = HeartbeatAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class BrokerLost:
 
     broker_id: int
     broker_epoch: int
-    REPLY: ClassVar[Any] = None
+    REPLY: ClassVar[object] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class ReplicasOffline:
     broker_epoch: int
     directory_id: bytes
     topics: tuple[TopicReplicas, ...]
-    REPLY: ClassVar[Any] = None
+    REPLY: ClassVar[object] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class ReplicasLost:
     broker_id: int
     broker_epoch: int
     topics: tuple[TopicReplicas, ...]
-    REPLY: ClassVar[Any] = None
+    REPLY: ClassVar[object] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,59 +276,59 @@ class AlterPartition:
     broker_id: int
     broker_epoch: int
     changes: tuple[Change, ...]
-    REPLY: ClassVar[Any] = tuple[AlteredPartition, ...]
+    REPLY: ClassVar[object] = tuple[AlteredPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
-    REPLY: ClassVar[Any] = tuple[CreatedTopic, ...]
+    REPLY: ClassVar[object] = tuple[CreatedTopic, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
     topics: tuple[DoomedTopic, ...]
-    REPLY: ClassVar[Any] = tuple[DeletedTopic, ...]
+    REPLY: ClassVar[object] = tuple[DeletedTopic, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitions:
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
-    REPLY: ClassVar[Any] = tuple[TopicResult, ...]
+    REPLY: ClassVar[object] = tuple[TopicResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
     election_type: int  # 0 preferred, 1 unclean
     topics: tuple[TopicPartitions, ...] | None = None  # None: all
-    REPLY: ClassVar[Any] = tuple[TopicResults, ...]
+    REPLY: ClassVar[object] = tuple[TopicResults, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AlterReassignments:
     topics: tuple[MovedTopic, ...]
     allow_replication_factor_change: bool = True
-    REPLY: ClassVar[Any] = tuple[TopicResults, ...]
+    REPLY: ClassVar[object] = tuple[TopicResults, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ListReassignments:
     topics: tuple[TopicPartitions, ...] | None = None  # None: all
-    REPLY: ClassVar[Any] = tuple[OngoingTopic, ...]
+    REPLY: ClassVar[object] = tuple[OngoingTopic, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeatures:
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
-    REPLY: ClassVar[Any] = None
+    REPLY: ClassVar[object] = None
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum:
-    REPLY: ClassVar[Any] = QuorumState
+    REPLY: ClassVar[object] = QuorumState
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,21 +336,21 @@ class AlterConfigs:
     resources: tuple[ConfigResource, ...]
     replace_all: bool = False  # what is not named goes back to its default
     validate_only: bool = False
-    REPLY: ClassVar[Any] = tuple[AlteredConfigs, ...]
+    REPLY: ClassVar[object] = tuple[AlteredConfigs, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
-    REPLY: ClassVar[Any] = ProducerIdBlock
+    REPLY: ClassVar[object] = ProducerIdBlock
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
     """What a topic has that sets nothing itself, as the controller's file says: CreateTopics shows that, whichever broker was asked."""
 
-    REPLY: ClassVar[Any] = StaticSettings
+    REPLY: ClassVar[object] = StaticSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ class WriteExtension:
     package: str
     changes: tuple[tuple[bytes, bytes | None], ...]
     read_at: int | None = None  # not to be done if the package's entries changed after this offset; None: in any case
-    REPLY: ClassVar[Any] = int  # the offset of the write
+    REPLY: ClassVar[object] = int  # the offset of the write
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,7 @@ class ExtensionCommand:
 
     package: str
     payload: bytes
-    REPLY: ClassVar[Any] = bytes
+    REPLY: ClassVar[object] = bytes
 
 
 Administration = (
@@ -391,11 +391,11 @@ Command = OfBrokers | WriteExtension | ExtensionCommand | Administration
 COMMANDS: dict[str, type[Any]] = {each.__name__: each for each in Command.__args__}
 
 
-def to_wire(command: Command) -> tuple[str, tuple[Any, ...]]:
+def to_wire(command: Command) -> tuple[str, tuple[object, ...]]:
     return type(command).__name__, tuple(getattr(command, name) for name in command.__slots__)
 
 
-def from_wire(name: str, values: Any) -> Command:
+def from_wire(name: str, values: object) -> Command:
     kind = COMMANDS.get(name)
     if kind is None:
         raise ValueError(f"no such command: {name!r:.40}")
@@ -403,21 +403,22 @@ def from_wire(name: str, values: Any) -> Command:
     return command
 
 
-def read_reply(command: Command, plain: Any) -> Any:
+def read_reply(command: Command, plain: object) -> Any:
     """The reply of another node's controller, with its names. Raises ValueError when it is none."""
     return _reader_of(command.REPLY)(plain)
 
 
-_readers: dict[Any, Callable[[Any], Any]] = {}
+Read = Callable[[object], Any]  # turns a plain value into one of a type
+_readers: dict[object, Read] = {}
 
 
-def _reader_of(kind: Any) -> Callable[[Any], Any]:
+def _reader_of(kind: object) -> Read:
     if kind not in _readers:
         _readers[kind] = _reader(kind)
     return _readers[kind]
 
 
-def _reader(kind: Any) -> Callable[[Any], Any]:
+def _reader(kind: Any) -> Read:
     """What turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
     arguments = get_args(kind)
     if kind is None or kind in (int, str, bytes, bool):
@@ -433,8 +434,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     return _fields([_reader(hints[name]) for name in names], kind)
 
 
-def _scalar(kind: type[Any]) -> Callable[[Any], Any]:
-    def read(plain: Any) -> Any:
+def _scalar(kind: type) -> Read:
+    def read(plain: object) -> object:
         if type(plain) is not kind:
             raise ValueError(f"{kind.__name__} expected, {type(plain).__name__} given")
         return plain
@@ -442,12 +443,12 @@ def _scalar(kind: type[Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _optional(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _optional(inner: Read) -> Read:
     return lambda plain: None if plain is None else inner(plain)
 
 
-def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def read(plain: Any) -> Any:
+def _sequence(inner: Read) -> Read:
+    def read(plain: object) -> object:
         if not isinstance(plain, (list, tuple)):
             raise ValueError(f"array expected, {type(plain).__name__} given")
         return tuple([inner(each) for each in plain])
@@ -455,8 +456,8 @@ def _sequence(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _fields(readers: list[Callable[[Any], Any]], build: Callable[..., Any]) -> Callable[[Any], Any]:
-    def read(plain: Any) -> Any:
+def _fields(readers: list[Read], build: Callable[..., object]) -> Read:
+    def read(plain: object) -> object:
         if not isinstance(plain, (list, tuple)) or len(plain) != len(readers):
             raise ValueError(f"{len(readers)} fields expected")
         return build(*[each(value) for each, value in zip(readers, plain, strict=True)])

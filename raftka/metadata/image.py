@@ -374,7 +374,7 @@ class _Draft:
         self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, True, False, *directories)
         self.delta.brokers_changed.add(record.broker_id)
 
-    def _broker_changed(self, broker_id: int, epoch: int, **changes: Any) -> None:
+    def _broker_changed(self, broker_id: int, epoch: int, **changes: object) -> None:
         broker = self._now("brokers").get(broker_id)
         if broker is not None and broker.epoch == epoch:
             self._own("brokers")[broker_id] = broker._replace(**changes)

@@ -230,7 +230,7 @@ Record = (
 KINDS: dict[int, type[Any]] = {kind.KIND: kind for kind in Record.__args__}
 
 
-def _field_getter(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _field_getter(kind: type[Any]) -> Callable[[Any], tuple[object, ...]]:
     names = [field.name for field in fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)
@@ -253,7 +253,7 @@ def decode_batch(data: bytes) -> tuple[int, list[Record]]:
     return decided_at, [_decode(*row) for row in rows]
 
 
-def _decode(kind: int, version: int, values: tuple[Any, ...]) -> Record:
+def _decode(kind: int, version: int, values: tuple[object, ...]) -> Record:
     known = KINDS.get(kind)
     if known is None or version > known.VERSION:
         raise UnknownRecord(f"record kind {kind} version {version} is newer than this node")

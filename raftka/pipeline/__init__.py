@@ -7,10 +7,8 @@
 docs/pipeline.md has the rest.
 """
 
-from typing import Any
 
-
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imported when asked for: the command line must not wait for Spark."""
     if name == "session":
         from raftka.pipeline.spark import session

@@ -5,10 +5,16 @@ All that belongs to a producer meets in one task: what the ledger says of it and
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
+from raftka.json_values import Json, JsonObject
+from raftka.pipeline.records.columns import Ints
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.ledger import Split, read_split, splits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 KINDS = ("lost", "duplicated", "phantom", "reordered")
 COUNTED = ("acknowledged", "unknown", "records", *KINDS)
@@ -20,7 +26,7 @@ PLACE_BITS = 48  # of an offset; the partition is above, so one number is a plac
 class Found:
     """Where records are, and how their producer and number are told: SQL expressions of its columns. `place`: partition and offset, if there."""
 
-    frame: Any
+    frame: "DataFrame"
     what: str
     producer: str
     seq: str
@@ -30,26 +36,26 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Report:
     counts: Mapping[str, int]
-    listed: Sequence[Mapping[str, Any]]
+    listed: Sequence[Mapping[str, Json]]
 
     @property
     def is_clean(self) -> bool:
         return not any(self.counts[kind] for kind in KINDS)
 
 
-def in_topic(spark: Any, bootstrap: str, topic: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
+def in_topic(spark: "SparkSession", bootstrap: str, topic: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "kafka.isolation.level": "read_committed", **options}
     frame = spark.read.format("raftka").options(**given).load()
     return Found(frame, f"topic {topic}", producer or "cast(key as string)", seq or "get_json_object(cast(value as string), '$.seq')")
 
 
-def in_lake(spark: Any, path: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
+def in_lake(spark: "SparkSession", path: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
     frame = spark.read.format("raftka_delta").options(**options).load(path)
     place = {"partition", "offset"} <= set(frame.columns)
     return Found(frame, f"the lake {path}", producer or "producer", seq or "seq", ("partition", "offset") if place else None)
 
 
-def audit(spark: Any, ledgers: Sequence[str], found: Found, *, limit: int = 100) -> Report:
+def audit(spark: object, ledgers: Sequence[str], found: Found, *, limit: int = 100) -> Report:
     """`limit`: so many of each kind are listed; 0: all. Raises PipelineError."""
     said, there = _ledger(spark, ledgers).groupBy("producer"), _there(found).groupBy("producer")
     judged = said.cogroup(there).applyInArrow(compare, JUDGED).persist()
@@ -61,13 +67,13 @@ def audit(spark: Any, ledgers: Sequence[str], found: Found, *, limit: int = 100)
         judged.unpersist()
 
 
-def _ledger(spark: Any, places: Sequence[str]) -> Any:
+def _ledger(spark: "SparkSession", places: Sequence[str]) -> "DataFrame":
     parts = splits(places)
     if not parts:
         raise PipelineError(f"the ledger {', '.join(places)} is empty")
     rows = spark.createDataFrame([tuple(part) for part in parts], "url string, start long, stop long").repartition(len(parts))
 
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
+    def read(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
             for row in batch.to_pylist():
                 yield from read_split(Split(**row))
@@ -75,7 +81,7 @@ def _ledger(spark: Any, places: Sequence[str]) -> Any:
     return rows.mapInArrow(read, "producer string, seq long, acked boolean")
 
 
-def _there(found: Found) -> Any:
+def _there(found: Found) -> "DataFrame":
     from pyspark.errors import AnalysisException
 
     place = "cast(null as long)"
@@ -91,7 +97,7 @@ def _there(found: Found) -> Any:
         ) from None
 
 
-def compare(said: Any, there: Any) -> Any:
+def compare(said: "pa.Table", there: "pa.Table") -> "pa.Table":
     """Of one producer: rows for what is wrong, and sums of all. Arrow tables."""
     import numpy as np
     import pyarrow as pa
@@ -119,7 +125,7 @@ def compare(said: Any, there: Any) -> Any:
     return pa.concat_tables(parts)
 
 
-def _firsts(seqs: Any, places: Any) -> tuple[Any, Any, Any]:
+def _firsts(seqs: Ints, places: Ints) -> tuple[Ints, Ints, Ints]:
     """Each number once, how often it is there, and the first place."""
     import numpy as np
 
@@ -129,7 +135,7 @@ def _firsts(seqs: Any, places: Any) -> tuple[Any, Any, Any]:
     return seqs[starts], np.diff(starts, append=len(seqs)), places[starts]
 
 
-def _late(seqs: Any, places: Any) -> Any:
+def _late(seqs: Ints, places: Ints) -> Ints:
     """Of numbers and their first places: which are behind a higher one of the same partition."""
     import numpy as np
 
@@ -141,7 +147,7 @@ def _late(seqs: Any, places: Any) -> Any:
     return late
 
 
-def _rows(kind: str, producer: str | None, records: int, seqs: Any = None, places: Any = None, copies: Any = None) -> Any:
+def _rows(kind: str, producer: str | None, records: int, seqs: Ints = None, places: Ints = None, copies: Ints = None) -> "pa.Table":
     """A row for each number or place; without both one with a sum."""
     import numpy as np
     import pyarrow as pa
@@ -160,7 +166,7 @@ def _rows(kind: str, producer: str | None, records: int, seqs: Any = None, place
     return pa.table(columns)
 
 
-def _listed(judged: Any, kind: str, limit: int) -> list[dict[str, Any]]:
+def _listed(judged: "DataFrame", kind: str, limit: int) -> list[JsonObject]:
     shown = (f"cast(shiftright(place, {PLACE_BITS}) as int) as partition", f"place & {(1 << PLACE_BITS) - 1} as offset")
     rows = judged.where(f"kind = '{kind}'").orderBy("producer", "seq", "place").selectExpr("kind", "producer", "seq", "copies", *shown)
     return [row.asDict() for row in (rows.limit(limit) if limit else rows).toLocalIterator()]

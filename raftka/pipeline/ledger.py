@@ -9,9 +9,12 @@ where no other line says true: so a producer may write a line before it sends an
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SPLIT_BYTES = 64 << 20  # of a task
 LOOK_BYTES = 1 << 20  # for the end of the line that a split ends in
@@ -56,7 +59,7 @@ def _url(place: str) -> str:
     return place if "://" in place else f"file://{os.path.abspath(place)}"
 
 
-def read_split(split: Split) -> Iterator[Any]:
+def read_split(split: Split) -> "Iterator[pa.RecordBatch]":
     """Arrow batches of producer, seq and acked. Raises PipelineError."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
@@ -86,7 +89,7 @@ def read_split(split: Split) -> Iterator[Any]:
 _HOW = 'Lines are to be like {"producer": "truck-7", "seq": 41, "acked": true}'
 
 
-def _lines(file: Any, split: Split) -> tuple[bytes, bool]:
+def _lines(file: "pa.NativeFile", split: Split) -> tuple[bytes, bool]:
     """Whole ones; whether the file ends with them. A line is its who has its first byte."""
     start = max(split.start - 1, 0)  # a line that begins exactly here has a line feed before it
     file.seek(start)

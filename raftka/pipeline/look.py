@@ -9,13 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Declared, StreamSpec
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS, addresses
 from raftka.pipeline.topics.positions import nested
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
 AS_TEXT = ("cast(key as string) as key", "cast(value as string) as value", "partition", "offset", "timestamp")
@@ -35,11 +39,11 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class Looked:
     columns: Sequence[str]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Json]]
     is_all: bool
 
 
-def look(spark: Any, query: str, places: Places, limit: int) -> Looked:
+def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looked:
     """At most `limit` rows. Raises PipelineError, and what Spark raises while it runs."""
     word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
     if word is None or word[1].lower() not in QUESTIONS:
@@ -53,7 +57,7 @@ def look(spark: Any, query: str, places: Places, limit: int) -> Looked:
     return Looked(frame.columns, [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]], len(rows) <= limit)
 
 
-def _asked(spark: Any, query: str, names: "_Names") -> Any:
+def _asked(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
     from pyspark.errors import AnalysisException, ParseException
 
     while True:
@@ -76,7 +80,7 @@ def _name(quoted: str) -> str:
 
 
 class _Names:
-    def __init__(self, spark: Any, places: Places) -> None:
+    def __init__(self, spark: "SparkSession", places: Places) -> None:
         self._spark, self._places = spark, places
         self._made: set[str] = set()
 
@@ -92,7 +96,7 @@ class _Names:
         for name in self._made:
             self._spark.catalog.dropTempView(name)
 
-    def _declared(self, name: str) -> Any | None:
+    def _declared(self, name: str) -> "DataFrame | None":
         found = self._places.declared
         if found is None:
             return None
@@ -105,7 +109,7 @@ class _Names:
                 return self._stream(found, stream, name)
         return None
 
-    def _stream(self, found: Declared, stream: StreamSpec, name: str) -> Any:
+    def _stream(self, found: Declared, stream: StreamSpec, name: str) -> "DataFrame":
         from raftka.pipeline.flows import flows
 
         bounded = self._bounded(stream.topic)
@@ -113,7 +117,7 @@ class _Names:
             return flows.good(found, name, bounded)
         return (flows.raw if name.endswith("_raw") else flows.bad)(found, stream, bounded)
 
-    def _topic(self, name: str) -> Any:
+    def _topic(self, name: str) -> "DataFrame":
         options = {"kafka.bootstrap.servers": self._bootstrap, "subscribe": name, "kafka.isolation.level": "read_committed", **self._bounded(name)}
         return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
 
@@ -150,7 +154,7 @@ class _Names:
             brokers.close()
 
 
-def plain(value: Any) -> Any:
+def plain(value: Json) -> Json:
     """As JSON has it; bytes as the text they are, for the most part."""
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown, load
 from raftka.pipeline.topics.brokers import Brokers
@@ -30,12 +31,12 @@ class Kept:
 
     def __init__(self, keys: int = KEYS) -> None:
         self._room, self._lock = keys, threading.Lock()
-        self._positions: dict[str, tuple[int, Any]] = {}  # in the order of their numbers; None: gone
-        self._alerts: deque[tuple[int, Any]] = deque(maxlen=ALERTS)
+        self._positions: dict[str, tuple[int, Json]] = {}  # in the order of their numbers; None: gone
+        self._alerts: deque[tuple[int, Json]] = deque(maxlen=ALERTS)
         self._number = 0
         self.trouble: str | None = None
 
-    def position(self, key: str, value: Any) -> None:
+    def position(self, key: str, value: object) -> None:
         with self._lock:
             self._number += 1
             self._positions.pop(key, None)
@@ -43,14 +44,14 @@ class Kept:
             if len(self._positions) > self._room:
                 self._positions.pop(next(iter(self._positions)))
 
-    def alert(self, value: Any) -> None:
+    def alert(self, value: object) -> None:
         with self._lock:
             self._number += 1
             self._alerts.append((self._number, value))
 
-    def since(self, number: int) -> dict[str, Any]:
+    def since(self, number: int) -> JsonObject:
         with self._lock:
-            new: dict[str, Any] = {}
+            new: JsonObject = {}
             for key, (own, value) in reversed(self._positions.items()):
                 if own <= number:
                     break
@@ -62,7 +63,7 @@ class Kept:
 class Reading:
     """A thread that follows a topic from its beginning."""
 
-    def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Any], None], kept: Kept) -> None:
+    def __init__(self, bootstrap: str, topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
         given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
@@ -76,7 +77,7 @@ class Reading:
         self._stopping.set()
 
     def _run(self) -> None:
-        position: Mapping[str, Any] | None = None
+        position: Mapping[str, Json] | None = None
         while not self._stopping.is_set():
             brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S)
             stream = Stream(self._options, brokers)
@@ -104,7 +105,7 @@ class Reading:
                         self._take((key or b"").decode("utf-8", "replace"), _json(value))
 
 
-def _json(value: bytes | None) -> Any:
+def _json(value: bytes | None) -> Json:
     try:
         return None if value is None else json.loads(value)
     except ValueError:
@@ -173,7 +174,7 @@ def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_: object) -> None:
             """Nobody wants to know."""
 
     return Handler

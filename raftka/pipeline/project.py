@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -160,21 +160,21 @@ def is_alive(pid: int) -> bool:
 # what it tells of itself
 
 
-def write_status(project: Project, status: Mapping[str, Any]) -> None:
+def write_status(project: Project, status: Mapping[str, object]) -> None:
     """Whole at once."""
     fresh = project.state / f"status.{os.getpid()}"
     fresh.write_text(json.dumps(status))
     fresh.replace(project.state / "status.json")
 
 
-def read_status(project: Project) -> dict[str, Any]:
+def read_status(project: Project) -> JsonObject:
     try:
         return _told((project.state / "status.json").read_bytes())
     except OSError:
         return {}
 
 
-def _told(text: bytes) -> dict[str, Any]:
+def _told(text: bytes) -> JsonObject:
     try:
         found = json.loads(text)
     except ValueError:

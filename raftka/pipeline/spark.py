@@ -4,18 +4,21 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.home import fast_home
 from raftka.pipeline.java import cache_folder, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DEFAULTS = {"spark.sql.session.timeZone": "UTC"}  # timestamps of records are moments; printed they should look the same everywhere
 
 
 def session(
     app_name: str = "raftka", config: Mapping[str, str] | None = None, *, master: str | None = None, log: Path | None = None, held: int | None = None
-) -> Any:
+) -> "SparkSession":
     """The running session, or a new one; `config` are Spark's settings. JAVA_HOME is set in this process, and PYSPARK_PYTHON where it is not. `log`:
     where all goes that Java and its workers print; `held`: a descriptor that Java is to have open as long as it lives. Raises PipelineError."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 LONG_PIECE_S = 0.1  # of a turn: what takes longer is told with its name
 
@@ -181,9 +181,9 @@ class Offload(Protocol):
 
     def apart(
         self,
-        work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
-        each: Callable[[Any], None],
+        work: Callable[..., Iterator[T]],
+        arguments: Sequence[object],
+        each: Callable[[T], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
@@ -222,7 +222,7 @@ class Runtime(Protocol):
     def watch_turns(self, watch: TurnWatch) -> None:
         """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU time."""
 
-    def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
         """Run an async function as a Trio task of this node."""
 
     def fail(self, error: BaseException) -> None:

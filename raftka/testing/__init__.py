@@ -6,7 +6,7 @@
 pytest finds the fixtures `raftka_cluster` and `raftka_topic` by itself (plugin.py). docs/testing.md has examples.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from raftka.testing.cluster import Cluster as Cluster
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HOMES = {"Cluster": "cluster", "Fault": "faults", "GroupView": "views", "StoredRecord": "views"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imported when asked for: pytest loads the plugin in every run of everybody."""
     if name not in HOMES:
         raise AttributeError(name)

@@ -36,7 +36,7 @@ QUICK = {  # what keeps tests waiting, and nothing else
 class Cluster:
     """`settings` are Kafka's names with underscores for dots (`num_partitions=3`), or as they are in `properties`."""
 
-    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, **settings: Any) -> None:
+    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, **settings: object) -> None:
         """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`."""
         self._size = nodes
         self._bridge_port = 0 if bridge else None
@@ -166,7 +166,7 @@ class Cluster:
 
     # topics and records
 
-    def create_topic(self, name: str | None = None, partitions: int = 1, *, replication_factor: int = -1, **configs: Any) -> str:
+    def create_topic(self, name: str | None = None, partitions: int = 1, *, replication_factor: int = -1, **configs: object) -> str:
         """Returns its name when every living node knows it and its leaders lead. Raises KafkaError."""
         name = name or f"topic-{next(self._names)}"
         new = NewTopic(name, partitions, replication_factor, configs=tuple((key.replace("_", "."), str(value)) for key, value in configs.items()))

@@ -8,13 +8,14 @@ from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
+from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed, Request
 from raftka.broker.network.long_work import drained
 from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row
 
-Run = Callable[[Callable[[], Any]], Any]  # in the nodes' thread
+Run = Callable[[Callable[[], object]], object]  # in the nodes' thread
 
 
 def api_key(api: str | int) -> int:
@@ -37,13 +38,13 @@ def error_code(error: str | int) -> Code:
 class Fault:
     """One thing that goes wrong, until `remove`, the end of its `with` block, or as often as it was told to."""
 
-    def __init__(self, effect: Callable[[Request, EmbeddedNode], Row | None], times: float) -> None:
+    def __init__(self, effect: Callable[[Request[Row], EmbeddedNode], Row | None], times: float) -> None:
         self.hits = 0  # requests that it has hit
         self._effect = effect
         self._left = times
-        self._remove: Callable[[], None] | None = None
+        self._remove: Callable[[], object] | None = None
 
-    def apply(self, request: Request, node: EmbeddedNode) -> Row | None:
+    def apply(self, request: Request[Row], node: EmbeddedNode) -> Row | None:
         if self._left <= 0:
             return None
         return self._effect(request, node)
@@ -77,7 +78,7 @@ class Faults:
         self._by_api: dict[tuple[int, int], list[Fault]] = {}  # node, API key
 
     def fail(self, key: int, code: Code, times: float, nodes: Iterable[int]) -> Fault:
-        def effect(request: Request, node: EmbeddedNode) -> Row | None:
+        def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
             raise KafkaError(code)
 
@@ -85,10 +86,10 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def lose_request(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
-        def effect(request: Request, node: EmbeddedNode) -> Row | None:
+        def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
             request.connection.abort("a fault of the test's: the request is lost")
-            return request.answer()
+            return _lost(request)
 
         fault = Fault(effect, times)
         return self._add(fault, key, nodes)
@@ -96,18 +97,18 @@ class Faults:
     def lose_answer(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
         """The request is carried out; nobody hears of it."""
 
-        def effect(request: Request, node: EmbeddedNode) -> Row | None:
+        def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
             assert node.node is not None
             handler: Any = HANDLERS[key].handler
             if iscoroutinefunction(handler):
-                node.node.runtime.spawn(partial(_quietly, handler, request, node.node), "a lost answer")
+                node.node.runtime.spawn(partial(_quietly, handler, request, node.node.services), "a lost answer")
             elif isgeneratorfunction(handler):
-                drained(handler(request, node.node))
+                drained(handler(request, node.node.services))
             else:
-                handler(request, node.node)
+                handler(request, node.node.services)
             request.connection.abort("a fault of the test's: the answer is lost")
-            return request.answer()
+            return _lost(request)
 
         fault = Fault(effect, times)
         return self._add(fault, key, nodes)
@@ -116,7 +117,7 @@ class Faults:
         """Whoever was late once is let through."""
         late: set[tuple[int, int]] = set()
 
-        def effect(request: Request, node: EmbeddedNode) -> Row | None:
+        def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             who = (id(request.connection), request.correlation_id)
             if who in late:
                 late.remove(who)
@@ -150,7 +151,7 @@ class Faults:
                 node.interceptors.pop(key, None)
 
     def _interceptor(self, node: EmbeddedNode, key: int) -> Interceptor:
-        def intercept(request: Request) -> Row | None:
+        def intercept(request: Request[Row]) -> Row | None:
             if _from_broker(request):
                 return None
             for fault in tuple(self._by_api.get((node.plan.node_id, key), ())):
@@ -162,14 +163,20 @@ class Faults:
         return intercept
 
 
-async def _quietly(handler: Any, request: Request, node: Any) -> None:
+def _lost(request: Request[Row]) -> Row:
+    """An answer, for a connection that is gone."""
+    empty: Row = request.api.response()
+    return empty
+
+
+async def _quietly(handler: Any, request: Request[Row], services: Services) -> None:
     try:
-        await handler(request, node)
+        await handler(request, services)
     except KafkaError:
         pass  # the answer that is lost
 
 
-def _from_broker(request: Request) -> bool:
+def _from_broker(request: Request[Row]) -> bool:
     body = request.body
     state = getattr(body, "replica_state", None)
     return getattr(body, "replica_id", -1) >= 0 or (state is not None and state.replica_id >= 0)

@@ -8,12 +8,11 @@ from raftka.broker.replica.partition import Partition
 from raftka.client.blocking.client import ONE_KEY, Client, check
 from raftka.client.connection import Address
 from raftka.coordinator.protocol import read_assignment
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, MemberTopicPartitions
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import DESCRIBE_GROUPS
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.records import CONTROL, iterate, records_of
-from raftka.wire.rows import Row
 
 READ_BYTES = 1024 * 1024
 ANSWER_S = 2.0
@@ -88,7 +87,7 @@ def _described(client: Client, at: Address, group_id: str) -> tuple[str, str, li
     return described.group_state, described.protocol_data, members
 
 
-def _held(topics: Iterable[Row]) -> Iterator[tuple[str, int]]:
+def _held(topics: Iterable[MemberTopicPartitions]) -> Iterator[tuple[str, int]]:
     return ((topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 

@@ -19,6 +19,8 @@ OWN_PIECE_BYTES = 8192  # content from this size on is not copied into its neigh
 NUMBERS_OF_STEP = 4096  # of a packed array, between two yields: some 0.1 ms
 MAX_STRING = 32767  # bytes; the length is an int16 where it is not a varint
 
+Piece = Buffer | FileSpan
+
 
 class Source:
     """A function being written."""
@@ -137,9 +139,9 @@ def skip_tags(view: memoryview, position: int, count: int) -> int:
     return position
 
 
-def unpack_in_steps(many: Repeated, size: int, view: memoryview, position: int, count: int) -> Generator[None, None, tuple[Any, ...]]:
+def unpack_in_steps(many: Repeated, size: int, view: memoryview, position: int, count: int) -> Generator[None, None, tuple[int | float | bytes, ...]]:
     """`count` numbers of `size` bytes each, with a yield now and then."""
-    values: list[Any] = []
+    values: list[int | float | bytes] = []
     while count > 0:
         part = min(count, NUMBERS_OF_STEP)
         values += many[part](view, position)
@@ -198,7 +200,7 @@ def checked_size(text: bytes) -> int:
     return len(text)
 
 
-def size_of(pieces: Buffer | FileSpan | Sequence[Buffer | FileSpan]) -> int:
+def size_of(pieces: Piece | Sequence[Piece]) -> int:
     if isinstance(pieces, list | tuple):
         total = 0
         for piece in pieces:
@@ -207,7 +209,7 @@ def size_of(pieces: Buffer | FileSpan | Sequence[Buffer | FileSpan]) -> int:
     return pieces.size if isinstance(pieces, FileSpan) else len(pieces)
 
 
-def put_bytes(parts: list[Any], pieces: Buffer | FileSpan | Sequence[Buffer | FileSpan], flexible: bool) -> None:
+def put_bytes(parts: list[Any], pieces: Piece | Sequence[Piece], flexible: bool) -> None:
     """Length and content; the content is never copied, and may be lying in files."""
     size = size_of(pieces)
     parts.append(varint(size + 1) if flexible else size.to_bytes(4, "big", signed=True))
@@ -217,9 +219,9 @@ def put_bytes(parts: list[Any], pieces: Buffer | FileSpan | Sequence[Buffer | Fi
         parts.append(pieces)
 
 
-def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
+def merge(parts: Sequence[Piece]) -> list[Piece]:
     """Neighbours that are small become one piece."""
-    merged: list[Buffer | FileSpan] = []
+    merged: list[Piece] = []
     small: list[Buffer] = []
     for part in parts:
         if isinstance(part, FileSpan) or len(part) >= OWN_PIECE_BYTES:
@@ -234,7 +236,7 @@ def merge(parts: Sequence[Buffer | FileSpan]) -> list[Buffer | FileSpan]:
     return merged
 
 
-READING: dict[str, Any] = {
+READING: dict[str, object] = {
     "new": object.__new__,
     "long_varint": long_varint,
     "long_count": long_count,
@@ -250,4 +252,4 @@ READING: dict[str, Any] = {
     "refuse_cut": refuse_cut,
     "struct_error": struct_error,
 }
-WRITING: dict[str, Any] = {"varint": varint, "checked_size": checked_size, "put_bytes": put_bytes}
+WRITING: dict[str, object] = {"varint": varint, "checked_size": checked_size, "put_bytes": put_bytes}

@@ -12,22 +12,24 @@ from typing import Any
 
 from raftka.limits import DECODED_OBJECTS
 from raftka.wire.codec import MAX_STRING, NUMBERS_OF_STEP, READING, REPLACEMENT_BYTES, Source, layout, repeated
-from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
+from raftka.wire.rows import FIXED, NO_VERSION, Field, Struct
 
-Decoder = Callable[[memoryview, int], tuple[Row, int]]
-SteppedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[Row, int]]]
+Decoder = Callable[[memoryview, int], tuple[Any, int]]  # a row of the struct that it was compiled for, and the position behind it
+SteppedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 ELEMENTS_OF_STEP = 64  # of an array of structs or strings, between two yields: some 0.1 ms
 Locator = Callable[[memoryview, int], tuple[list[int], ...]]
 
 
 def compile_decoder(struct: Struct, version: int, *, flexible: bool, bounded: bool) -> Decoder:
     """`bounded`: not more objects than DECODED_OBJECTS, for messages of strangers."""
-    return _compile(struct, version, flexible, bounded, stepped=False)  # type: ignore[no-any-return]
+    decoder: Decoder = _compile(struct, version, flexible, bounded, stepped=False)
+    return decoder
 
 
 def compile_stepped_decoder(struct: Struct, version: int, *, flexible: bool) -> SteppedDecoder:
     """The same as a generator, which yields now and then, for long messages of strangers."""
-    return _compile(struct, version, flexible, bounded=True, stepped=True)  # type: ignore[no-any-return]
+    decoder: SteppedDecoder = _compile(struct, version, flexible, bounded=True, stepped=True)
+    return decoder
 
 
 def _compile(struct: Struct, version: int, flexible: bool, bounded: bool, *, stepped: bool) -> Any:
@@ -59,7 +61,8 @@ def compile_locator(struct: Struct, version: int, paths: Sequence[str], *, flexi
         writer.row(struct)
         source.put("if p > end: refuse_end(p, end)", f"return ({', '.join(found.values())},)")
     source.put("except (struct_error, IndexError) as error: refuse_cut(error)")
-    return source.compile("locate", f"locator in {struct.name} v{version}")  # type: ignore[no-any-return]
+    locator: Locator = source.compile("locate", f"locator in {struct.name} v{version}")
+    return locator
 
 
 def smallest(struct: Struct, version: int, flexible: bool) -> int:

@@ -6,12 +6,13 @@ notation says so.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Generic, TypeVar
 
-from raftka.wire.codec import WRITING, Source, layout, merge, repeated
+from raftka.wire.codec import WRITING, Piece, Source, layout, merge, repeated
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
-Encoder = Callable[[Row, list[Any]], None]
+Encoder = Callable[[Row, list[Piece]], None]
+T = TypeVar("T", bound=Row)
 PIECES_JOINED = 256  # small pieces of bytes, before they become one
 
 
@@ -21,7 +22,8 @@ def compile_encoder(struct: Struct, version: int, *, flexible: bool) -> Encoder:
     writer = _Writer(source, version, flexible)
     writer.row(struct, "row")
     writer.flush()
-    return source.compile("encode", f"encoder of {struct.name} v{version}")  # type: ignore[no-any-return]
+    encoder: Encoder = source.compile("encode", f"encoder of {struct.name} v{version}")
+    return encoder
 
 
 def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
@@ -36,10 +38,11 @@ def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
             writer.flush()
             source.put('data = b"".join(parts)', f"section.append(varint({field.tag}) + varint(len(data)) + data)")
     source.put('return varint(len(section)) + b"".join(section)')
-    return source.compile("tags", f"tags of {struct.name} v{version}")  # type: ignore[no-any-return]
+    tags: Callable[[Row], bytes] = source.compile("tags", f"tags of {struct.name} v{version}")
+    return tags
 
 
-class EncodedRows:
+class EncodedRows(Generic[T]):
     """An array of structs in a message, whose elements are encoded as they are added: a long answer never exists as rows.
 
     Contents of `records` are kept as they are, like everywhere.
@@ -50,10 +53,10 @@ class EncodedRows:
     def __init__(self, encode: Encoder) -> None:
         self._encode = encode
         self._count = 0
-        self._fresh: list[Any] = []
-        self._joined: list[Any] = []
+        self._fresh: list[Piece] = []
+        self._joined: list[Piece] = []
 
-    def add(self, row: Row) -> None:
+    def add(self, row: T) -> None:
         self._encode(row, self._fresh)
         self._count += 1
         if len(self._fresh) > PIECES_JOINED:
@@ -63,7 +66,7 @@ class EncodedRows:
         return self._count
 
     @property
-    def pieces(self) -> list[Any]:
+    def pieces(self) -> list[Piece]:
         """The elements one behind the other, without their count."""
         self._join()
         return self._joined

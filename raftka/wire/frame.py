@@ -9,10 +9,9 @@ from struct import error as struct_error
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from raftka.limits import REQUEST_BYTES
-from raftka.runtime.interfaces import Buffer, FileSpan
-from raftka.wire.codec import merge, size_of, skip_tags
+from raftka.wire.codec import Piece, merge, size_of, skip_tags
 from raftka.wire.errors import ProtocolError
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 API_VERSIONS_KEY = 18
 ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
@@ -62,7 +61,7 @@ def decode_request_header(frame: memoryview, position: int = 0, *, flexible: boo
     return RequestHeader(key, version, correlation_id, client_id), position
 
 
-def decode_response_header(frame: memoryview, api: Api, version: int) -> tuple[int, int]:
+def decode_response_header(frame: memoryview, api: AnyApi, version: int) -> tuple[int, int]:
     """The correlation id and the position of the message behind the header."""
     try:
         position = 4
@@ -73,11 +72,11 @@ def decode_response_header(frame: memoryview, api: Api, version: int) -> tuple[i
         raise ProtocolError("the response ends inside its header") from error
 
 
-def _has_tags(api: Api, version: int) -> bool:
+def _has_tags(api: AnyApi, version: int) -> bool:
     return version in api.flexible and api.key != API_VERSIONS_KEY
 
 
-def encode_request(api: Api, version: int, correlation_id: int, client_id: str | None, row: Row) -> bytes:
+def encode_request(api: Api[Req, Resp], version: int, correlation_id: int, client_id: str | None, row: Req) -> bytes:
     """The whole frame. Raises ValueError for a value that this version can not carry."""
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if version in api.flexible else b""
@@ -87,11 +86,11 @@ def encode_request(api: Api, version: int, correlation_id: int, client_id: str |
     return b"".join([_SIZE.pack(size_of(parts)), *parts])
 
 
-def encode_response(api: Api, version: int, correlation_id: int, row: Row) -> list[Buffer | FileSpan]:
+def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row: Resp) -> list[Piece]:
     """The whole frame, in as many pieces as its records make necessary; nearly always one."""
     parts: list[Any] = [b"\0"] if _has_tags(api, version) else []
     api.response_parts(version, row, parts)
-    if not api.response.carries_records:
+    if not api.answers_with_records:
         body = b"".join(parts)
         return [_SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body]
     merged = merge(parts)

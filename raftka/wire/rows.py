@@ -1,15 +1,15 @@
 """What a message is made of: fields with their versions, structs of fields, and rows of values. Knows neither bytes nor the notation."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 ZERO_UUID = bytes(16)
 FREED_AT_ONCE = 256  # elements of an array that are no rows
 
 # struct's letter and the default of every type of fixed size; sizes in bytes follow from the letter
-FIXED: Mapping[str, tuple[str, Any]] = {
+FIXED: Mapping[str, tuple[str, object]] = {
     "bool": ("?", False),
     "int8": ("b", 0),
     "int16": ("h", 0),
@@ -20,7 +20,7 @@ FIXED: Mapping[str, tuple[str, Any]] = {
     "float64": ("d", 0.0),
     "uuid": ("16s", ZERO_UUID),
 }
-VARIABLE: Mapping[str, Any] = {"string": "", "bytes": b"", "records": None}
+VARIABLE: Mapping[str, object] = {"string": "", "bytes": b"", "records": None}
 
 
 class Versions(NamedTuple):
@@ -43,7 +43,7 @@ class Field:
 
     name: str
     kind: str
-    default: Any
+    default: object
     versions: Versions = ALL_VERSIONS
     array: bool = False
     nullable: Versions = NO_VERSION
@@ -56,6 +56,7 @@ class Row:
     """The values of one struct, an attribute a field. Fields that a version lacks are at their default after decoding.
 
     Arrays of structs are lists of rows, arrays of numbers are tuples; a default is shared between rows, so assign, never change in place.
+    The stubs beside the messages have the types of all fields.
     """
 
     __slots__: tuple[str, ...] = ()
@@ -64,10 +65,8 @@ class Row:
     if TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None: ...
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: Any) -> None: ...
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain dicts and lists, all the way down; record bytes as bytes."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
@@ -79,6 +78,16 @@ class Row:
     def __repr__(self) -> str:
         changed = {f.name: value for f in self.struct.fields if (value := getattr(self, f.name)) != f.default}
         return f"{self.struct.name}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+class RowType(type):
+    """Of the classes of rows: `FetchRequest.topics` is the class of the rows in that field, FetchTopic."""
+
+    struct: "Struct"
+
+    def __getattribute__(cls, name: str) -> object:
+        inner = type.__getattribute__(cls, "struct").inner.get(name)
+        return type.__getattribute__(cls, name) if inner is None else inner.row
 
 
 def free(row: Row) -> Generator[None, None, None]:
@@ -95,7 +104,7 @@ def free(row: Row) -> Generator[None, None, None]:
             yield
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Row):
         return value.as_dict()
     if isinstance(value, list | tuple):
@@ -104,21 +113,12 @@ def _plain(value: Any) -> Any:
 
 
 class Struct:
-    """A sequence of fields. Called with values it makes a row; the structs inside it are its attributes."""
+    """A sequence of fields."""
 
     def __init__(self, name: str, fields: Sequence[Field]) -> None:
         self.name = name
         self.fields = tuple(fields)
-        self._inner = {f.name: f.struct for f in fields if f.struct is not None}
-
-    def __call__(self, **values: Any) -> Row:
-        return self.row(**values)
-
-    def __getattr__(self, name: str) -> "Struct":
-        try:
-            return self.__dict__["_inner"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(f"{self.__dict__.get('name')} has no struct {name}") from None
+        self.inner = {f.name: f.struct for f in fields if f.struct is not None}
 
     def __repr__(self) -> str:
         return f"<struct {self.name}>"
@@ -127,19 +127,25 @@ class Struct:
     def row(self) -> type[Row]:
         """The class of its rows; made at first use, most messages are never seen by a process."""
         names = [f.name for f in self.fields]
-        defaults = {f"d{i}": f.default for i, f in enumerate(self.fields)}
+        made: dict[str, object] = {f"d{i}": f.default for i, f in enumerate(self.fields)}
         arguments = "".join(f", {name}=d{i}" for i, name in enumerate(names))
         body = "".join(f"\n    self.{name} = {name}" for name in names) or "\n    pass"
-        exec(f"def __init__(self{arguments}):{body}", defaults)
-        return type(self.name, (Row,), {"__slots__": tuple(names), "__init__": defaults["__init__"], "struct": self})
+        exec(f"def __init__(self{arguments}):{body}", made)
+        return cast(type[Row], RowType(self.name, (Row,), {"__slots__": tuple(names), "__init__": made["__init__"], "struct": self}))
 
     def field(self, path: str) -> Field:
         """The field of that name, or behind structs: `topics.partitions.offset`."""
         *structs, name = path.split(".")
         owner = self
         for each in structs:
-            owner = owner._inner[each]
+            owner = owner.inner[each]
         return next(field for field in owner.fields if field.name == name)
+
+    def structs(self) -> Iterator["Struct"]:
+        """This one and all inside it; one that stands in several places comes several times."""
+        yield self
+        for struct in self.inner.values():
+            yield from struct.structs()
 
     @cached_property
     def carries_records(self) -> bool:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from struct import pack
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.network.dispatch import HANDLERS
@@ -29,11 +30,11 @@ from raftka.cluster.processes import ClusterFailed, Processes, end_with_parent
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi
 from tests.broker.fuzz_frames import TOPICS, Frames
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.talk import Address, Line
@@ -174,7 +175,7 @@ class Stranger:
         return [*came, None]
 
 
-def judged(api: Api, frame: bytes, answers: list[bytes]) -> str | None:
+def judged(api: AnyApi, frame: bytes, answers: list[bytes]) -> str | None:
     """What is wrong with them."""
     version = int.from_bytes(frame[2:4], signed=True)
     known = version in api.versions
@@ -203,7 +204,7 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
     return report
 
 
-def _attack(api: Api, frames: int, seed: int, report: Report) -> None:
+def _attack(api: AnyApi, frames: int, seed: int, report: Report) -> None:
     with victim() as target:
         orders, theirs = get_context("spawn").Pipe()
         neighbour = get_context("spawn").Process(target=live_beside, args=(target.address, theirs), daemon=True)
@@ -228,7 +229,7 @@ def _attack(api: Api, frames: int, seed: int, report: Report) -> None:
             report.found.append(f"the node ended:\n{target.node.end_of_log()}")
 
 
-def _send_all(api: Api, target: Victim, count: int, seed: int, report: Report) -> None:
+def _send_all(api: AnyApi, target: Victim, count: int, seed: int, report: Report) -> None:
     with connected(target.address) as line:
         frames = Frames(api, target.tidy(line), seed)
         stranger = Stranger(target)
@@ -244,7 +245,7 @@ def _send_all(api: Api, target: Victim, count: int, seed: int, report: Report) -
             report.found.append(f"{grown >> 20} MiB more memory")
 
 
-def _judge(api: Api, target: Victim, group: list[bytes], came: list[Came], report: Report) -> None:
+def _judge(api: AnyApi, target: Victim, group: list[bytes], came: list[Came], report: Report) -> None:
     wrong = []
     for frame, answers in zip(group, came, strict=True):
         if answers is not None and (said := judged(api, frame, answers)):
@@ -279,6 +280,9 @@ def live_beside(address: Address, orders: Connection) -> None:
             orders.recv()
 
 
+Part = TypeVar("Part", PartitionProduceResponse, PartitionData)
+
+
 def _turn(line: Line, offset: int, wrong: list[str]) -> tuple[int, float]:
     value = batch(b"%d" % (offset + 1))
     began = time.monotonic()
@@ -290,7 +294,7 @@ def _turn(line: Line, offset: int, wrong: list[str]) -> tuple[int, float]:
     return offset + (written.error_code == 0), took
 
 
-def _patiently(ask: Callable[[], Row], good: Callable[[Row], bool] = lambda _: True) -> Row:
+def _patiently(ask: Callable[[], Part], good: Callable[[Part], bool] = lambda _: True) -> Part:
     """As a client that asks again: a disk that is busy may take longer than a fetch waits."""
     end = time.monotonic() + AGAIN_S
     while ((answer := ask()).error_code in AGAIN or (not answer.error_code and not good(answer))) and time.monotonic() < end:

@@ -19,7 +19,7 @@ from raftka.wire.messages.cluster import UNREGISTER_BROKER
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.records import build_batch, seal
 from raftka.wire.rows import FIXED, NO_VERSION, ZERO_UUID, Field, Row, Struct
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi
 from tests.wire.oracle import Oracle, Values, row_of
 
 TOPICS: dict[str, dict[str, str]] = {  # of the recorded requests, and so of the target, with their settings
@@ -56,7 +56,7 @@ RECORDED = Path(__file__).parent / "golden.jsonl"
 class Frames:
     """`ids` are those of the target's topics, `number` is the seed. Frames are without their sizes and always of the one API."""
 
-    def __init__(self, api: Api, ids: Mapping[str, bytes], number: int) -> None:
+    def __init__(self, api: AnyApi, ids: Mapping[str, bytes], number: int) -> None:
         self.api = api
         self.random = Random(f"{number} {api.key}")
         self.ids = [*ids.values(), ZERO_UUID]
@@ -100,7 +100,7 @@ class Frames:
         @settings(max_examples=max(count, 1), database=None, deadline=None, suppress_health_check=list(HealthCheck))
         @given(Oracle(self.api, "Request", version).values())
         def collect(values: Values) -> None:
-            frames.append(header(self.api, version, self.random) + self.api.encode_request(version, row_of(self.api.request, values)))
+            frames.append(header(self.api, version, self.random) + self.api.encode_request(version, row_of(self.api.request.struct, values)))
 
         collect()
         return frames
@@ -109,11 +109,11 @@ class Frames:
 
     def of_row(self) -> bytes:
         version = self.random.randint(self.api.min_version, self.api.max_version)
-        row = self.row(self.api.request, version)
+        row = self.row(self.api.request.struct, version)
         return header(self.api, version, self.random) + self.api.encode_request(version, row)
 
     def row(self, struct: Struct, version: int) -> Row:
-        return struct(**{field.name: self.value(field, version) for field in struct.fields if version in field.versions})
+        return struct.row(**{field.name: self.value(field, version) for field in struct.fields if version in field.versions})
 
     def value(self, field: Field, version: int) -> Any:
         random = self.random
@@ -194,7 +194,7 @@ class Frames:
                 data[2:4] = (random.randint(self.api.min_version, self.api.max_version)).to_bytes(2)
 
 
-def header(api: Api, version: int, random: Random) -> bytes:
+def header(api: AnyApi, version: int, random: Random) -> bytes:
     client_id = random.choice((b"\xff\xff", b"\x00\x00", b"\x00\x04fuzz"))
     tags = b"" if version not in api.flexible else b"\x00" if random.random() < 0.95 else b"\x01\x07\x02ab"
     return pack(">hhi", api.key, version, random.randrange(2**31)) + client_id + tags
@@ -212,5 +212,5 @@ def recorded(key: int, ids: Mapping[str, bytes]) -> list[bytes]:
     listed = memoryview(bytes.fromhex(next(line["response"] for line in lines if line["n"] == LISTING)))
     row, _ = METADATA.decode_response(12, listed, decode_response_header(listed, METADATA, 12)[1])
     for topic in row.topics:
-        frames = [frame.replace(topic.topic_id, ids.get(topic.name, topic.topic_id)) for frame in frames]
+        frames = [frame.replace(topic.topic_id, ids.get(topic.name or "", topic.topic_id)) for frame in frames]
     return frames

@@ -19,8 +19,7 @@ from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 AT_MOST_S = 60.0
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
@@ -50,7 +49,7 @@ class Wire:
     def send_frame(self, body: bytes) -> None:
         self.send(pack(">i", len(body)) + body)
 
-    def request(self, api: Api, row: Row, version: int | None = None) -> int:
+    def request(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> int:
         """Returns the correlation id."""
         self.correlation_id += 1
         self.send(encode_request(api, _version(api, version), self.correlation_id, "test", row))
@@ -61,12 +60,12 @@ class Wire:
         assert self.world.run(lambda: bool(self.frames) or self.close_reason is not None, at_most_s=AT_MOST_S), "no answer"
         return self.frames.pop(0) if self.frames else None
 
-    def answer(self, api: Api, version: int | None = None) -> Row:
+    def answer(self, api: Api[Req, Resp], version: int | None = None) -> Resp:
         data = self.frame()
         assert data is not None, f"closed: {self.close_reason}"
         return decoded(api, _version(api, version), data)
 
-    def ask(self, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         self.request(api, row, version)
         return self.answer(api, version)
 
@@ -230,11 +229,11 @@ class Stage:
         return self.nodes[node_id or self.leader(topic, partition)].replicas.partitions[topic, partition]
 
 
-def _version(api: Api, version: int | None) -> int:
+def _version(api: AnyApi, version: int | None) -> int:
     return BY_NAME.get(api.key, api.max_version) if version is None else version
 
 
-def decoded(api: Api, version: int, data: bytes) -> Row:
+def decoded(api: Api[Req, Resp], version: int, data: bytes) -> Resp:
     """The whole frame must be the answer."""
     view = memoryview(data)
     row, end = api.decode_response(version, view, decode_response_header(view, api, version)[1])

@@ -5,8 +5,7 @@ from struct import pack
 from types import TracebackType
 
 from raftka.wire.frame import decode_response_header, encode_request
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import Api, Req, Resp
 
 GUARD_S = 30.0  # so that no test waits for ever; never what a test is about
 
@@ -56,13 +55,13 @@ class Line:
             data += part
         return bytes(data)
 
-    def request(self, api: Api, row: Row, version: int | None = None) -> int:
+    def request(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> int:
         """Send; returns the correlation id."""
         self.correlation_id += 1
         self.send(encode_request(api, api.max_version if version is None else version, self.correlation_id, "test", row))
         return self.correlation_id
 
-    def answer(self, api: Api, version: int | None = None) -> Row:
+    def answer(self, api: Api[Req, Resp], version: int | None = None) -> Resp:
         """The next answer, which must be one to the request sent longest ago."""
         version = api.max_version if version is None else version
         data = self.frame()
@@ -72,6 +71,6 @@ class Line:
         assert end == len(data)
         return row
 
-    def ask(self, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         self.request(api, row, version)
         return self.answer(api, version)

@@ -1,6 +1,7 @@
 """A denying authorizer: each API's error code, and that an answer about what is there does not differ from one about what is not."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -8,20 +9,20 @@ from raftka.broker.network.authorizer import Resource
 from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
-from raftka.wire.messages.configs import DESCRIBE_CONFIGS
-from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
+from raftka.wire.messages.configs import DESCRIBE_CONFIGS, DescribeConfigsRequest
+from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
+from raftka.wire.messages.metadata import METADATA, MetadataRequest
+from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS, CreatePartitionsRequest
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
 from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
-from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS, CreateTopicsRequest, DeleteTopicsRequest
 from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage, Wire
 
@@ -38,34 +39,34 @@ class Deny:
         return bool(self.operations) and operation not in self.operations
 
 
-def configs_of(topic: str) -> Row:
+def configs_of(topic: str) -> DescribeConfigsRequest:
     request = DESCRIBE_CONFIGS.request
     return request(resources=[request.resources(resource_type=2, resource_name=topic)])
 
 
-def epoch_of(topic: str) -> Row:
+def epoch_of(topic: str) -> OffsetForLeaderEpochRequest:
     request = OFFSET_FOR_LEADER_EPOCH.request
     return request(topics=[request.topics(topic=topic, partitions=[request.topics.partitions(leader_epoch=0)])])
 
 
-def metadata_of(topic: str, *, create: bool = True) -> Row:
+def metadata_of(topic: str, *, create: bool = True) -> MetadataRequest:
     return METADATA.request(topics=[METADATA.request.topics(name=topic)], allow_auto_topic_creation=create)
 
 
-def to_create(topic: str) -> Row:
+def to_create(topic: str) -> CreateTopicsRequest:
     request = CREATE_TOPICS.request
     return request(topics=[request.topics(name=topic, num_partitions=1, replication_factor=1)])
 
 
-def more_partitions(topic: str) -> Row:
+def more_partitions(topic: str) -> CreatePartitionsRequest:
     return CREATE_PARTITIONS.request(topics=[CREATE_PARTITIONS.request.topics(name=topic, count=7, assignments=None)], timeout_ms=1000)
 
 
-def to_delete(topic: str) -> Row:
+def to_delete(topic: str) -> DeleteTopicsRequest:
     return DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name=topic)], timeout_ms=1000)
 
 
-BY_NAME: dict[str, Callable[[Wire, str], Row]] = {
+BY_NAME: dict[str, Callable[[Wire, str], Any]] = {
     "Produce": lambda wire, topic: produced(wire.ask(PRODUCE, produce(topic, batch(b"1")))),
     "Fetch": lambda wire, topic: fetched(wire.ask(FETCH, fetch(topic, max_wait_ms=1000, min_bytes=1))),
     "ListOffsets": lambda wire, topic: wire.ask(LIST_OFFSETS, list_offsets(topic, LATEST)).topics[0].partitions[0],
@@ -78,7 +79,7 @@ BY_NAME: dict[str, Callable[[Wire, str], Row]] = {
 }
 
 # What is asked of the cluster, and what for.
-OF_THE_CLUSTER: list[tuple[Api, str, Callable[[], Row]]] = [
+OF_THE_CLUSTER: list[tuple[AnyApi, str, Callable[[], Row]]] = [
     (ELECT_LEADERS, "ALTER", lambda: ELECT_LEADERS.request(topic_partitions=None)),
     (ALTER_PARTITION_REASSIGNMENTS, "ALTER", ALTER_PARTITION_REASSIGNMENTS.request),
     (LIST_PARTITION_REASSIGNMENTS, "DESCRIBE", LIST_PARTITION_REASSIGNMENTS.request),
@@ -244,7 +245,7 @@ def test_what_the_authorizer_is_asked() -> None:
 
 
 @pytest.mark.parametrize(("api", "operation", "row"), OF_THE_CLUSTER, ids=lambda each: getattr(each, "name", ""))
-def test_what_is_asked_of_the_cluster_needs_its_right(api: Api, operation: str, row: Callable[[], Row]) -> None:
+def test_what_is_asked_of_the_cluster_needs_its_right(api: AnyApi, operation: str, row: Callable[[], Row]) -> None:
     with Stage() as stage:
         stage.nodes[1].dispatcher.authorizer = deny = Deny(operation)
         answer = stage.wire().ask(api, row())

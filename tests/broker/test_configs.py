@@ -11,9 +11,14 @@ from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, 
 from raftka.metadata.quorum.raft_types import Snapshot
 from raftka.metadata.records import ConfigSet
 from raftka.wire.errors import Code
-from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from raftka.wire.messages.configs import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+    DescribeConfigsResourceResult,
+)
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage
@@ -34,7 +39,7 @@ def three() -> Iterator[Stage]:
         assert not stage.world.failures
 
 
-def described(stage: Stage, kind: int, name: str, node_id: int = 1) -> dict[str, Row]:
+def described(stage: Stage, kind: int, name: str, node_id: int = 1) -> dict[str, DescribeConfigsResourceResult]:
     request = DESCRIBE_CONFIGS.request
     (result,) = stage.wire(node_id).ask(DESCRIBE_CONFIGS, request(resources=[request.resources(resource_type=kind, resource_name=name)])).results
     assert result.error_code == 0, result
@@ -234,7 +239,7 @@ def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
 
         refused, granted = Code.POLICY_VIOLATION, Code.NONE
         assert [row.error_code for row in answer.results] == [granted, granted, refused, refused, granted]
-        assert answer.results[2].error_message.startswith("described_settings: 83 asked, 70 allowed")
+        assert str(answer.results[2].error_message).startswith("described_settings: 83 asked, 70 allowed")
         assert stage.counted(DESCRIBED_SETTINGS.metric) == 2
 
 

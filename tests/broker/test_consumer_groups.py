@@ -9,11 +9,10 @@ from raftka.coordinator.protocol import write_assignment
 from raftka.limits import REGEX_LENGTH, REGEXES_OF_GROUP, SUBSCRIBED_NAMES
 from raftka.metadata.image import BROKER, GROUP
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse, DescribedGroup
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP
+from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP, JoinGroupResponse
 from raftka.wire.messages.quorum import UPDATE_FEATURES
-from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
 from tests.coordinator.world import subscription
@@ -34,7 +33,7 @@ def stage() -> Iterator[Stage]:
         assert not stage.world.failures
 
 
-def beat(wire: Wire, member_id: str, epoch: int = 0, regex: str | None = None, group_id: str = "g") -> Row:
+def beat(wire: Wire, member_id: str, epoch: int = 0, regex: str | None = None, group_id: str = "g") -> ConsumerGroupHeartbeatResponse:
     request = CONSUMER_GROUP_HEARTBEAT.request
     said: dict[str, Any] = {"subscribed_topic_names": None, "topic_partitions": None}
     if epoch == 0:
@@ -44,7 +43,7 @@ def beat(wire: Wire, member_id: str, epoch: int = 0, regex: str | None = None, g
     )
 
 
-def classic_join(wire: Wire, group_id: str, member_id: str = "", protocol_type: str = "consumer") -> Row:
+def classic_join(wire: Wire, group_id: str, member_id: str = "", protocol_type: str = "consumer") -> JoinGroupResponse:
     request = JOIN_GROUP.request
     protocols = [request.protocols(name="range", metadata=subscription(["t"]))]
     return wire.ask(
@@ -61,9 +60,8 @@ def classic_join(wire: Wire, group_id: str, member_id: str = "", protocol_type: 
     )
 
 
-def describe(wire: Wire, group_id: str) -> Row:
+def describe(wire: Wire, group_id: str) -> DescribedGroup:
     (found,) = wire.ask(CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id])).groups
-    assert isinstance(found, Row)
     return found
 
 
@@ -118,7 +116,7 @@ def test_a_member_that_names_very_many_topics_is_refused(stage: Stage, lowered: 
     wire = stage.wire()
     lowered(SUBSCRIBED_NAMES, 2)
     request = CONSUMER_GROUP_HEARTBEAT.request
-    said = {"group_id": "g", "member_id": "m", "rebalance_timeout_ms": 5000, "topic_partitions": []}
+    said: dict[str, Any] = {"group_id": "g", "member_id": "m", "rebalance_timeout_ms": 5000, "topic_partitions": []}
 
     codes = [wire.ask(CONSUMER_GROUP_HEARTBEAT, request(**said, subscribed_topic_names=names)).error_code for names in (["t", "u", "v"], ["t", "u"])]
 
@@ -161,7 +159,9 @@ def test_partitions_that_a_member_has_not_given_up_yet_are_described_as_its_own(
     wire = stage.wire()
     beat(wire, "a")
     beat(wire, "b")
-    assert [list(topic.partitions) for topic in beat(wire, "a", 2).assignment.topic_partitions] == [[0]]
+    assignment = beat(wire, "a", 2).assignment
+    assert assignment is not None
+    assert [list(topic.partitions) for topic in assignment.topic_partitions] == [[0]]
 
     described = {member.member_id: member for member in describe(wire, "g").members}
 

@@ -10,11 +10,10 @@ from raftka.metadata.image import TOPIC
 from raftka.replication.partition import LeaderState
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
-from raftka.wire.messages.delete_records import DELETE_RECORDS
+from raftka.wire.messages.delete_records import DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import EARLIEST, LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.rows import Row
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage
 
@@ -44,13 +43,13 @@ def leader_state(stage: Stage) -> LeaderState:
     return leader
 
 
-def deletion(offset: int, partition: int = 0, *, topic: str = "t", timeout_ms: int = 5000) -> Row:
+def deletion(offset: int, partition: int = 0, *, topic: str = "t", timeout_ms: int = 5000) -> DeleteRecordsRequest:
     request = DELETE_RECORDS.request
     asked = request.topics.partitions(partition_index=partition, offset=offset)
     return request(topics=[request.topics(name=topic, partitions=[asked])], timeout_ms=timeout_ms)
 
 
-def told(answer: Row) -> tuple[int, Code]:
+def told(answer: DeleteRecordsResponse) -> tuple[int, Code]:
     ((partition,),) = [topic.partitions for topic in answer.topics]
     return partition.low_watermark, Code(partition.error_code)
 

@@ -8,9 +8,8 @@ from raftka.broker.network.authorizer import Resource
 from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
-from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.rows import Row
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, PartitionResponse
+from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsResponse
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage
 
@@ -36,7 +35,7 @@ def stage() -> Iterator[Stage]:
         assert not stage.world.failures
 
 
-def ask(stage: Stage, topics: Sequence[str], limit: int = 2000, cursor: tuple[str, int] | None = None) -> Row:
+def ask(stage: Stage, topics: Sequence[str], limit: int = 2000, cursor: tuple[str, int] | None = None) -> DescribeTopicPartitionsResponse:
     request = DESCRIBE_TOPIC_PARTITIONS.request
     where = request.cursor(topic_name=cursor[0], partition_index=cursor[1]) if cursor else None
     return stage.wire().ask(
@@ -46,14 +45,14 @@ def ask(stage: Stage, topics: Sequence[str], limit: int = 2000, cursor: tuple[st
 
 def page(stage: Stage, topics: Sequence[str], limit: int = 2000, cursor: tuple[str, int] | None = None) -> Page:
     answer = ask(stage, topics, limit, cursor)
-    assert [topic.name for topic in answer.topics] == sorted(topic.name for topic in answer.topics)
+    assert [topic.name for topic in answer.topics] == sorted(str(topic.name) for topic in answer.topics)
     following = answer.next_cursor
-    found = {topic.name: [partition.partition_index for partition in topic.partitions] for topic in answer.topics if not topic.error_code}
+    found = {str(topic.name): [partition.partition_index for partition in topic.partitions] for topic in answer.topics if not topic.error_code}
     return found, None if following is None else (following.topic_name, following.partition_index)
 
 
-def errors(answer: Row) -> dict[str, Code]:
-    return {topic.name: Code(topic.error_code) for topic in answer.topics}
+def errors(answer: DescribeTopicPartitionsResponse) -> dict[str, Code]:
+    return {str(topic.name): Code(topic.error_code) for topic in answer.topics}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_what_is_not_there_and_what_may_not_be_seen(stage: Stage) -> None:
     assert page(stage, ALL) == ({"t": [0, 1], "unc": [0]}, None)
 
 
-def producers(stage: Stage, topic: str, *partitions: int, node_id: int = 1) -> list[Row]:
+def producers(stage: Stage, topic: str, *partitions: int, node_id: int = 1) -> list[PartitionResponse]:
     request = DESCRIBE_PRODUCERS.request
     asked = request(topics=[request.topics(name=topic, partition_indexes=partitions)])
     (found,) = stage.wire(node_id).ask(DESCRIBE_PRODUCERS, asked).topics

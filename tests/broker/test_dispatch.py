@@ -13,11 +13,11 @@ from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import encode_request
-from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.messages.topics import CREATE_TOPICS
+from raftka.wire.messages.topics import CREATE_TOPICS, CreateTopicsRequest
 from raftka.wire.rows import Row
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage, Wire, decoded
@@ -27,11 +27,11 @@ NO_TOPICS = METADATA.request(topics=[])
 RECORDED = json.loads((Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()[0])  # the real broker's ApiVersions
 
 
-def ranges(answer: Row) -> dict[int, tuple[int, int]]:
+def ranges(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
 
-def new_topic(name: str, partitions: int = 1) -> Row:
+def new_topic(name: str, partitions: int = 1) -> CreateTopicsRequest:
     request = CREATE_TOPICS.request
     return request(topics=[request.topics(name=name, num_partitions=partitions, replication_factor=-1)])
 
@@ -141,11 +141,11 @@ def test_a_muted_connection_is_answered_when_its_time_has_come() -> None:
 # hooks, and what goes wrong
 
 
-def fails(request: Request) -> Row | None:
+def fails(request: Request[Row]) -> Row | None:
     raise ValueError("a bug of ours")
 
 
-def refuses(request: Request) -> Row | None:
+def refuses(request: Request[Row]) -> Row | None:
     raise KafkaError(Code.POLICY_VIOLATION)
 
 
@@ -156,7 +156,7 @@ REQUESTS: dict[int, Row] = {
 }
 
 
-def error_codes(row: Row) -> set[int]:
+def error_codes(row: Any) -> set[int]:
     """All that are anywhere in an answer."""
     own = {row.error_code} if "error_code" in row.__slots__ else set()
     inner = [each for name in row.__slots__ if isinstance(rows := getattr(row, name), list) for each in rows if isinstance(each, Row)]
@@ -203,7 +203,7 @@ def test_a_handler_that_fails_is_an_answer_and_nobody_elses_matter(key: int, hoo
 
 def test_an_interceptor_answers_in_the_handlers_place() -> None:
     with Stage() as stage:
-        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: request.answer(cluster_id="somewhere else")
+        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: request.api.response(cluster_id="somewhere else")
 
         assert stage.wire().ask(METADATA, NO_TOPICS).cluster_id == "somewhere else"
 
@@ -316,8 +316,8 @@ def test_the_short_way_answers_as_the_long_way_does() -> None:
             assert short.replace((base + 1).to_bytes(8, "big"), base.to_bytes(8, "big"))[4:] == long[4:]
         for version in range(FETCH.min_version, FETCH.max_version + 1):
             wire = stage.wire()
-            row = fetch("t", 1, topic_id=topic_id, max_bytes=1)
-            long, short = (_frame(wire, FETCH, row, version) for _ in range(2))
+            asked = fetch("t", 1, topic_id=topic_id, max_bytes=1)
+            long, short = (_frame(wire, FETCH, asked, version) for _ in range(2))
             assert stage.server_side().plans[FETCH.key]
             assert fetched(decoded(FETCH, version, long)).records
             assert short[4:] == long[4:]

@@ -81,7 +81,7 @@ def test_after_a_full_disk_a_restart_with_room_serves_what_was_acknowledged() ->
         stage.wait(lambda: stage.nodes[1].ready.is_set() and stage.nodes[1].replicas.partitions["t", 0].leader is not None)
 
         assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"3")))).base_offset == 1
-        assert len(fetched(stage.wire().ask(FETCH, fetch("t"))).records) == 2 * len(batch(b"1"))
+        assert len(fetched(stage.wire().ask(FETCH, fetch("t"))).records or b"") == 2 * len(batch(b"1"))
 
 
 def test_a_leader_whose_disk_is_full_gives_way_to_another() -> None:

@@ -6,11 +6,10 @@ import pytest
 
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest, PartitionData
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import iterate, records_of
-from raftka.wire.rows import Row
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage
 
@@ -28,11 +27,11 @@ def filled(stage: Stage, topic: str = "t", partitions: int = 1) -> bytes:
     return topic_id
 
 
-def values(row: Row) -> list[bytes | None]:
-    return [record.value for _, found in iterate(row.records) for record in records_of(found)]
+def values(row: PartitionData) -> list[bytes | None]:
+    return [record.value for _, found in iterate(memoryview(row.records or b"")) for record in records_of(found)]
 
 
-def read(stage: Stage, row: Row, version: int | None = None) -> Row:
+def read(stage: Stage, row: FetchRequest, version: int | None = None) -> PartitionData:
     return fetched(stage.wire(stage.leader("t")).ask(FETCH, row, version))
 
 
@@ -58,7 +57,7 @@ def test_whole_batches_up_to_the_limits_and_always_one(limits: dict[str, Any], b
         row = read(stage, fetch("t", **limits))
 
         assert values(row) == VALUES[: 2 * batches]
-        assert len(row.records) == batches * SIZE
+        assert len(row.records or b"") == batches * SIZE
 
 
 @pytest.mark.parametrize("limits", [{"partition_max_bytes": -1}, {"max_bytes": -1}])
@@ -68,7 +67,7 @@ def test_negative_limits_are_an_error(limits: dict[str, Any]) -> None:
 
         row = read(stage, fetch("t", **limits))
 
-        assert (row.error_code, bytes(row.records)) == (Code.UNKNOWN_SERVER_ERROR, b"")
+        assert (row.error_code, bytes(row.records or b"")) == (Code.UNKNOWN_SERVER_ERROR, b"")
 
 
 def test_the_whole_answer_is_bounded_and_only_the_first_partition_gets_one_batch_in_any_case() -> None:
@@ -80,7 +79,7 @@ def test_the_whole_answer_is_bounded_and_only_the_first_partition_gets_one_batch
 
         (topic,) = stage.wire().ask(FETCH, row).responses
 
-        assert [(p.partition_index, len(p.records)) for p in topic.partitions] == [(2, SIZE), (0, 0), (1, 0)]
+        assert [(p.partition_index, len(p.records or b"")) for p in topic.partitions] == [(2, SIZE), (0, 0), (1, 0)]
         assert all(p.high_watermark == 6 for p in topic.partitions)
 
 
@@ -112,7 +111,7 @@ def test_outside_of_the_log_is_an_error(offset: int) -> None:
         row = read(stage, fetch("t", offset, max_wait_ms=20_000, min_bytes=1))
 
         assert (row.error_code, row.high_watermark, row.last_stable_offset, row.log_start_offset) == (Code.OFFSET_OUT_OF_RANGE, -1, -1, -1)
-        assert (row.aborted_transactions, bytes(row.records)) == (None, b"")
+        assert (row.aborted_transactions, bytes(row.records or b"")) == (None, b"")
 
 
 def test_at_the_end_there_is_nothing() -> None:
@@ -121,7 +120,7 @@ def test_at_the_end_there_is_nothing() -> None:
 
         row = read(stage, fetch("t", 6))
 
-        assert (row.error_code, row.high_watermark, bytes(row.records)) == (0, 6, b"")
+        assert (row.error_code, row.high_watermark, bytes(row.records or b"")) == (0, 6, b"")
 
 
 # who may see what
@@ -161,7 +160,7 @@ def test_who_only_says_to_be_a_replica_is_refused(version: int, replica: str) ->
 
         row = read(stage, fetch("t", 0, topic_id=topic_id, replica_id=claimed, replica_state=state), version)
 
-        assert (row.error_code, bytes(row.records)) == (Code.NOT_LEADER_OR_FOLLOWER, b"")
+        assert (row.error_code, bytes(row.records or b"")) == (Code.NOT_LEADER_OR_FOLLOWER, b"")
 
 
 def test_another_node_names_the_leader() -> None:
@@ -212,7 +211,7 @@ def test_leader_epochs_are_checked() -> None:
         epoch = stage.host("t").leader_epoch
         wire = stage.wire(leader)
 
-        def told(asked: int) -> Row:
+        def told(asked: int) -> PartitionData:
             return fetched(wire.ask(FETCH, fetch("t", topic_id=topic_id, current_leader_epoch=asked), 16))
 
         assert [told(asked).error_code for asked in (-1, epoch)] == [0, 0]

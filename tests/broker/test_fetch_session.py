@@ -12,9 +12,9 @@ from raftka.broker.replica.fetch_session_cache import SAFE_S, FetchSession, Fetc
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchTopic, PartitionData
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.rows import ZERO_UUID, Row
+from raftka.wire.rows import ZERO_UUID
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire
@@ -25,7 +25,7 @@ VERSION = 12
 CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
 
 
-def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID, leader_epoch: int = -1) -> list[Row]:
+def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID, leader_epoch: int = -1) -> list[FetchTopic]:
     request = FETCH.request.topics
     rows = [request.partitions(partition=i, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20) for i in partitions]
     return [request(topic=topic, topic_id=topic_id, partitions=rows)]
@@ -59,19 +59,20 @@ class Conversation:
         self.wire.request(FETCH, row, self.version)
         self.epoch += 1
 
-    def hear(self) -> dict[int, Row]:
+    def hear(self) -> dict[int, PartitionData]:
         """The partitions of the next answer."""
         answer = self.wire.answer(FETCH, self.version)
         assert answer.error_code == 0
         self.id = answer.session_id
         return {row.partition_index: row for topic in answer.responses for row in topic.partitions}
 
-    def ask(self, partitions: Iterable[int] = (), offset: int = 0, **more: Any) -> dict[int, Row]:
+    def ask(self, partitions: Iterable[int] = (), offset: int = 0, **more: Any) -> dict[int, PartitionData]:
         self.send(partitions, offset, **more)
         return self.hear()
 
     def refused(self, **fields: int) -> tuple[int, int]:
-        row = FETCH.request(**({"session_id": self.id, "session_epoch": self.epoch, "topics": asking([0])} | fields))
+        given: dict[str, Any] = {"session_id": self.id, "session_epoch": self.epoch, "topics": asking([0])} | fields
+        row = FETCH.request(**given)
         answer = self.wire.ask(FETCH, row, self.version)
         assert answer.responses == []
         return answer.error_code, answer.session_id
@@ -167,7 +168,7 @@ def test_a_log_that_begins_later_is_told(stage: Stage) -> None:
     stage.host("t").log.set_start_offset(1)
     stage.host("t").start_moved()
 
-    assert {i: (row.log_start_offset, bytes(row.records)) for i, row in reader.ask().items()} == {0: (1, b"")}
+    assert {i: (row.log_start_offset, bytes(row.records or b"")) for i, row in reader.ask().items()} == {0: (1, b"")}
 
 
 def test_who_had_its_turn_is_read_after_the_others() -> None:

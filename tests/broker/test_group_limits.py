@@ -8,9 +8,17 @@ from raftka.limits import GROUPS_OF_COORDINATOR, MEMBER_BYTES_OF_COORDINATOR, ME
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
+from raftka.wire.messages.groups import (
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    SYNC_GROUP,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
 
@@ -43,7 +51,7 @@ class Neighbour:
         return committed(self.wire, "neighbour", self.member_id, 1) == Code.NONE and self.wire.ask(HEARTBEAT, asked).error_code == Code.NONE
 
 
-def join(group_id: str, member_id: str = "", metadata: bytes = b"") -> Row:
+def join(group_id: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
     request = JOIN_GROUP.request
     protocols = [request.protocols(name="range", metadata=metadata)]
     return request(
@@ -51,7 +59,7 @@ def join(group_id: str, member_id: str = "", metadata: bytes = b"") -> Row:
     )
 
 
-def joined(wire: Wire, group_id: str, member_id: str = "", metadata: bytes = b"", version: int = 9) -> Row:
+def joined(wire: Wire, group_id: str, member_id: str = "", metadata: bytes = b"", version: int = 9) -> JoinGroupResponse:
     return wire.ask(JOIN_GROUP, join(group_id, member_id, metadata), version)
 
 
@@ -215,7 +223,8 @@ def test_hostile_names(stage: Stage) -> None:
 def test_long_names_of_clients(stage: Stage) -> None:
     """They go into ids that must still be strings that can be sent."""
     wire = stage.wire()
-    instance = JOIN_GROUP.request(**{**join("g").as_dict(), "protocols": join("g").protocols, "group_instance_id": "i" * 32767})
+    instance = join("g")
+    instance.group_instance_id = "i" * 32767
 
     answer = wire.ask(JOIN_GROUP, instance)
 

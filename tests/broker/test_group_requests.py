@@ -10,22 +10,40 @@ from raftka.broker.network.authorizer import Resource
 from raftka.broker.network.connection import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from raftka.wire.messages.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    SYNC_GROUP,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+)
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi
 from tests.broker.stage import Stage, Wire
 
 OFFSETS = "__consumer_offsets"
 
 
-def commit(group: str, *topics: str, partition: int = 0, offset: int = 1, **fields: Any) -> Row:
+def commit(group: str, *topics: str, partition: int = 0, offset: int = 1, **fields: Any) -> OffsetCommitRequest:
     request = OFFSET_COMMIT.request
     partitions = [request.topics.partitions(partition_index=partition, committed_offset=offset)]
     return request(group_id=group, topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)], **fields)
 
 
-def offsets_of(group: str, *topics: str, version: int) -> Row:
+def offsets_of(group: str, *topics: str, version: int) -> OffsetFetchRequest:
     request = OFFSET_FETCH.request
     if version < 8:
         return request(group_id=group, topics=[request.topics(name=topic, partition_indexes=[0]) for topic in topics or ("t",)])
@@ -33,20 +51,25 @@ def offsets_of(group: str, *topics: str, version: int) -> Row:
     return request(groups=[request.groups(group_id=group, topics=asked)])
 
 
-def delete_offsets(group: str, *topics: str) -> Row:
+def delete_offsets(group: str, *topics: str) -> OffsetDeleteRequest:
     request = OFFSET_DELETE.request
     partitions = [request.topics.partitions(partition_index=0)]
     return request(group_id=group, topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)])
 
 
-def join(group: str, member_id: str = "", **fields: Any) -> Row:
+def join(group: str, member_id: str = "", **fields: Any) -> JoinGroupRequest:
     request = JOIN_GROUP.request
     protocols = [request.protocols(name="range", metadata=b"m")]
-    given = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer", "protocols": protocols} | fields
-    return request(group_id=group, member_id=member_id, **given)
+    given: dict[str, Any] = {
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": protocols,
+    } | fields
+    return request(group_id=group, member_id=member_id, **(given | fields))
 
 
-def leave(group: str, member_id: str, version: int) -> Row:
+def leave(group: str, member_id: str, version: int) -> LeaveGroupRequest:
     request = LEAVE_GROUP.request
     if version < 3:
         return request(group_id=group, member_id=member_id)
@@ -54,7 +77,7 @@ def leave(group: str, member_id: str, version: int) -> Row:
 
 
 # Of each API a request, and its answer's error.
-ASKED: list[tuple[Api, Callable[[str, int], Row], Callable[[Row], int]]] = [
+ASKED: list[tuple[AnyApi, Callable[[str, int], Row], Callable[[Any], int]]] = [
     (JOIN_GROUP, lambda group, _: join(group), lambda row: int(row.error_code)),
     (SYNC_GROUP, lambda group, _: SYNC_GROUP.request(group_id=group, member_id="m"), lambda row: int(row.error_code)),
     (HEARTBEAT, lambda group, _: HEARTBEAT.request(group_id=group, member_id="m"), lambda row: int(row.error_code)),
@@ -66,7 +89,7 @@ ASKED: list[tuple[Api, Callable[[str, int], Row], Callable[[Row], int]]] = [
 ]
 
 
-def fetch_error(row: Row, version: int) -> int:
+def fetch_error(row: OffsetFetchResponse, version: int) -> int:
     if version >= 8:
         return int(row.groups[0].error_code)
     (of_partitions,) = {partition.error_code for topic in row.topics for partition in topic.partitions}

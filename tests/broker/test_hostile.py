@@ -24,6 +24,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import seal
+from raftka.wire.schema import AnyApi, Row
 from tests.broker.requests import batch, fetch, produce, produced
 from tests.broker.talk import Line
 
@@ -439,7 +440,7 @@ def test_what_came_before_is_all_still_there(node: Target) -> None:
             row = fetch("t", offset, max_bytes=50 * MIB, partition_max_bytes=50 * MIB)
             ((partition,),) = [topic.partitions for topic in line.ask(FETCH, row, 12).responses]
             assert partition.error_code == 0
-            records = bytes(partition.records)
+            records = bytes(partition.records or b"")
             position = 0
             while position < len(records):
                 base, length = int.from_bytes(records[position : position + 8]), int.from_bytes(records[position + 8 : position + 12])
@@ -455,7 +456,8 @@ def test_many_partitions_of_a_topic_whose_name_is_none(node: Target) -> None:
     name, many = "y" * 32767, list(range(8000))
     election = ELECT_LEADERS.request(topic_partitions=[ELECT_LEADERS.request.topic_partitions(topic=name, partitions=many)])
     producers = DESCRIBE_PRODUCERS.request(topics=[DESCRIBE_PRODUCERS.request.topics(name=name, partition_indexes=many)])
-    for api, row in ((ELECT_LEADERS, election), (DESCRIBE_PRODUCERS, producers)):
+    asked: tuple[tuple[AnyApi, Row], ...] = ((ELECT_LEADERS, election), (DESCRIBE_PRODUCERS, producers))
+    for api, row in asked:
         with node.line() as line:
             line.request(api, row)
             answer = line.frame()

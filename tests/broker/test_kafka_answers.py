@@ -39,8 +39,8 @@ def stage() -> Iterator[Stage]:
 @pytest.mark.parametrize("transactional_id", [None, "t"])
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5), (-2, -1), (-1, -2)])
 def test_half_of_a_producers_identity_is_an_invalid_request(stage: Stage, transactional_id: str | None, producer_id: int, epoch: int) -> None:
-    asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 1000, "producer_id": producer_id, "producer_epoch": epoch}
-    answer = stage.wire().ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(**asked))
+    asked = INIT_PRODUCER_ID.request(transactional_id=transactional_id, transaction_timeout_ms=1000, producer_id=producer_id, producer_epoch=epoch)
+    answer = stage.wire().ask(INIT_PRODUCER_ID, asked)
 
     assert (Code(answer.error_code), answer.producer_id, answer.producer_epoch) == (Code.INVALID_REQUEST, -1, -1)
 
@@ -104,8 +104,9 @@ def test_authorized_operations_are_told_of_names_that_no_topic_has(stage: Stage)
     told = {row.name: row.topic_authorized_operations for row in stage.wire().ask(METADATA, asked).topics}
     assert told == dict.fromkeys(names, TOPIC_OPERATIONS)
     assert [row.topic_authorized_operations for row in stage.wire().ask(METADATA, by_id).topics] == [NOT_TOLD]
-    request = DESCRIBE_TOPIC_PARTITIONS.request
-    answer = stage.wire().ask(DESCRIBE_TOPIC_PARTITIONS, request(topics=[request.topics(name=name) for name in names], response_partition_limit=9))
+    described = DESCRIBE_TOPIC_PARTITIONS.request
+    page = described(topics=[described.topics(name=name) for name in names], response_partition_limit=9)
+    answer = stage.wire().ask(DESCRIBE_TOPIC_PARTITIONS, page)
     assert {row.topic_authorized_operations for row in answer.topics} == {TOPIC_OPERATIONS}
 
 
@@ -132,7 +133,7 @@ def test_one_resource_of_an_unknown_type_spoils_the_whole_description(stage: Sta
     answer = stage.wire().ask(DESCRIBE_CONFIGS, asked)
 
     assert [row.resource_type for row in answer.results] == list(types)
-    assert {(Code(row.error_code), row.error_message[:32], len(row.configs)) for row in answer.results} == {
+    assert {(Code(row.error_code), str(row.error_message)[:32], len(row.configs)) for row in answer.results} == {
         (Code.INVALID_REQUEST, "This most likely occurs because ", 0)
     }
 

@@ -80,7 +80,7 @@ def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stag
     wire, offset, found = stage.wire(), 0, dict[bytes | None, bytes | None]()
     while offset < host.log.end_offset:
         answer = fetched(wire.ask(FETCH, requests.fetch("t", offset)))
-        for header, view in iterate(memoryview(answer.records)):
+        for header, view in iterate(memoryview(answer.records or b"")):
             found |= {record.key: record.value for record in records_of(view)}
             offset = header.last_offset + 1
     assert found == table

@@ -19,8 +19,8 @@ from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.fetch import FETCH, FetchRequest
+from raftka.wire.messages.metadata import METADATA, MetadataRequest
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.rows import Row, free
@@ -48,16 +48,18 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_work, "SLICE_S", 3.5 * READING_S)
 
 
-def unknown(count: int) -> Row:
+def unknown(count: int) -> MetadataRequest:
     """Names of topics that there are not: a request of some 20 bytes for each."""
     return METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(count)], allow_auto_topic_creation=False)
 
 
-def wide(count: int = 600, **fields: int) -> Row:
+def wide(count: int = 600, **fields: Any) -> FetchRequest:
     """A full Fetch of many partitions."""
     request = FETCH.request
     partitions = [request.topics.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
-    return request(topics=[request.topics(topic="wide", partitions=partitions)], **{"max_bytes": 1 << 20, "max_wait_ms": 0, "min_bytes": 1, **fields})
+    return request(
+        topics=[request.topics(topic="wide", partitions=partitions)], **({"max_bytes": 1 << 20, "max_wait_ms": 0, "min_bytes": 1} | fields)
+    )
 
 
 def test_others_are_answered_between_the_slices_of_a_long_request(stage: Stage) -> None:
@@ -231,7 +233,7 @@ def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: S
 
 def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
     long_work = stage.nodes[1].dispatcher.long_work
-    ended: list[None] = []
+    ended: list[Exception | None] = []
     long_work.go_on("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
     long_work.go_on("second", (None for _ in range(3)), ended.append)
 

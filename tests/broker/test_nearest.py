@@ -6,9 +6,8 @@ from typing import Any, Self
 import pytest
 
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.rows import Row
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage
 from tests.broker.test_fetch import VALUES, filled, values
@@ -26,7 +25,7 @@ class Racks(Stage):
     def properties(self, node_id: int) -> dict[str, str]:
         return {**super().properties(node_id), "broker.rack": f"r{node_id}"}
 
-    def read(self, node_id: int, rack: str, offset: int = 0, **fields: Any) -> Row:
+    def read(self, node_id: int, rack: str, offset: int = 0, **fields: Any) -> PartitionData:
         return fetched(self.wire(node_id).ask(FETCH, fetch("t", offset, rack_id=rack, **fields)))
 
     @property
@@ -54,7 +53,7 @@ def test_the_leader_sends_its_consumers_to_their_racks(stage: Racks) -> None:
 
     row = stage.read(leader, f"r{follower}", 6, max_wait_ms=LONG_MS, min_bytes=1)
 
-    assert (row.error_code, row.preferred_read_replica, row.high_watermark, bytes(row.records)) == (0, follower, 6, b"")
+    assert (row.error_code, row.preferred_read_replica, row.high_watermark, bytes(row.records or b"")) == (0, follower, 6, b"")
     assert stage.world.now < begin + 0.1
     assert stage.read(leader, f"r{follower}").preferred_read_replica == follower
     assert values(stage.read(follower, f"r{follower}")) == VALUES
@@ -131,7 +130,7 @@ def test_a_follower_shows_what_it_knows_to_be_committed(stage: Racks) -> None:
 
     assert values(stage.read(follower, "r")) == VALUES
     row = stage.read(follower, "r", 6)
-    assert (row.error_code, row.high_watermark, bytes(row.records)) == (0, 6, b"")
+    assert (row.error_code, row.high_watermark, bytes(row.records or b"")) == (0, 6, b"")
     assert (stage.read(follower, "r", 7).error_code, stage.read(follower, "r", 8).error_code) == (0, Code.OFFSET_OUT_OF_RANGE)
 
 

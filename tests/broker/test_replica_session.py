@@ -51,7 +51,7 @@ class Pair:
                 self.wanted[key] = place
         new = {key: place for key, place in changes.items() if place is not None}
         whole = self.mine.whole
-        row = FETCH.request(**self.mine.fields(self.wanted if whole else new, self.gone, 100))
+        row = self.mine.request(self.wanted if whole else new, self.gone, 100)
         self.gone = {}
         try:
             session, goes_on = drained(self.theirs.for_request(row, FOLLOWER, 0.0, by_id=True))
@@ -92,9 +92,8 @@ def test_a_request_tells_what_is_new() -> None:
     pair, place = Pair(), Place(Position(5, 0, 0), 0)
     pair.exchange({(TOPICS[0], i): place for i in range(1000)}, answered=True)
 
-    fields = pair.mine.fields({(TOPICS[0], 7): place, (TOPICS[0], 8): Place(Position(6, 0, 0), 0)}, {(TOPICS[0], 9): None}, 100)
+    row = pair.mine.request({(TOPICS[0], 7): place, (TOPICS[0], 8): Place(Position(6, 0, 0), 0)}, {(TOPICS[0], 9): None}, 100)
 
-    row = FETCH.request(**fields)
     assert [[asked.partition for asked in topic.partitions] for topic in row.topics] == [[8]]
     assert [gone.partitions for gone in row.forgotten_topics_data] == [(9,)]
 
@@ -102,8 +101,8 @@ def test_a_request_tells_what_is_new() -> None:
 def test_without_a_session_every_request_is_whole() -> None:
     mine, place = FetchSessionHandler(), Place(Position(5, 0, 0), 0)
     for _ in range(2):
-        fields = mine.fields({(TOPICS[0], 7): place}, {}, 100)
-        assert (fields["session_id"], fields["session_epoch"], len(fields["topics"])) == (0, 0, 1)  # type: ignore[arg-type]
+        row = mine.request({(TOPICS[0], 7): place}, {}, 100)
+        assert (row.session_id, row.session_epoch, len(row.topics)) == (0, 0, 1)
         assert mine.answered(FETCH.response(session_id=0))
 
 

@@ -1,6 +1,7 @@
 """Answers that would name a broker whose connections have just broken wait for the next leader, and not for long."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,10 @@ from raftka.broker.controller.suspects import SUSPECTED_S
 from raftka.broker.node import Node
 from raftka.limits import HELD_ANSWERS
 from raftka.wire.messages.cluster import UNREGISTER_BROKER
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorResponse
+from raftka.wire.messages.metadata import METADATA, MetadataResponse
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import Api, Req, Resp
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
 
@@ -22,14 +22,14 @@ ASKED = METADATA.request(topics=[METADATA.request.topics(name="t")])
 FIND = FIND_COORDINATOR.request(key_type=0, coordinator_keys=["g"])
 DESCRIBE = DESCRIBE_TOPIC_PARTITIONS.request(topics=[DESCRIBE_TOPIC_PARTITIONS.request.topics(name="t")])
 
-Named = Callable[[Row], int]
+Named = Callable[[Any], int]
 
 
-def leader_in(answer: Row) -> int:
+def leader_in(answer: MetadataResponse) -> int:
     return int(answer.topics[0].partitions[0].leader_id)
 
 
-def coordinator_in(answer: Row) -> int:
+def coordinator_in(answer: FindCoordinatorResponse) -> int:
     return int(answer.coordinators[0].node_id)
 
 
@@ -85,7 +85,7 @@ def cut_off(stage: Stage, node: Node, other: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "row", "named", "topic"), APIS)
-def test_a_held_answer_names_the_new_leader(stage: Stage, api: Api, row: Row, named: Named, topic: str) -> None:
+def test_a_held_answer_names_the_new_leader(stage: Stage, api: Api[Req, Resp], row: Req, named: Named, topic: str) -> None:
     dead = stage.leader(topic)
     node = another(stage, dead)
     wire = connected(stage, node)

@@ -8,8 +8,7 @@ from raftka.broker.coordinators.group_service import TOPIC
 from raftka.limits import AUTOMATIC_TOPICS
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.schema import Row
+from raftka.wire.messages.metadata import METADATA, MetadataRequest
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage
 
@@ -21,7 +20,7 @@ def stage() -> Iterator[Stage]:
         assert not stage.world.failures
 
 
-def ask(names: list[str]) -> Row:
+def ask(names: list[str]) -> MetadataRequest:
     return METADATA.request(topics=[METADATA.request.topics(name=name) for name in names], allow_auto_topic_creation=True)
 
 

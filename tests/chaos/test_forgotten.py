@@ -13,7 +13,7 @@ from raftka.log.producer_state import ProducerState
 from raftka.log.snapshots import ENTRIES_BACK
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, ProduceResponse
 from raftka.wire.rows import Row
 from tests.log.given import DIRECTORY, append, batch, checkpoint, open_log
 
@@ -104,7 +104,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, excuse: dict[str, Any] | None) -> t
     return producer, history, numbers
 
 
-def _answer(code: Code) -> Row:
+def _answer(code: Code) -> ProduceResponse:
     response = PRODUCE.response
     partition = response.responses.partition_responses(index=0, error_code=int(code), base_offset=-1)
     return response(responses=[response.responses(name="t", partition_responses=[partition])])

@@ -6,6 +6,7 @@ from raftka.chaos.simulated.clients.shapes import APIS, MANY_KEYS, NEW_GROUPS, S
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import HEARTBEAT
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from raftka.wire.schema import AnyApi
 
 each_library = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 ID = bytes(range(16))
@@ -45,7 +46,8 @@ def test_it_looks_for_one_coordinator_or_for_several(shape: Shape) -> None:
 
 @each_library
 def test_old_versions_have_no_word_for_an_instance(shape: Shape) -> None:
-    for api in (OFFSET_COMMIT, HEARTBEAT):
+    apis: tuple[AnyApi, ...] = (OFFSET_COMMIT, HEARTBEAT)
+    for api in apis:
         version = shape.version(api)
         assert version is not None
         api.encode_request(version, api.request(group_id="group", member_id="m", group_instance_id=shape.instance(api, "instance")))

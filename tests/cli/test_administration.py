@@ -17,8 +17,7 @@ from raftka.client.blocking.connection import Unsupported
 from raftka.cluster.ask import ask
 from raftka.cluster.processes import Processes, running
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import Api, Req, Resp
 
 FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -103,7 +102,7 @@ def test_a_kafka_without_incremental_changes_gets_all_settings(cluster: Processe
     with connect(cluster.bootstrap_servers) as client:
         ask = client.ask
 
-        def old(api: Api, row: Row, version: int | None = None) -> Row:
+        def old(api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
             if api is INCREMENTAL_ALTER_CONFIGS:
                 raise Unsupported("an old broker")
             return ask(api, row, version)

@@ -10,12 +10,12 @@ from raftka.client.blocking.producer import NOBODY, Producer
 from raftka.client.blocking.reader import FetchedRecord, Reader
 from raftka.testing import Cluster
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.fetch import FetchResponse
 from raftka.wire.messages.groups import LIST_GROUPS
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
-from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
+from raftka.wire.messages.offsets import OFFSET_FETCH, OffsetFetchRequest
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import CRC_POSITION
-from raftka.wire.rows import Row
 from raftka.wire.schema import api
 
 NO_BROKER_KNOWS = api("FutureApi", 999, versions="0", flexible="0", request="x int8", response="error_code int16")
@@ -44,12 +44,12 @@ def client(cluster: Cluster) -> Iterator[Client]:
         yield client
 
 
-def end_request(topic: str) -> Row:
+def end_request(topic: str) -> ListOffsetsRequest:
     row = LIST_OFFSETS.request
     return row(topics=[row.topics(name=topic, partitions=[row.topics.partitions(partition_index=0, timestamp=LATEST)])])
 
 
-def committed_request(group: str) -> Row:
+def committed_request(group: str) -> OffsetFetchRequest:
     return OFFSET_FETCH.request(group_id=group, topics=None)
 
 
@@ -303,10 +303,12 @@ def test_a_batch_whose_checksum_is_wrong_is_not_read(cluster: Cluster, client: C
     write(client, topic, range(5))
     reader, take = Reader(client, {(topic, 0): 0}), Reader._take
 
-    def damaged(self: Reader, asked: object, answer: Row) -> None:
+    def damaged(self: Reader, asked: object, answer: FetchResponse) -> None:
         (partition,) = answer.responses[0].partitions
-        partition.records = bytearray(partition.records)
-        partition.records[CRC_POSITION] ^= 1
+        assert partition.records is not None
+        records = bytearray(partition.records)
+        records[CRC_POSITION] ^= 1
+        partition.records = memoryview(records)
         take(self, asked, answer)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Reader, "_take", damaged)

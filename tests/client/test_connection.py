@@ -13,13 +13,13 @@ from raftka.wire.frame import FrameBuffer, RequestHeader, decode_request_header,
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Row
 from tests.wire.oracle import APIS
 
 BY_KEY = {api.key: api for api in APIS}
-Handler = Callable[[int, Row], Row]  # version, request -> response
+Handler = Callable[[int, Any], Row]  # version, request -> response
 
 
 class Broker:
@@ -27,10 +27,10 @@ class Broker:
 
     peer = "broker:9092"
 
-    def __init__(self, versions: dict[Api, tuple[int, int]], **handlers: Handler) -> None:
+    def __init__(self, versions: dict[AnyApi, tuple[int, int]], **handlers: Handler) -> None:
         self.versions = versions
         self.handlers: dict[str, Handler] = handlers
-        self.seen: list[tuple[RequestHeader, Row]] = []
+        self.seen: list[tuple[RequestHeader, Any]] = []
         self.events: list[Any] = []
         self.wakes = 0
         self.client = ClientConnection("tests", on_ready=lambda: self.events.append("ready"), on_closed=self.events.append)
@@ -90,11 +90,11 @@ class Broker:
         self.events.append(error if row is None else row)
 
 
-def metadata(version: int, request: Row) -> Row:
-    return METADATA.response(cluster_id=f"v{version} {request.topics[0].name}")
+def metadata(version: int, request: MetadataRequest) -> MetadataResponse:
+    return METADATA.response(cluster_id=f"v{version} {(request.topics or ())[0].name}")
 
 
-def named(name: str) -> Row:
+def named(name: str) -> MetadataRequest:
     return METADATA.request(topics=[METADATA.request.topics(name=name)])
 
 
@@ -143,7 +143,7 @@ def test_the_highest_common_version_is_taken(theirs: tuple[int, int], cap: int |
 
 @pytest.mark.parametrize("theirs", [(14, 20), None])
 def test_no_version_in_common_is_an_error_of_the_request(theirs: tuple[int, int] | None) -> None:
-    versions = {API_VERSIONS: (0, 4), **({METADATA: theirs} if theirs else {})}
+    versions: dict[AnyApi, tuple[int, int]] = {API_VERSIONS: (0, 4), **({METADATA: theirs} if theirs else {})}
     broker = Broker(versions).opened()
     broker.client.request(METADATA, named("queued"), broker.note)
     broker.answer()

@@ -15,8 +15,7 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.groups import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import Api, Req, Resp
 from tests.mutants.directed import finds
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "1000"}
@@ -201,12 +200,11 @@ async def _fetched(group: GroupClient) -> int:
             await group.rest()
 
 
-async def _ask(group: GroupClient, api: Api, row: Row) -> Row:
+async def _ask(group: GroupClient, api: Api[Req, Resp], row: Req) -> Resp:
     """Ask the group's coordinator, whichever it is by then: the topic of groups has one partition."""
     while True:
         try:
-            answer: Row = await group.client.ask(await group.coordinator(), api, row)
-            return answer
+            return await group.client.ask(await group.coordinator(), api, row)
         except NoAnswer:
             await group.rest()
 
@@ -214,11 +212,11 @@ async def _ask(group: GroupClient, api: Api, row: Row) -> Row:
 async def _join(group: GroupClient, group_id: str) -> None:
     """A classic member joins, and is in the group's record."""
     request = JOIN_GROUP.request
-    times = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": 60_000}
     protocols = [request.protocols(name="range", metadata=SUBSCRIPTION)]
     member_id = ""
     while True:
-        row = request(group_id=group_id, member_id=member_id, protocol_type="consumer", protocols=protocols, **times)
+        row = request(group_id=group_id, member_id=member_id, protocol_type="consumer", protocols=protocols)
+        row.session_timeout_ms, row.rebalance_timeout_ms = SESSION_MS, 60_000
         joined = await _ask(group, JOIN_GROUP, row)
         if joined.error_code != Code.MEMBER_ID_REQUIRED:
             break

@@ -352,9 +352,9 @@ def time_index_survives_truncation() -> None:
         for number in range(10):
             _put(scene, b"key", b"after", timestamp=BEGUN_MS + 2000 + number)
         scene.wait_whole()
-        row = times_row(TOPIC, 0, -1, BEGUN_MS + 2000)
-        row.replica_id = -2  # so that a follower answers
-        answer = scene.cluster.do(client, lambda: client.ask((f"n{deposed}", CLIENT_PORT), LIST_OFFSETS, row))
+        asked = times_row(TOPIC, 0, -1, BEGUN_MS + 2000)
+        asked.replica_id = -2  # so that a follower answers
+        answer = scene.cluster.do(client, lambda: client.ask((f"n{deposed}", CLIENT_PORT), LIST_OFFSETS, asked))
         found = answer.topics[0].partitions[0].offset
         assert found == 3, f"the record of that time is at 3, asked for it says {found}"
 

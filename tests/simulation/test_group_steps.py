@@ -13,11 +13,20 @@ from raftka.chaos.simulated.clients.client import Client, NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
-from raftka.wire.schema import Api, Row
+from raftka.wire.messages.groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, OffsetCommitRequest, OffsetDeleteRequest
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 OFFSETS, TOPIC, ELSEWHERE = "__consumer_offsets", "t", "u"  # nobody subscribes to the second topic
 LIVES, STEP_S = 8, 0.0007  # how long after a step has begun the coordinator is killed
@@ -38,7 +47,7 @@ class Member:
         self.leads = False
         self.others: list[str] = []
 
-    async def ask(self, api: Api, row: Row, code: Callable[[Row], int]) -> tuple[int, Row]:
+    async def ask(self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]) -> tuple[int, Any]:
         """Until a coordinator has answered."""
         while True:
             try:
@@ -46,7 +55,7 @@ class Member:
             except NoAnswer:
                 await trio.sleep(AGAIN_S)
 
-    async def ask_once(self, api: Api, row: Row, code: Callable[[Row], int]) -> tuple[int, Row]:
+    async def ask_once(self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]) -> tuple[int, Any]:
         """Raises NoAnswer."""
         found = (await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group]))).coordinators[0]
         if found.error_code:
@@ -58,14 +67,15 @@ class Member:
 
     # joining
 
-    def join_row(self) -> Row:
+    def join_row(self) -> JoinGroupRequest:
         request = JOIN_GROUP.request
         subscription = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
         protocols = [request.protocols(name="range", metadata=subscription)]
-        times = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 8_000}
-        return request(group_id=self.group, member_id=self.member_id, protocol_type="consumer", protocols=protocols, **times)
+        row = request(group_id=self.group, member_id=self.member_id, protocol_type="consumer", protocols=protocols)
+        row.session_timeout_ms, row.rebalance_timeout_ms = 10_000, 8_000
+        return row
 
-    def sync_row(self) -> Row:
+    def sync_row(self) -> SyncGroupRequest:
         request = SYNC_GROUP.request
         assignments = [request.assignments(member_id=each, assignment=each.encode()) for each in self.others] if self.leads else []
         kind = {"protocol_type": "consumer", "protocol_name": "range"}
@@ -101,10 +111,10 @@ class Member:
     async def beats(self) -> int:
         return (await self.ask(HEARTBEAT, self.beat_row(), _top))[0]
 
-    def beat_row(self) -> Row:
+    def beat_row(self) -> HeartbeatRequest:
         return HEARTBEAT.request(group_id=self.group, member_id=self.member_id, generation_id=self.generation)
 
-    def commit_row(self, offset: int, topic: str = TOPIC) -> Row:
+    def commit_row(self, offset: int, topic: str = TOPIC) -> OffsetCommitRequest:
         request = OFFSET_COMMIT.request
         partition = request.topics.partitions(partition_index=0, committed_offset=offset)
         topics = [request.topics(name=topic, partitions=[partition])]
@@ -120,23 +130,23 @@ class Member:
         _, answer = await self.ask(OFFSET_FETCH, row, lambda answer: int(answer.groups[0].error_code))
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
-    def leave_row(self) -> Row:
+    def leave_row(self) -> LeaveGroupRequest:
         return LEAVE_GROUP.request(group_id=self.group, members=[LEAVE_GROUP.request.members(member_id=self.member_id)])
 
-    def delete_row(self) -> Row:
+    def delete_row(self) -> OffsetDeleteRequest:
         request = OFFSET_DELETE.request
         return request(group_id=self.group, topics=[request.topics(name=ELSEWHERE, partitions=[request.topics.partitions(partition_index=0)])])
 
 
-def _top(row: Row) -> int:
+def _top(row: Any) -> int:
     return int(row.error_code)
 
 
-def _partition(row: Row) -> int:
+def _partition(row: Any) -> int:
     return int(row.topics[0].partitions[0].error_code)
 
 
-def _left(row: Row) -> int:
+def _left(row: Any) -> int:
     return int(row.error_code or row.members[0].error_code)
 
 
@@ -148,7 +158,7 @@ class Scene:
         self.client = cluster.client(f"client{number}")
         self.members = [Member(cluster.client(f"client{number}.{i}"), f"g{number}") for i in range(2)]
         self.a, self.b = self.members
-        self.answered: dict[Member, tuple[int, Row]] = {}
+        self.answered: dict[Member, tuple[int, Any]] = {}
 
     def do(self, *tasks: Callable[[], Awaitable[object]]) -> None:
         """All at the same time, to their ends."""
@@ -167,7 +177,7 @@ class Scene:
         self.do(self.a.settle, self.b.settle)
         self.do(lambda: self.a.commit(10), lambda: self.b.commit(5, ELSEWHERE))
 
-    def step(self, who: Iterable[Member], api: Api, row: Callable[[Member], Row], code: Callable[[Row], int], after_s: float) -> None:
+    def step(self, who: Iterable[Member], api: AnyApi, row: Callable[[Member], Row], code: Callable[[Any], int], after_s: float) -> None:
         """They ask, and whoever coordinates them is killed so much later."""
         for member in who:
 
@@ -282,13 +292,13 @@ class Consumer(Member):
         self.epoch = 0
         self.owned: dict[bytes, tuple[int, ...]] = {}
 
-    def row(self) -> Row:
+    def row(self) -> ConsumerGroupHeartbeatRequest:
         request = CONSUMER_GROUP_HEARTBEAT.request
         said: dict[str, Any] = {"rebalance_timeout_ms": 8_000, "subscribed_topic_names": [TOPIC]}
         held = [request.topic_partitions(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in self.owned.items()]
         return request(group_id=self.group, member_id=self.member_id, member_epoch=self.epoch, topic_partitions=held, **said)
 
-    def hear(self, row: Row) -> None:
+    def hear(self, row: ConsumerGroupHeartbeatResponse) -> None:
         self.epoch = row.member_epoch
         if row.assignment is not None:
             self.owned = {each.topic_id: tuple(each.partitions) for each in row.assignment.topic_partitions}

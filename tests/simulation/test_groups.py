@@ -16,8 +16,7 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest, OffsetFetchRequest
 
 OFFSETS, TOPIC = "__consumer_offsets", "t"
 GROUPS, ROUNDS = 4, 4
@@ -26,13 +25,13 @@ SERVED_S = 10.0  # virtual, with broker.session.timeout.ms at 2,000
 PASSES = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS}
 
 
-def commit_row(group: str, offset: int) -> Row:
+def commit_row(group: str, offset: int) -> OffsetCommitRequest:
     request = OFFSET_COMMIT.request
     partition = request.topics.partitions(partition_index=0, committed_offset=offset, committed_metadata=f"at {offset}")
     return request(group_id=group, topics=[request.topics(name=TOPIC, partitions=[partition])])
 
 
-def fetch_row(group: str) -> Row:
+def fetch_row(group: str) -> OffsetFetchRequest:
     request = OFFSET_FETCH.request
     return request(groups=[request.groups(group_id=group, topics=[request.groups.topics(name=TOPIC, partition_indexes=[0])])])
 

@@ -10,19 +10,18 @@ from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
 from raftka.metadata.configs.describe import FILE_SOURCE
 from raftka.runtime.simulated.world import World
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM, PartitionData
 from raftka.wire.messages.topics import CREATE_TOPICS
-from raftka.wire.schema import Row
 
 SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 
-def quorum(scene: Scene) -> Row:
+def quorum(scene: Scene) -> PartitionData:
     request = DESCRIBE_QUORUM.request
     row = request(topics=[request.topics(topic_name="__cluster_metadata", partitions=[request.topics.partitions(partition_index=0)])])
     answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(DESCRIBE_QUORUM, row))
     assert answer.error_code == 0
-    found: Row = answer.topics[0].partitions[0]
+    found: PartitionData = answer.topics[0].partitions[0]
     return found
 
 
@@ -225,7 +224,7 @@ async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
     await scene.client.create_topic("newer", 1, 1)
 
 
-def quorum_of(scene: Scene, node_id: int) -> Row:
+def quorum_of(scene: Scene, node_id: int) -> PartitionData:
     scene.world.run(scene.world.now + 2.5)  # an observer says with its heartbeat, every two seconds, how far it is
     return quorum(scene)
 

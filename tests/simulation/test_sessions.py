@@ -9,8 +9,7 @@ from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Address, 
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
 
 PARTITIONS = 8
 WAIT_MS = 500
@@ -24,7 +23,7 @@ class Session:
         self.id = self.epoch = 0
         self.known: dict[int, tuple[int, int]] = {}  # partition -> (offset, leader epoch)
 
-    def request(self, wanted: dict[int, tuple[int, int]]) -> Row:
+    def request(self, wanted: dict[int, tuple[int, int]]) -> FetchRequest:
         request = FETCH.request
         if self.epoch == 0:
             self.known = {}
@@ -44,7 +43,7 @@ class Session:
             forgotten_topics_data=[request.forgotten_topics_data(topic=TOPIC, partitions=gone)] if gone else [],
         )
 
-    def answered(self, answer: Row) -> bool:
+    def answered(self, answer: FetchResponse) -> bool:
         if answer.error_code:
             self.id, self.epoch = 0, 0
             return False
@@ -93,7 +92,7 @@ class SessionReader:
                 for row in (row for topic in answer.responses for row in topic.partitions):
                     await self._told(row)
 
-    async def _told(self, row: Row) -> None:
+    async def _told(self, row: PartitionData) -> None:
         partition = row.partition_index
         if row.error_code:
             assert Code(row.error_code) in PASSES, Code(row.error_code)

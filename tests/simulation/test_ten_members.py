@@ -3,6 +3,7 @@ after the other, which the others must not notice.
 """
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import pytest
 import trio
@@ -11,12 +12,14 @@ from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.groups import SYNC_GROUP
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import SYNC_GROUP, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tests.simulation.test_group_steps import Member, began
 
 HEARTBEAT_S, SESSION_S = 0.3, 10.0
 TOGETHER_S = 0.5
+
+
+Named = TypeVar("Named", JoinGroupRequest, SyncGroupRequest, HeartbeatRequest)
 
 
 class Living(Member):
@@ -42,16 +45,16 @@ class Living(Member):
         code, _ = await self.ask(SYNC_GROUP, self.sync_row(), lambda row: int(row.error_code))
         return code == Code.NONE
 
-    def join_row(self) -> Row:
+    def join_row(self) -> JoinGroupRequest:
         return self.named(super().join_row())
 
-    def sync_row(self) -> Row:
+    def sync_row(self) -> SyncGroupRequest:
         return self.named(super().sync_row())
 
-    def beat_row(self) -> Row:
+    def beat_row(self) -> HeartbeatRequest:
         return self.named(super().beat_row())
 
-    def named(self, row: Row) -> Row:
+    def named(self, row: Named) -> Named:
         row.group_instance_id = self.instance
         return row
 

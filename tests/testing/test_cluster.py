@@ -12,10 +12,10 @@ from raftka.wire.frame import encode_request
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, ProduceRequest
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import build_batch
-from raftka.wire.rows import Row
+from raftka.wire.schema import AnyApi, Row
 
 VERSION = 9
 
@@ -37,7 +37,7 @@ def address(cluster: Cluster, node: int) -> tuple[str, int]:
     return host, int(port)
 
 
-def produce(topic: str, value: bytes = b"x", acks: int = -1) -> Row:
+def produce(topic: str, value: bytes = b"x", acks: int = -1) -> ProduceRequest:
     rows = PRODUCE.request.topic_data
     partition = rows.partition_data(index=0, records=bytes(build_batch([(None, value, [], 1)])))
     return PRODUCE.request(acks=acks, timeout_ms=5000, topic_data=[rows(name=topic, partition_data=[partition])])
@@ -108,13 +108,17 @@ def test_what_asks_the_controller_is_done_too_when_its_answer_is_lost(cluster: C
 
 
 def topics(cluster: Cluster) -> set[str]:
-    return {topic.name for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics}
+    return {str(topic.name) for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics}
 
 
 def test_who_is_delayed_waits_and_what_is_behind_it_too(cluster: Cluster) -> None:
     """Three requests on one connection, two of which are delayed, are answered in their order."""
     topic = cluster.create_topic()
-    requests = [(PRODUCE, produce(topic, b"late")), (METADATA, METADATA.request(topics=[])), (FIND_COORDINATOR, FIND_COORDINATOR.request(key="g"))]
+    requests: list[tuple[AnyApi, Row]] = [
+        (PRODUCE, produce(topic, b"late")),
+        (METADATA, METADATA.request(topics=[])),
+        (FIND_COORDINATOR, FIND_COORDINATOR.request(key="g")),
+    ]
     frames = b"".join(encode_request(api, 3, number, "t", request) for number, (api, request) in enumerate(requests, 1))
     fault = cluster.delay("Produce", 100)
     cluster.delay("Metadata", 10)

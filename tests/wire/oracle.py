@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import raftka.wire.messages
 from raftka.wire.rows import Row, Struct
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi, Api
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
@@ -33,7 +33,7 @@ OURS = "tests.wire.schemas"  # what the wheel lacks, in the form of its schemas
 LACKING = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
 
 
-def _apis() -> list[Api]:
+def _apis() -> list[AnyApi]:
     """Everything in raftka.wire.messages: what is written there is compared, listed or not."""
     modules = [import_module(f"raftka.wire.messages.{found.name}") for found in pkgutil.iter_modules(raftka.wire.messages.__path__)]
     return sorted((value for module in modules for value in vars(module).values() if isinstance(value, Api)), key=lambda api: api.name)
@@ -48,7 +48,7 @@ _RENAMED = {"topic_authorized_operations": "authorized_operations", "cluster_aut
 
 
 class Oracle:
-    def __init__(self, api: Api, side: str, version: int) -> None:
+    def __init__(self, api: AnyApi, side: str, version: int) -> None:
         name = api.name + side
         package = OURS if api.name in LACKING else None
         self.cls = _their_class(name, package)
@@ -174,7 +174,7 @@ def row_of(struct: Struct, values: Values) -> Row:
             return row_of(inner[name] or struct, value)
         return [ours(name, v) for v in value] if isinstance(value, list) else value
 
-    return struct(**{name: ours(name, value) for name, value in values.items()})
+    return struct.row(**{name: ours(name, value) for name, value in values.items()})
 
 
 def _simple(kind: str) -> st.SearchStrategy[Any]:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -261,7 +262,7 @@ def test_records_stay_in_their_files(version: int) -> None:
     span = FileSpan(Nothing(), 1000, 20_000)  # type: ignore[arg-type]
     large = memoryview(bytes(9000))
     response, partition = FETCH.response.responses, FETCH.response.responses.partitions
-    contents = [span, large, b"small", [span, b"tail"], None, b"", []]
+    contents: list[Any] = [span, large, b"small", [span, b"tail"], None, b"", []]
     row = FETCH.response(responses=[response(topic="t", partitions=[partition(records=records) for records in contents])])
 
     pieces = encode_response(FETCH, version, 7, row)

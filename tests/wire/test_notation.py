@@ -25,15 +25,15 @@ EVERYTHING = api(
     flags       bool[]?
     names       string[]
     blobs       bytes[]
-    inner {}
+    inner Inner
         a       int16=7
-        deeper []
+        deeper Deeper[]
             b   string?
-    maybe {}?
+    maybe Maybe?
         c       int32
     added       int8=-3     1
     removed     int8        0
-    tagged {}               1+ @2
+    tagged Tagged           1+ @2
         d       int64
     """,
     response="",
@@ -112,7 +112,10 @@ def test_versions(text: str, versions: tuple[int, int]) -> None:
     assert None not in Versions(0, 1)
 
 
-@pytest.mark.parametrize("text", ["a int33", "a string??", "a []", "a int32 v3", "a int32 3-", "a int32=x", "a"])
+@pytest.mark.parametrize(
+    "text",
+    ["a int33", "a string??", "a []", "a Topic[]", "a int32\n b int8", "a A\n b int8\nc A\n d int8", "a int32 v3", "a int32 3-", "a int32=x", "a"],
+)
 def test_what_is_no_notation(text: str) -> None:
     with pytest.raises(ValueError, match=r"no such type|not a range|invalid literal|not enough values"):
         parse_struct("Message", text)

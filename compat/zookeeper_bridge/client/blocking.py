@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from struct import Struct
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -74,7 +74,7 @@ class ZooKeeperClient:
 
     # what there is to ask
 
-    def ask(self, opcode: Op, *fields: Any) -> bytes:
+    def ask(self, opcode: Op, *fields: object) -> bytes:
         """The body of the answer."""
         self._xid += 1
         self._send(self._xid, opcode, BODIES[opcode].encode(fields) if opcode in BODIES else b"")

@@ -4,12 +4,13 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from raftka.cli.admin.client import connect, finish
 from raftka.cli.admin.groups import commit, committed
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Where
+from raftka.json_values import JsonObject
 from zookeeper_bridge.client.blocking import Unreachable, ZooKeeperClient
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.jute import Stat
@@ -48,11 +49,11 @@ def bridged(verb: Callable[P, None]) -> Callable[P, int]:
 @bridged
 def ls(path: str, recursive: bool, bridge: str, digest: str | None, output: str) -> None:
     with ZooKeeperClient(bridge, digest) as client:
-        rows: Iterator[dict[str, Any]] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
+        rows: Iterator[JsonObject] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
         show(rows, ["name"], output)
 
 
-def _below(client: ZooKeeperClient, path: str) -> Iterator[dict[str, Any]]:
+def _below(client: ZooKeeperClient, path: str) -> Iterator[dict[str, object]]:
     try:
         names = client.children(path)
     except ZooKeeperError as error:
@@ -82,7 +83,7 @@ def stat(paths: tuple[str, ...], bridge: str, digest: str | None, output: str) -
         finish(rows, list(rows[0]) if rows else [], output, [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None])
 
 
-def _row(path: str, seen: Stat) -> dict[str, Any]:
+def _row(path: str, seen: Stat) -> JsonObject:
     return {
         "path": path,
         "czxid": seen.czxid,
@@ -174,5 +175,5 @@ def _stored(client: ZooKeeperClient, name: str) -> Iterator[tuple[Where, int]]:
             yield (topic, index), int(text)
 
 
-def _offset_rows(name: str, offsets: dict[Where, int]) -> list[dict[str, Any]]:
+def _offset_rows(name: str, offsets: dict[Where, int]) -> list[dict[str, object]]:
     return [{"group": name, "topic": topic, "partition": partition, "offset": offset} for (topic, partition), offset in sorted(offsets.items())]

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
@@ -46,7 +46,7 @@ class Session:
         self._link: _Link | None = None
         self._xid = 0
 
-    async def ask(self, opcode: Op, *fields: Any) -> Reply:
+    async def ask(self, opcode: Op, *fields: object) -> Reply:
         """Raises Gone and Expired."""
         if self._link is None:
             await self._connect()

@@ -4,7 +4,7 @@ Works on a Layer; a refusal has changed nothing. Knows no session's timer, no lo
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.limits import Limit
 from zookeeper_bridge.limits import TREE_BYTES, ZNODES
@@ -177,7 +177,7 @@ def _stat(layer: Layer, path: str, node: Znode) -> bytes:
     return jute.STAT.encode(stat_of(node, layer.family(path), layer.child_count(path)))
 
 
-Verb = Callable[[Layer, int, Any, Caller], Done]
+Verb = Callable[[Layer, int, jute.Value, Caller], Done]
 VERBS: dict[int, Verb] = {
     Op.CREATE: create,
     Op.CREATE_2: create,

@@ -1,7 +1,6 @@
 """A write as it came: whose path it is of, the clients' or the cluster's, and many of them as one. A refusal has changed nothing."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from zookeeper_bridge.limits import MULTI_BYTES, OPERATIONS_OF_MULTI
 from zookeeper_bridge.machine.operations import CONTAINER_FLAG, CREATES, VERBS, Caller, Done, fits
@@ -28,7 +27,7 @@ def perform(layer: Layer, opcode: int, body: bytes, caller: Caller) -> bytes:
     return _one(layer, opcode, request, caller)[1]
 
 
-def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+def _one(layer: Layer, opcode: int, request: jute.Value, caller: Caller) -> Done:
     if opcode != RECONFIG:
         rule = rule_of(request.path or "")
         if rule is not None and rule.kind is not Kind.STORED:
@@ -36,7 +35,7 @@ def _one(layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
     return VERBS[opcode](layer, opcode, request, caller)
 
 
-def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: object, caller: Caller) -> Done:
     """On a branch: it has several steps, and each of them may refuse."""
     draft, controls = Layer(layer, layer.offset), caller.controls.branch()
     done = write(rule, draft, opcode, request, caller._replace(controls=controls))

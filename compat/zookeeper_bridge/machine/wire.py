@@ -5,7 +5,7 @@ is [zxid, results], results in the order of the requests: who has applied the me
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgpack
 
@@ -48,7 +48,7 @@ class Sync(NamedTuple):
 
 
 Request = Write | Open | Attach | Touch | Sync
-KINDS: tuple[Any, ...] = (Write, Open, Attach, Touch, Sync)
+KINDS: tuple[object, ...] = (Write, Open, Attach, Touch, Sync)
 NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 WRITE = NUMBERS[Write]
 
@@ -71,16 +71,16 @@ def pack_batch(batch: Batch) -> bytes:
     return pack_rows(batch.origin, batch.identities, [row_of(each) for each in batch.requests])
 
 
-def row_of(request: Request) -> tuple[Any, ...]:
+def row_of(request: Request) -> tuple[object, ...]:
     return (NUMBERS[type(request)], *request)
 
 
-def row_of_write(write: Write, identities: int) -> tuple[Any, ...]:
+def row_of_write(write: Write, identities: int) -> tuple[object, ...]:
     """With the number that its identities have in this payload."""
     return (WRITE, write.session_id, write.connection, identities, write.opcode, write.body)
 
 
-def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[Any, ...]]) -> bytes:
+def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[object, ...]]) -> bytes:
     data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass")
     return data
 

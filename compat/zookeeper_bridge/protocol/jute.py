@@ -14,8 +14,9 @@ class Malformed(ValueError):
     """These bytes are not what they should be."""
 
 
-Read = Callable[[bytes, int], tuple[Any, int]]  # the value, and where the next begins
-Write = Callable[[Any, list[bytes]], None]
+Value = Any  # what a kind reads: a number, text, bytes, a record of these, or a list
+Read = Callable[[bytes, int], tuple[Value, int]]  # the value, and where the next begins
+Write = Callable[[Value, list[bytes]], None]
 
 
 class Kind(NamedTuple):
@@ -23,14 +24,14 @@ class Kind(NamedTuple):
     write: Write
     least_bytes: int  # of any value: so many elements at most can be in so many bytes
 
-    def decode(self, data: bytes, at: int = 0) -> Any:
+    def decode(self, data: bytes, at: int = 0) -> Value:
         """The value at `at`; what lies behind it is not looked at, as ZooKeeper does. Raises Malformed."""
         try:
             return self.read(data, at)[0]
         except (struct_error, IndexError) as error:
             raise Malformed("it ends too early") from error
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         out: list[bytes] = []
         self.write(value, out)
         return b"".join(out)
@@ -39,7 +40,7 @@ class Kind(NamedTuple):
 def _number(format: str) -> Kind:
     shape = Struct(format)
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
         return shape.unpack_from(data, at)[0], at + shape.size
 
     return Kind(read, lambda value, out: out.append(shape.pack(value)), shape.size)
@@ -83,7 +84,7 @@ STRING = Kind(_read_string, _write_string, 4)
 
 
 def vector(element: Kind) -> Kind:
-    def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
+    def read(data: bytes, at: int) -> tuple[list[Value] | None, int]:
         (count,) = _SIZE.unpack_from(data, at)
         at += 4
         if count < 0:
@@ -98,7 +99,7 @@ def vector(element: Kind) -> Kind:
             found.append(value)
         return found, at
 
-    def write(value: Sequence[Any] | None, out: list[bytes]) -> None:
+    def write(value: Sequence[object] | None, out: list[bytes]) -> None:
         if value is None:
             out.append(NULL)
             return
@@ -109,30 +110,30 @@ def vector(element: Kind) -> Kind:
     return Kind(read, write, 4)
 
 
-def record(shape: Callable[..., Any], *kinds: Kind) -> Kind:
+def record(shape: Callable[..., Value], *kinds: Kind) -> Kind:
     reads, writes = [kind.read for kind in kinds], [kind.write for kind in kinds]
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
         values = []
         for each in reads:
             value, at = each(data, at)
             values.append(value)
         return shape(*values), at
 
-    def read_three(data: bytes, at: int) -> tuple[Any, int]:
+    def read_three(data: bytes, at: int) -> tuple[Value, int]:
         first, at = reads[0](data, at)
         second, at = reads[1](data, at)
         third, at = reads[2](data, at)
         return shape(first, second, third), at
 
-    def write(value: Any, out: list[bytes]) -> None:
+    def write(value: Value, out: list[bytes]) -> None:
         for each, field in zip(writes, value, strict=True):
             each(field, out)
 
     return Kind(read_three if len(kinds) == 3 else read, write, sum(kind.least_bytes for kind in kinds))
 
 
-def _tuple(*values: Any) -> tuple[Any, ...]:
+def _tuple(*values: object) -> tuple[Value, ...]:
     return values
 
 
@@ -324,9 +325,9 @@ MULTI_HEADER = Struct(">i?i")
 MULTI_END = MULTI_HEADER.pack(-1, True, -1)
 
 
-def decode_multi(data: bytes, at: int, kinds: dict[int, Kind], most: int) -> list[tuple[int, Any]]:
+def decode_multi(data: bytes, at: int, kinds: dict[int, Kind], most: int) -> list[tuple[int, Value]]:
     """(opcode, request) in their order. Raises Malformed, also for an opcode that may not be in it, and when there are more than `most`."""
-    found: list[tuple[int, Any]] = []
+    found: list[tuple[int, Value]] = []
     try:
         while True:
             opcode, done, _ = MULTI_HEADER.unpack_from(data, at)

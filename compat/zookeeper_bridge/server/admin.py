@@ -3,16 +3,17 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raftka.broker.exporter.http import Page, Reply
+from raftka.json_values import JsonObject
 from zookeeper_bridge.server import figures
 
 if TYPE_CHECKING:
     from zookeeper_bridge.server.bridge import Bridge
 
 HOME = "/commands"
-Command = Callable[["Bridge"], dict[str, Any]]
+Command = Callable[["Bridge"], JsonObject]
 
 
 class Commands(Mapping[str, Page]):
@@ -43,14 +44,14 @@ def _index(reply: Reply) -> None:
 def _command(bridge: "Bridge", name: str, reply: Reply) -> None:
     command = COMMANDS.get(name)
     if command is None:
-        found: dict[str, Any] = {"command": name, "error": f"Unknown command: {name}"}
+        found: JsonObject = {"command": name, "error": f"Unknown command: {name}"}
     else:
         found = command(bridge)
         found = {**found, "command": name, "error": found.get("error")}
     reply(200, "application/json", json.dumps(found, indent=2, separators=(",", " : ")).encode() + b"\n")
 
 
-def _stats(bridge: "Bridge") -> dict[str, Any]:
+def _stats(bridge: "Bridge") -> dict[str, object]:
     said = figures.monitor(bridge)
     server = {
         "packets_sent": said["packets_sent"],
@@ -67,11 +68,11 @@ def _stats(bridge: "Bridge") -> dict[str, Any]:
     return {"version": figures.VERSION, "read_only": bridge.read_only, "server_stats": server, "node_count": said["znode_count"]}
 
 
-def _connections(bridge: "Bridge") -> dict[str, Any]:
+def _connections(bridge: "Bridge") -> JsonObject:
     return {"connections": [figures.connection(each) for each in bridge.connections], "secure_connections": []}
 
 
-def _leader(bridge: "Bridge") -> dict[str, Any]:
+def _leader(bridge: "Bridge") -> dict[str, object]:
     """As ZooKeeper: a server that is alone has none."""
     quorum, voters = bridge.services.quorum, {each.node_id: each for each in bridge.services.metadata.settings.voters}
     if len(voters) == 1 and quorum.core is not None:
@@ -82,7 +83,7 @@ def _leader(bridge: "Bridge") -> dict[str, Any]:
     return {"is_leader": leader.node_id == bridge.services.context.node_id, "leader_id": leader.node_id, "leader_ip": leader.host}
 
 
-def _voters(bridge: "Bridge") -> dict[str, Any]:
+def _voters(bridge: "Bridge") -> dict[str, object]:
     """The quorum's addresses: those of raftka's controllers."""
     found = {}
     for each in bridge.services.metadata.settings.voters:
@@ -91,27 +92,27 @@ def _voters(bridge: "Bridge") -> dict[str, Any]:
     return {"current_config": found}
 
 
-def _watches(bridge: "Bridge") -> dict[str, Any]:
+def _watches(bridge: "Bridge") -> dict[str, object]:
     return {"session_id_to_watched_paths": {str(each.session_id): list(paths) for each, paths in bridge.watches.by_connection()}}
 
 
-def _watches_by_path(bridge: "Bridge") -> dict[str, Any]:
+def _watches_by_path(bridge: "Bridge") -> dict[str, object]:
     return {"path_to_session_ids": {path: [each.session_id for each in watchers] for path, watchers in bridge.watches.by_path()}}
 
 
-def _watch_summary(bridge: "Bridge") -> dict[str, Any]:
+def _watch_summary(bridge: "Bridge") -> dict[str, object]:
     watches = bridge.watches
     watchers, paths = len(list(watches.by_connection())), len(list(watches.by_path()))
     return {"num_connections": watchers, "num_paths": paths, "num_total_watches": watches.count}
 
 
-def _dump(bridge: "Bridge") -> dict[str, Any]:
+def _dump(bridge: "Bridge") -> dict[str, object]:
     """Without the times at which sessions expire: the controller alone knows them."""
     owned = {str(session_id): list(paths) for session_id, paths in bridge.tree.owned.items()}
     return {"session_ids": list(bridge.tree.sessions), "session_id_to_ephemeral_paths": owned}
 
 
-def _done(act: Callable[["Bridge"], None], bridge: "Bridge") -> dict[str, Any]:
+def _done(act: Callable[["Bridge"], None], bridge: "Bridge") -> JsonObject:
     act(bridge)
     return {}
 

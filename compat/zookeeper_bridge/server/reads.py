@@ -1,7 +1,6 @@
 """What is answered from this node's tree, at once: the operations that change nothing, and watches. Knows no log and no bytes of headers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from zookeeper_bridge.limits import READS_OF_MULTI, REPLY_BYTES, WATCHES, WATCHES_OF_CONNECTION
 from zookeeper_bridge.protocol import jute
@@ -29,7 +28,7 @@ class Reader:
         self._tree = tree
         self._layout = layout
         self._watches = watches
-        self._verbs: dict[int, Callable[[ClientConnection, Any], bytes | LongList]] = {
+        self._verbs: dict[int, Callable[[ClientConnection, jute.Value], bytes | LongList]] = {
             Op.EXISTS: self._exists,
             Op.GET_DATA: self._get_data,
             Op.GET_ACL: self._get_acl,

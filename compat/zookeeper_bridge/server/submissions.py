@@ -120,7 +120,7 @@ class Submissions:
                 rows.append(row_of(request))
         return ExtensionCommand(PACKAGE, pack_rows(self._origin, list(numbers), rows))
 
-    def _come(self, flight: int, error: KafkaError | None, reply: Any) -> None:
+    def _come(self, flight: int, error: KafkaError | None, reply: object) -> None:
         if flight != self._flight or not self._flying:
             return
         batch, self._flying = self._flying, ()

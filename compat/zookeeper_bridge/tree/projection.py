@@ -9,9 +9,10 @@ import json
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
+from raftka.json_values import JsonObject
 from raftka.metadata.image import BROKER, TOPIC, BrokerImage, MetadataImage, TopicImage
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.protocol.paths import parent_of
@@ -206,7 +207,7 @@ class Projection:
         data = _json({"version": 1, "config": dict(configs or {})})
         return Projected(stored._replace(data=data, acl=PRIVATE if is_secret(path) else OPEN), NO_FAMILY, ())
 
-    def _moves(self) -> dict[str, Any]:
+    def _moves(self) -> dict[str, object]:
         moves = []
         for topic_id, index in sorted(self.moving()):
             topic = self.image.topics[topic_id]
@@ -279,9 +280,9 @@ def _znode(data: bytes | None, czxid: int, mzxid: int, version: int, owner: int)
     return Znode(czxid, mzxid, 0, 0, version, 0, owner, 0, kind, OPEN, data)
 
 
-def _registration(broker: BrokerImage) -> dict[str, Any]:
+def _registration(broker: BrokerImage) -> JsonObject:
     plain = next((each for each in broker.endpoints if each.security_protocol == "PLAINTEXT"), None)
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "features": {},
         "listener_security_protocol_map": {each.listener: each.security_protocol for each in broker.endpoints},
         "endpoints": [f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints],
@@ -294,7 +295,7 @@ def _registration(broker: BrokerImage) -> dict[str, Any]:
     return found if broker.rack is None else {**found, "rack": broker.rack}
 
 
-def _topic(topic: TopicImage) -> dict[str, Any]:
+def _topic(topic: TopicImage) -> JsonObject:
     numbered = list(enumerate(topic.partitions))
     return {
         "removing_replicas": {str(index): list(each.removing) for index, each in numbered if each.removing},

@@ -6,7 +6,7 @@ told from the disk itself. Knows no connection.
 """
 
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from raftka.limits import CONTROLLER_CONNECTIONS
 from raftka.log.checkpoints import CheckpointError, decode_lines, encode_lines
@@ -30,7 +30,7 @@ class Start(NamedTuple):
         return self.disk == other.disk and (self.number < other.number or (self.number == other.number and self.process != other.process))
 
 
-def start_of(value: Any) -> Start | None:
+def start_of(value: object) -> Start | None:
     """As it came in a greeting. Raises ProtocolError."""
     match value:
         case None:

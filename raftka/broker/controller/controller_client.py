@@ -8,13 +8,13 @@ from typing import Any
 
 import trio
 
+from raftka.broker.controller.controller_host import Done
 from raftka.metadata.commands import Command, read_reply
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError
 
 RETRY_S = 0.03
 CALL_S = 30.0  # a call without a time-out of its own
-Done = Callable[[KafkaError | None, Any], None]
 
 
 class _Call:
@@ -45,7 +45,7 @@ class ControllerClient:
         answered = trio.Event()
         outcome: list[Any] = []
 
-        def done(error: KafkaError | None, reply: Any) -> None:
+        def done(error: KafkaError | None, reply: object) -> None:
             outcome.extend((error, reply))
             answered.set()
 
@@ -61,7 +61,7 @@ class ControllerClient:
         if not self._ask_controller(call.command, lambda error, reply: self._answered(call, error, reply)):
             self._again(call)
 
-    def _answered(self, call: _Call, error: KafkaError | None, reply: Any) -> None:
+    def _answered(self, call: _Call, error: KafkaError | None, reply: object) -> None:
         if error is not None and error.code in (Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION):
             self._again(call)
             return
@@ -77,7 +77,7 @@ class ControllerClient:
             self.clock.call_at(self.clock.now() + RETRY_S, lambda: self._try(call))
 
     @staticmethod
-    def _finish(call: _Call, error: KafkaError | None, reply: Any) -> None:
+    def _finish(call: _Call, error: KafkaError | None, reply: object) -> None:
         done, call.done = call.done, None
         if call.timer is not None:
             call.timer.cancel()

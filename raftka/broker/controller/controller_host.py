@@ -28,7 +28,7 @@ from raftka.wire.messages.api_versions import API_VERSIONS
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
 
-Done = Callable[[KafkaError | None, Any], None]
+Done = Callable[[KafkaError | None, Any], None]  # the refusal, or the reply
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
 DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first
@@ -140,14 +140,14 @@ class ControllerHost:
         self._arm()
 
     def _handing_over(self, done: Done) -> Done:
-        def answered(error: KafkaError | None, reply: Any) -> None:
+        def answered(error: KafkaError | None, reply: object) -> None:
             done(error, reply)
             if error is None:
                 self._transfer()
 
         return answered
 
-    def _confirm(self, done: Done, reply: Any) -> None:
+    def _confirm(self, done: Done, reply: object) -> None:
         """A read that must not be of the past: another controller may have begun without our knowing."""
         term, index = self._term, self._last_index
 

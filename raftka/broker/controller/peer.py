@@ -17,6 +17,7 @@ from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
 MAGIC = b"raftka controller 1\n"
+Fields = list[Any]  # of a message between nodes, as msgpack has read them
 
 
 class Kind(IntEnum):
@@ -60,7 +61,7 @@ class Peer:
         self,
         mine: Callable[[int], Hello],
         on_hello: Callable[["Peer"], None],
-        on_message: Callable[["Peer", Kind, list[Any]], None],
+        on_message: Callable[["Peer", Kind, Fields], None],
         on_closed: Callable[["Peer", str], None],
         *,
         dialed: bool,
@@ -91,7 +92,7 @@ class Peer:
     def crowded(self) -> bool:
         return self._out_bytes > PEER_OUTPUT_BYTES.value
 
-    def send(self, kind: Kind, *fields: Any) -> None:
+    def send(self, kind: Kind, *fields: object) -> None:
         """Lost when the connection is: whoever must know asks again."""
         if self.transport is None:
             return
@@ -169,7 +170,7 @@ class Peer:
         else:
             self._on_message(self, kind, fields)
 
-    def _greeted(self, kind: Kind, fields: list[Any]) -> None:
+    def _greeted(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
         _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]

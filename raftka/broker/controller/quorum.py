@@ -5,14 +5,13 @@ Every node dials every controller; what voters say to each other, calls to the c
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
 
 import trio
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
-from raftka.broker.controller.controller_host import ControllerHost
-from raftka.broker.controller.peer import Hello, Kind, Peer, Traffic
+from raftka.broker.controller.controller_host import ControllerHost, Done
+from raftka.broker.controller.peer import Fields, Hello, Kind, Peer, Traffic
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
@@ -46,7 +45,7 @@ class Link:
         self.failures = 0
         self.refused_for = ""
         self.pings = 0  # not answered yet
-        self.calls: dict[int, Callable[[KafkaError | None, Any], None]] = {}
+        self.calls: dict[int, Done] = {}
 
 
 SHAPES: dict[Kind, tuple[type, ...]] = {
@@ -57,7 +56,7 @@ SHAPES: dict[Kind, tuple[type, ...]] = {
 }  # of what other nodes ask
 
 
-def _has_shape(kind: Kind, fields: list[Any]) -> bool:
+def _has_shape(kind: Kind, fields: Fields) -> bool:
     shape = SHAPES.get(kind, ())
     return len(fields) >= len(shape) and all(isinstance(field, wanted) for field, wanted in zip(fields, shape, strict=False))
 
@@ -243,7 +242,7 @@ class Quorum:
             for done in calls.values():
                 done(KafkaError(Code.NETWORK_EXCEPTION), None)
 
-    def ask_controller(self, command: Command, done: Callable[[KafkaError | None, Any], None]) -> bool:
+    def ask_controller(self, command: Command, done: Done) -> bool:
         """False: nobody to ask right now."""
         if self.host is not None and self.host.active:
             self.host.submit(command, done)
@@ -344,7 +343,7 @@ class Quorum:
             if other is not None:
                 self._observe(other)
 
-    def _answered(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+    def _answered(self, peer: Peer, kind: Kind, fields: Fields) -> None:
         """What comes on a connection that we made."""
         link = self.links[peer.node_id]
         link.pings = 0
@@ -392,7 +391,7 @@ class Quorum:
         for earlier in [each for each in self.inbound if each is not peer and each.node_id == peer.node_id]:
             earlier.close("the node has connected anew")  # its machine went without a word
 
-    def _asked(self, peer: Peer, kind: Kind, fields: list[Any]) -> None:
+    def _asked(self, peer: Peer, kind: Kind, fields: Fields) -> None:
         """What comes on a connection that another node made."""
         core, host = self.core, self.host
         assert core is not None
@@ -418,11 +417,11 @@ class Quorum:
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 
-    def _call(self, peer: Peer, call: int, name: str, values: list[Any]) -> None:
+    def _call(self, peer: Peer, call: int, name: str, values: Fields) -> None:
         assert self.host is not None
         command = from_wire(name, values)
 
-        def done(error: KafkaError | None, reply: Any) -> None:
+        def done(error: KafkaError | None, reply: object) -> None:
             peer.send(Kind.REPLY, call, int(error.code) if error is not None else 0, error.message if error is not None else None, reply)
 
         self.host.submit(command, done)

@@ -18,11 +18,11 @@ from raftka.client.connection import ClientConnection, open_connection
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
-from raftka.wire.schema import Row
+from raftka.wire.schema import Resp, Row
 
 SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
 
-Make = Callable[[set[int]], Steps[Row]]  # makes the answer, and adds the brokers that it names as leaders or coordinators
+Make = Callable[[set[int]], Steps[Resp]]  # makes the answer, and adds the brokers that it names as leaders or coordinators
 
 
 class _Suspicion:
@@ -40,7 +40,7 @@ class _Held:
 
     __slots__ = ("began", "make", "pending", "waits_for")
 
-    def __init__(self, began: float, make: Make, waits_for: set[int], pending: Pending) -> None:
+    def __init__(self, began: float, make: Make[Row], waits_for: set[int], pending: Pending) -> None:
         self.began = began
         self.make = make
         self.waits_for = waits_for
@@ -85,7 +85,7 @@ class Suspects:
 
     # what handlers ask
 
-    def answer(self, request: Request, make: Make) -> Steps[Row | Pending]:
+    def answer(self, request: Request[Row], make: Make[Resp]) -> Steps[Resp | Pending]:
         """The answer, now or when no broker that it names is suspected. `make` may run a second time then."""
         named: set[int] = set()
         row = yield from make(named)
@@ -106,7 +106,7 @@ class Suspects:
         """How many answers are held."""
         return len(self._held)
 
-    def _hold(self, request: Request, make: Make, waits_for: set[int]) -> Pending:
+    def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Pending:
         def hurry() -> None:
             if request.connection.gone:
                 self._held.pop(held, None)

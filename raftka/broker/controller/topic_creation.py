@@ -4,7 +4,6 @@ Nobody waits for it: who asked is told that there is no such topic, and asks aga
 """
 
 from itertools import islice
-from typing import Any
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.controller_client import ControllerClient
@@ -38,7 +37,7 @@ class TopicCreation:
         self._under_way = len(topics)
         self._controller.call(CreateTopics(topics), self._answered)
 
-    def _answered(self, error: KafkaError | None, reply: Any) -> None:
+    def _answered(self, error: KafkaError | None, reply: object) -> None:
         for name in list(islice(self._wanted, self._under_way)):
             del self._wanted[name]
         self._under_way = 0

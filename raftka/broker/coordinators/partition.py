@@ -56,7 +56,7 @@ class Runtime(Protocol):
     def touch(self, partition: "CoordinatorPartition") -> None:
         """Append what it has decided at the turn's end."""
 
-    def deliver(self, ticket: Any, answer: Any) -> None: ...
+    def deliver(self, ticket: object, answer: object) -> None: ...
 
     def reload(self, partition: "CoordinatorPartition") -> None: ...
 
@@ -171,14 +171,14 @@ class CoordinatorPartition:
 
     # what is asked
 
-    def submit(self, command: Any, ticket: Ticket) -> None:
+    def submit(self, command: object, ticket: Ticket) -> None:
         """Raises COORDINATOR_LOAD_IN_PROGRESS; everything else comes by the ticket."""
         if not self.loaded:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         self.waiting[ticket] = None
         self._begin(self._asked(command, ticket))
 
-    def _asked(self, command: Any, ticket: Ticket) -> Steps[None]:
+    def _asked(self, command: object, ticket: Ticket) -> Steps[None]:
         try:
             decision = self.machine.decide(command, ticket, self._runtime.turn())
             outcome = decision if isinstance(decision, Outcome) else (yield from decision)
@@ -202,7 +202,7 @@ class CoordinatorPartition:
         else:
             self._deleted += deleted
 
-    def _unasked(self, decide: Callable[..., Decision], *arguments: Any) -> Steps[None]:
+    def _unasked(self, decide: Callable[..., Decision], *arguments: object) -> Steps[None]:
         """What nobody asked for."""
         try:
             decision = decide(*arguments, self._runtime.turn())
@@ -312,7 +312,7 @@ class CoordinatorPartition:
             return Code.NOT_LEADER_OR_FOLLOWER
         return Code.NOT_ENOUGH_REPLICAS if leader.under_min_isr else Code.NONE
 
-    def _reply(self, ticket: Any, answer: Any) -> None:
+    def _reply(self, ticket: object, answer: object) -> None:
         self.waiting.pop(ticket, None)
         if self._records or self.partition.high_watermark < self.committed_offset:
             self._replies.append((ticket, answer))

@@ -68,7 +68,7 @@ class CoordinatorRuntime:
         self._touched: list[CoordinatorPartition] = []
         self._turn: Context | None = None  # of what is decided in this turn
         self._delivered = 0  # replies, in this turn
-        self._undelivered: deque[tuple[Ticket, Any]] = deque()  # for which this turn had no time
+        self._undelivered: deque[tuple[Ticket, object]] = deque()  # for which this turn had no time
         self._image = context.metadata.image
         self._partitions: dict[str, int] = {}  # by key, for `_count` partitions
         self._count = 0
@@ -76,7 +76,7 @@ class CoordinatorRuntime:
 
     # asking
 
-    def submit(self, key: str, command: Any, ticket: Ticket) -> None:
+    def submit(self, key: str, command: object, ticket: Ticket) -> None:
         """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no coordinator to be refused."""
         self.find(key).submit(command, ticket)
 
@@ -86,7 +86,7 @@ class CoordinatorRuntime:
         if coordinator is not None:
             coordinator.forget(ticket)
 
-    def submit_to_all(self, command: Any, done: Callable[[Any], None]) -> Steps[None]:
+    def submit_to_all(self, command: object, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
         coordinators = list(self.partitions.values())
         if not all(coordinator.loaded for coordinator in coordinators):
@@ -271,14 +271,14 @@ class Gathered:
     __slots__ = ("_answers", "_done", "_left")
 
     def __init__(self, count: int, done: Callable[[list[Any]], None]) -> None:
-        self._answers: list[Any] = [None] * count
+        self._answers: list[object] = [None] * count
         self._left = count
         self._done = done
         if not count:
             done([])
 
     def place(self, at: int) -> Callable[[Any], None]:
-        def take(answer: Any) -> None:
+        def take(answer: object) -> None:
             self._answers[at] = answer
             self._left -= 1
             if not self._left:

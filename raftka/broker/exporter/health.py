@@ -1,14 +1,13 @@
 """Whether a node serves, in one word and a sentence: what a load balancer or a supervisor asks. Knows no HTTP."""
 
-from typing import Any
-
 from raftka.broker.handlers.services import Services
+from raftka.json_values import JsonObject
 
 
-def health(services: Services) -> dict[str, Any]:
+def health(services: Services) -> dict[str, object]:
     """`status` is "ok", or "unavailable" with its `reason`."""
     reason = unavailable(services)
-    found: dict[str, Any] = {"status": "ok" if reason is None else "unavailable"}
+    found: JsonObject = {"status": "ok" if reason is None else "unavailable"}
     if reason is not None:
         found["reason"] = reason
     return found | {

@@ -12,19 +12,19 @@ from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSessionCache
+from raftka.runtime.interfaces import FileSpan
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest
 
 if TYPE_CHECKING:
     from raftka.broker.network.dispatch import Request
-    from raftka.wire.schema import Row
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 
 
-def remember(request: "Request", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
+def remember(request: "Request[FetchRequest]", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
     """Called with a request that names one partition, the only one of its session if it has one, and that was answered with records."""
     if not request.connection.worth_a_plan(FETCH.key):
         return
@@ -55,7 +55,7 @@ class FetchPlan:
 
     def __init__(
         self,
-        request: "Request",
+        request: "Request[FetchRequest]",
         sessions: FetchSessionCache,
         wanted: CachedPartition,
         isolated: bool,
@@ -79,7 +79,9 @@ class FetchPlan:
         self.pre, self.before, self.tail = self._layout(request, wanted, isolated)
 
     @classmethod
-    def of(cls, request: "Request", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> "FetchPlan | None":
+    def of(
+        cls, request: "Request[FetchRequest]", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int
+    ) -> "FetchPlan | None":
         """None when the request names the partition more than once."""
         offsets, epochs = FETCH.request_positions(
             request.version, request.frame, request.body_position, "topics.partitions.fetch_offset", "session_epoch"
@@ -87,14 +89,14 @@ class FetchPlan:
         return cls(request, sessions, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
 
     @staticmethod
-    def _layout(request: "Request", wanted: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
+    def _layout(request: "Request[FetchRequest]", wanted: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
         """What stands before the three offsets, between them and the size of the records, and behind these."""
         session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
         rows = FETCH.response.responses
-        partition: Row = rows.partitions(partition_index=wanted.asked.partition, aborted_transactions=[] if isolated else None, records=b"")
+        partition = rows.partitions(partition_index=wanted.asked.partition, aborted_transactions=[] if isolated else None, records=b"")
         topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
         parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
-        sample = b"".join([bytes(part) for part in parts])
+        sample = b"".join([bytes(part) for part in parts if not isinstance(part, FileSpan)])
         (at,), (size_at,) = positions_in_answer(FETCH, request.version, sample, "responses.partitions.high_watermark", "responses.partitions.records")
         behind = at + (24 if request.version >= 5 else 16)
         return sample[8:at], sample[behind:size_at], sample[size_at + (1 if request.version in FETCH.flexible else 4) :]
@@ -143,7 +145,7 @@ class SessionPlan(FetchPlan):
 
     def __init__(
         self,
-        request: "Request",
+        request: "Request[FetchRequest]",
         sessions: FetchSessionCache,
         wanted: CachedPartition,
         isolated: bool,

@@ -10,7 +10,7 @@ from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.partition import Partition
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
 
 if TYPE_CHECKING:
     from raftka.broker.network.dispatch import Request
@@ -19,7 +19,7 @@ TIMESTAMP = Struct(">q")
 OFFSET_AND_EPOCH = Struct(">qi")
 
 
-def remember(request: "Request", partition: Partition) -> None:
+def remember(request: "Request[ListOffsetsRequest]", partition: Partition) -> None:
     """Called with a consumer's request for one end of one partition that was answered by its leader."""
     if request.connection.worth_a_plan(LIST_OFFSETS.key) and (plan := EndsPlan.of(request, partition)) is not None:
         request.connection.plans[LIST_OFFSETS.key] = plan
@@ -29,7 +29,7 @@ class EndsPlan:
     __slots__ = ("kind", "leader", "partition", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
     operation = "DESCRIBE"
 
-    def __init__(self, request: "Request", partition: Partition, timestamp_at: int) -> None:
+    def __init__(self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int) -> None:
         self.version = request.version
         self.kind = request.connection.dispatcher.metrics.kind(LIST_OFFSETS.name)
         self.resource = (TOPIC, partition.topic)
@@ -41,12 +41,12 @@ class EndsPlan:
         self.pre, self.post = self._layout(request, partition)
 
     @classmethod
-    def of(cls, request: "Request", partition: Partition) -> "EndsPlan | None":
+    def of(cls, request: "Request[ListOffsetsRequest]", partition: Partition) -> "EndsPlan | None":
         (timestamps,) = LIST_OFFSETS.request_positions(request.version, request.frame, request.body_position, "topics.partitions.timestamp")
         return cls(request, partition, timestamps[0]) if len(timestamps) == 1 else None
 
     @staticmethod
-    def _layout(request: "Request", partition: Partition) -> tuple[bytes, bytes]:
+    def _layout(request: "Request[ListOffsetsRequest]", partition: Partition) -> tuple[bytes, bytes]:
         """What stands before and behind the offset and, from v4 on, the leader epoch."""
         rows = LIST_OFFSETS.response.topics
         row = rows.partitions(partition_index=partition.index)

@@ -6,7 +6,7 @@ version: where the records begin, and where the numbers of an encoded answer sta
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.authorizer import TOPIC
@@ -16,9 +16,9 @@ from raftka.limits import REQUESTS_IN_HAND
 from raftka.wire.codec import varint
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import decode_response_header
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, ProduceRequest
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, TRANSACTIONAL
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi
 
 if TYPE_CHECKING:
     from raftka.broker.network.dispatch import Request
@@ -30,7 +30,7 @@ ZSTD = 4
 HEAD_END = 8  # key, version, correlation id
 
 
-def remember(request: "Request", partition: Partition, context: BrokerContext) -> None:
+def remember(request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext) -> None:
     connection = request.connection
     known = connection.plans.get(PRODUCE.key)
     if isinstance(known, ProducePlan) and known.leader is partition.leader and known.version == request.version:
@@ -62,7 +62,7 @@ class ProducePlan:
     )
     operation = "WRITE"
 
-    def __init__(self, request: "Request", partition: Partition, context: BrokerContext, prefix: bytes, flexible: bool) -> None:
+    def __init__(self, request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext, prefix: bytes, flexible: bool) -> None:
         self.request = request  # of its kind: for errors, which are encoded the long way
         self.partition = partition
         self.resource = (TOPIC, partition.topic)
@@ -81,11 +81,11 @@ class ProducePlan:
         self.answer = Struct(layout).pack
 
     @classmethod
-    def of(cls, request: "Request", partition: Partition, context: BrokerContext) -> "ProducePlan | None":
+    def of(cls, request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext) -> "ProducePlan | None":
         flexible = request.version in PRODUCE.flexible
         records = request.body.topic_data[0].partition_data[0].records
         frame = request.frame
-        if not frame:
+        if not frame or records is None:
             return None  # it went with its turn, while the batch was made anew
         ((at,),) = PRODUCE.request_positions(request.version, frame, request.body_position, "topic_data.partition_data.records")
         end = at + (len(varint(len(records) + 1)) if flexible else 4) + len(records)
@@ -97,7 +97,7 @@ class ProducePlan:
         return cls(request, partition, context, prefix, flexible)
 
     @staticmethod
-    def _layout(request: "Request", partition: Partition) -> tuple[bytes, bytes, str]:
+    def _layout(request: "Request[ProduceRequest]", partition: Partition) -> tuple[bytes, bytes, str]:
         """What stands before and behind the four numbers of an answer, and the whole as one Struct."""
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
@@ -124,7 +124,7 @@ class ProducePlan:
         rows = PRODUCE.response.responses
         row = rows.partition_responses(index=self.partition.index, error_code=int(code), base_offset=-1)
         parts = request.encode(PRODUCE.response(responses=[rows(name=topic.name, topic_id=topic.topic_id, partition_responses=[row])]))
-        head = bytearray(parts[0])
+        head = bytearray(cast(bytes, parts[0]))
         INT32.pack_into(head, 4, correlation_id)
         return [head, *parts[1:]]
 
@@ -232,7 +232,7 @@ class _FlushWait:
             self.slot.complete([part for answer in self.answers for part in self.plan.refused(code, CORRELATION.unpack_from(answer, 4)[0])])
 
 
-def positions_in_answer(api: Api, version: int, sample: bytes, *paths: str) -> tuple[list[int], ...]:
+def positions_in_answer(api: AnyApi, version: int, sample: bytes, *paths: str) -> tuple[list[int], ...]:
     """As `Api.response_positions`, in an encoded answer with its size and header."""
     _, position = decode_response_header(memoryview(sample)[4:], api, version)
     return api.response_positions(version, memoryview(sample), 4 + position, *paths)

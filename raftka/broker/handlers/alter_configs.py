@@ -4,6 +4,8 @@ The controller decides; what is set holds on every node as soon as it has applie
 is forgotten with the process, as in Kafka.
 """
 
+from typing import Any
+
 from raftka.broker.handlers.log_levels import set_levels
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, THE_CLUSTER, TOPIC, Resource
@@ -14,32 +16,45 @@ from raftka.metadata import image
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs.validate import SET
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
-from raftka.wire.messages.configs import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from raftka.wire.messages.configs import (
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
 from raftka.wire.schema import Row
 
 DENIED = {TOPIC: Code.TOPIC_AUTHORIZATION_FAILED, GROUP: Code.GROUP_AUTHORIZATION_FAILED}
+Asked = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
 Key = tuple[int, str]  # resource type and name
 Answers = dict[Key, AlteredConfigs]
 CHANGES_OF_COMMAND = 500  # more are several commands: the controller decides on a command in one go
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Asked, code: Code) -> Steps[Any]:
     answer = AlteredConfigs(int(code), None)
     keys = [(resource.resource_type, resource.resource_name) for resource in request.body.resources]
     return (yield from _row(request, dict.fromkeys(keys, answer)))
 
 
 @handles(INCREMENTAL_ALTER_CONFIGS, refused=_refused)
-async def incremental_alter_configs(request: Request, services: Services) -> Row:
-    return await _alter(request, services, replace_all=False)
+async def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], services: Services) -> IncrementalAlterConfigsResponse:
+    answer: IncrementalAlterConfigsResponse = await _alter(request, services, replace_all=False)
+    return answer
 
 
 @handles(ALTER_CONFIGS, refused=_refused)
-async def alter_configs(request: Request, services: Services) -> Row:
-    return await _alter(request, services, replace_all=True)
+async def alter_configs(request: Request[AlterConfigsRequest], services: Services) -> AlterConfigsResponse:
+    answer: AlterConfigsResponse = await _alter(request, services, replace_all=True)
+    return answer
 
 
-async def _alter(request: Request, services: Services, *, replace_all: bool) -> Row:
+async def _alter(request: Asked, services: Services, *, replace_all: bool) -> Any:
     """Each resource is altered as a whole; very many of them are several commands."""
     answers: Answers = {}
     for resources in await request.finish(_commands(request, services, answers, replace_all=replace_all)):
@@ -47,7 +62,7 @@ async def _alter(request: Request, services: Services, *, replace_all: bool) -> 
     return await request.finish(_row(request, answers))
 
 
-def _commands(request: Request, services: Services, answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
+def _commands(request: Asked, services: Services, answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
     """What the controller is asked for. Resources that are answered without it go to `answers`."""
     times: dict[Key, int] = {}
     for resource in request.body.resources:
@@ -65,7 +80,7 @@ def _commands(request: Request, services: Services, answers: Answers, *, replace
                 raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
             check_allowed(request, "ALTER_CONFIGS", *key)
             check_limit(SETTINGS_OF_RESOURCE, len(resource.configs))
-            asked = _resource(resource, replace_all=replace_all)
+            asked = _resource(resource)
             if asked.resource_type == image.BROKER_LOGGER and not replace_all:
                 set_levels(services, asked, validate_only=request.body.validate_only)
                 answers[key] = AlteredConfigs(0, None)
@@ -84,8 +99,11 @@ def _commands(request: Request, services: Services, answers: Answers, *, replace
     return [*commands, command] if command else commands
 
 
-def _resource(resource: Row, *, replace_all: bool) -> ConfigResource:
-    changes = [ConfigChange(each.name, SET if replace_all else each.config_operation, each.value) for each in resource.configs]
+def _resource(resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> ConfigResource:
+    changes = [
+        ConfigChange(each.name, each.config_operation if isinstance(each, IncrementalAlterableConfig) else SET, each.value)
+        for each in resource.configs
+    ]
     return ConfigResource(resource.resource_type, resource.resource_name, tuple(changes))
 
 
@@ -98,7 +116,7 @@ async def _ask(services: Services, resources: list[ConfigResource], *, replace_a
     return {(resource.resource_type, resource.name): reply for resource, reply in zip(resources, replies, strict=True)}
 
 
-def check_allowed(request: Request, operation: str, kind: int, name: str) -> None:
+def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -> None:
     """Raises KafkaError."""
     resources: dict[int, Resource] = {image.TOPIC: (TOPIC, name), image.GROUP: (GROUP, name)}
     resource = resources.get(kind, THE_CLUSTER)
@@ -118,11 +136,12 @@ def _check_own(services: Services, kind: int, name: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, wrong)
 
 
-def _row(request: Request, answers: Answers) -> Steps[Row]:
+def _row(request: Asked, answers: Answers) -> Steps[Any]:
+    """The response of either API."""
     row = request.api.response.responses
     rows = request.encoded_rows(row)
     for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
         rows.add(row(error_code=answers[key].error, error_message=answers[key].message, resource_type=key[0], resource_name=key[1]))
         yield
-    return request.answer(responses=rows)
+    return request.api.response(responses=rows)

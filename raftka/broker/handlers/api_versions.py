@@ -6,18 +6,16 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, Request, handles
 from raftka.metadata.controller.features import SUPPORTED
 from raftka.wire.errors import Code
-from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.schema import Row
+from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
 @handles(API_VERSIONS)
-def api_versions(request: Request, services: Services) -> Row:
-    body = request.body
+def api_versions(request: Request[ApiVersionsRequest], services: Services) -> ApiVersionsResponse:
+    body, response = request.body, API_VERSIONS.response
     if request.version >= 3 and not (SOFTWARE.fullmatch(body.client_software_name) and SOFTWARE.fullmatch(body.client_software_version)):
-        return request.answer(error_code=int(Code.INVALID_REQUEST))
-    response = API_VERSIONS.response
+        return response(error_code=int(Code.INVALID_REQUEST))
     return response(
         api_keys=[
             response.api_keys(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high)

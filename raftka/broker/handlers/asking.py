@@ -1,8 +1,8 @@
 """A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Pending. Knows no API."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
@@ -10,37 +10,37 @@ from raftka.broker.network.authorizer import GROUP
 from raftka.broker.network.dispatch import Pending, Request
 from raftka.broker.network.long_work import LongWork, Steps
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.schema import Row
+from raftka.wire.schema import Req, Resp, Row
 
-Make = Callable[[Request, Any], Row | Steps[Row]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
+Make = Callable[[Request[Req], Any], Resp | Steps[Resp]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
 PARTITIONS_OF_COMMAND = 500  # a request for more is several commands: a coordinator decides on a command in one go
 
 
-class CoordinatorRequest:
+class CoordinatorRequest(Generic[Req, Resp]):
     """The ticket of one request."""
 
     __slots__ = ("error", "long_work", "make", "pending", "request", "row")
 
-    def __init__(self, request: Request, long_work: LongWork, make: Make) -> None:
+    def __init__(self, request: Request[Req], long_work: LongWork, make: Make[Req, Resp]) -> None:
         self.request = request
         self.long_work = long_work
         self.make = make
-        self.row: Row | None = None
+        self.row: Resp | None = None
         self.error: Exception | None = None
         self.pending: Pending | None = None
 
-    def __call__(self, answer: Any) -> None:
+    def __call__(self, answer: object) -> None:
         try:
             row = self.make(self.request, answer)
         except Exception as error:  # whoever calls has others to answer
             self._done(error)
             return
-        if isinstance(row, Row):
-            self._done(row)
-        else:
+        if isinstance(row, Generator):
             self.pending = self.pending or Pending(self.request)
             failed = partial(self.request.connection.dispatcher.request_failed, self.request)
             self.long_work.run(self.request.api.name, row, self._done, self._wanted, failed)
+        else:
+            self._done(row)
 
     def _wanted(self) -> bool:
         """Whether the client is still there."""
@@ -50,18 +50,18 @@ class CoordinatorRequest:
             return False
         return dispatcher.wanted(self.request)
 
-    def _done(self, result: Row | Exception) -> None:
+    def _done(self, result: Resp | Exception) -> None:
         if self.request.stays:
             self.request.connection.dispatcher.answered(self.request)
         if self.pending is None:
-            if isinstance(result, Row):
-                self.row = result
-            else:
+            if isinstance(result, Exception):
                 self.error = result
+            else:
+                self.row = result
         else:
             self.pending.settle(result)
 
-    def result(self, gone: Callable[["CoordinatorRequest"], None] | None = None) -> Row | Pending:
+    def result(self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None) -> Resp | Pending:
         """`gone` is called when nobody waits any more."""
         if self.error is not None:
             raise self.error
@@ -78,7 +78,9 @@ class CoordinatorRequest:
         return self.pending
 
 
-def ask(request: Request, services: Services, group_id: str, command: Any, make: Make, *, may_wait: bool = False) -> Row | Pending:
+def ask(
+    request: Request[Req], services: Services, group_id: str, command: object, make: Make[Req, Resp], *, may_wait: bool = False
+) -> Resp | Pending:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
     asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
     runtime = services.groups.runtime
@@ -90,8 +92,8 @@ def ask(request: Request, services: Services, group_id: str, command: Any, make:
 
 
 def ask_of_each(
-    request: Request, services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], Any], make: Make
-) -> Steps[Row | Pending]:
+    request: Request[Req], services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], object], make: Make[Req, Resp]
+) -> Steps[Resp | Pending]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
 
     def question(group_id: str) -> tuple[str, Any, str]:
@@ -104,7 +106,9 @@ def ask_of_each(
     return (yield from ask_all(request, services, len(group_ids), questions, make))
 
 
-def ask_all(request: Request, services: Services, count: int, questions: Iterable[tuple[str, Any, str]], make: Make) -> Steps[Row | Pending]:
+def ask_all(
+    request: Request[Req], services: Services, count: int, questions: Iterable[tuple[str, object, str]], make: Make[Req, Resp]
+) -> Steps[Resp | Pending]:
     """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
 
     `make` gets the list of all answers, in that order.
@@ -125,7 +129,7 @@ def ask_all(request: Request, services: Services, count: int, questions: Iterabl
     return asking.result()
 
 
-def check_group(request: Request, operation: str, group_id: str) -> None:
+def check_group(request: Request[Row], operation: str, group_id: str) -> None:
     """Raises GROUP_AUTHORIZATION_FAILED."""
     if not request.may(operation, (GROUP, group_id)):
         raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)

@@ -1,42 +1,40 @@
 """Requests that name partitions by topic: the rows of their answers, and the commands to the controller. Knows no API."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from raftka.broker.network.dispatch import Request
 from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import TopicPartitions
 from raftka.wire.encoder import EncodedRows
-from raftka.wire.schema import Row, Struct
+from raftka.wire.schema import Element, Row
 
 PARTITIONS_OF_COMMAND = 500
 
+Asked = TypeVar("Asked", bound=Row)  # a topic of the request
+
 
 def rows_by_topic(
-    request: Request,
-    struct: Struct,
-    topics: Iterable[Any],
-    partition: Callable[[Any, Any], Row],
+    request: Request[Row],
+    row: type[Element],
+    topics: Iterable[Asked],
+    partition: Callable[[Asked, Any], Row],
     *,
     name: str = "name",
-    by_id: bool = False,
-    asked: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions,
-) -> Steps[EncodedRows]:
-    """Rows of `struct`: `partition(topic, asked)` makes those of its array `partitions`, for each that `asked(topic)` names.
+    asked: Callable[[Any], Iterable[object]] = lambda topic: topic.partitions,
+) -> Steps[EncodedRows[Element]]:
+    """Rows of class `row`: `partition(topic, asked)` makes those of its array `partitions`, for each that `asked(topic)` names.
 
-    `name` is the field of the topic's name, in the request and in `struct`; `by_id`: both have a topic id too.
+    `name` is the field of the topic's name, in the request and in `row`.
     """
-    rows = request.encoded_rows(struct)
+    rows = request.encoded_rows(row)
+    partition_row = row.struct.inner["partitions"].row
     for topic in topics:
-        partitions = request.encoded_rows(struct.partitions)
+        partitions = request.encoded_rows(partition_row)
         for each in asked(topic):
             partitions.add(partition(topic, each))
             yield
-        row = struct(partitions=partitions)
-        setattr(row, name, getattr(topic, name))
-        if by_id:
-            row.topic_id = topic.topic_id
-        rows.add(row)
+        rows.add(row(**{name: getattr(topic, name), "partitions": partitions}))
         yield
     return rows
 

@@ -3,8 +3,6 @@
 One that is named twice is described once.
 """
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
 from raftka.broker.handlers.services import Services
@@ -14,14 +12,20 @@ from raftka.broker.network.long_work import Steps
 from raftka.coordinator.consumer.commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
-from raftka.wire.schema import Row
+from raftka.wire.messages.consumer_groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    MemberAssignment,
+)
 
 response = CONSUMER_GROUP_DESCRIBE.response
 CLASSIC, CONSUMER = 0, 1
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[ConsumerGroupDescribeRequest], code: Code) -> Steps[ConsumerGroupDescribeResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id in request.body.group_ids:
         groups.add(response.groups(group_id=group_id, error_code=int(code)))
@@ -30,11 +34,13 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
-def consumer_group_describe(request: Request, services: Services) -> Steps[Row | Pending]:
+def consumer_group_describe(request: Request[ConsumerGroupDescribeRequest], services: Services) -> Steps[ConsumerGroupDescribeResponse | Pending]:
     check_served(services)
     asked = dict.fromkeys(request.body.group_ids)
 
-    def answer(request: Request, answers: list[Any]) -> Steps[Row]:
+    def answer(
+        request: Request[ConsumerGroupDescribeRequest], answers: list[DescribedConsumerGroup | KafkaError]
+    ) -> Steps[ConsumerGroupDescribeResponse]:
         groups = request.encoded_rows(response.groups)
         for group_id, found in zip(asked, answers, strict=True):
             groups.add((yield from _group(request, services.metadata.image, group_id, found)))
@@ -51,31 +57,33 @@ def _command(group_id: str) -> DescribeConsumerGroup:
     return DescribeConsumerGroup(group_id)
 
 
-def _group(request: Request, image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError) -> Steps[Row]:
+def _group(
+    request: Request[ConsumerGroupDescribeRequest], image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError
+) -> Steps[DescribedGroup]:
     if isinstance(answer, KafkaError):
         return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
     if not all(request.may("DESCRIBE", (TOPIC, name)) for name in answer.topics):
         text = "The group has described topic(s) that the client is not authorized to describe."
         return response.groups(group_id=group_id, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), error_message=text)
+    members = request.encoded_rows(response.groups.members)
+    for member in answer.members:
+        members.add(_member(request, image, member))
+        yield
     row = response.groups(
         group_id=group_id,
         group_state=answer.state,
         group_epoch=answer.epoch,
         assignment_epoch=answer.assignment_epoch,
         assignor_name=answer.assignor,
-        members=request.encoded_rows(response.groups.members),
+        members=members,
     )
-    for member in answer.members:
-        row.members.add(_member(request, image, member))
-        yield
     if request.body.include_authorized_operations:
         row.authorized_operations = request.authorized_operations((GROUP, group_id))
     return row
 
 
-def _member(request: Request, image: MetadataImage, member: DescribedConsumer) -> Row:
-    member_row = response.groups.members
-    return member_row(
+def _member(request: Request[ConsumerGroupDescribeRequest], image: MetadataImage, member: DescribedConsumer) -> Member:
+    row = response.groups.members(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -84,15 +92,17 @@ def _member(request: Request, image: MetadataImage, member: DescribedConsumer) -
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_partitions(member_row.assignment, image, member.assignment),
-        target_assignment=_partitions(member_row.target_assignment, image, member.target),
-        **({"member_type": CLASSIC if member.is_classic else CONSUMER} if request.version >= 1 else {}),
+        assignment=_partitions(image, member.assignment),
+        target_assignment=_partitions(image, member.target),
     )
+    if request.version >= 1:
+        row.member_type = CLASSIC if member.is_classic else CONSUMER
+    return row
 
 
-def _partitions(row: Any, image: MetadataImage, target: Target) -> Row:
+def _partitions(image: MetadataImage, target: Target) -> MemberAssignment:
     """Of topics that are there."""
     found = [(image.topics.get(topic_id), partitions) for topic_id, partitions in target.items()]
-    topics = [row.topic_partitions(topic_id=t.topic_id, topic_name=t.name, partitions=list(partitions)) for t, partitions in found if t is not None]
-    made: Row = row(topic_partitions=topics)
-    return made
+    row = MemberAssignment.topic_partitions
+    topics = [row(topic_id=t.topic_id, topic_name=t.name, partitions=list(partitions)) for t, partitions in found if t is not None]
+    return MemberAssignment(topic_partitions=topics)

@@ -1,24 +1,28 @@
 """ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.consumer.commands import ConsumerHeartbeat
+from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.controller.features import GROUP_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
-from raftka.wire.schema import Row
+from raftka.wire.messages.consumer_groups import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    OwnedTopicPartitions,
+)
 
 response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request, services: Services) -> Steps[Row | Pending]:
+def consumer_group_heartbeat(request: Request[ConsumerGroupHeartbeatRequest], services: Services) -> Steps[ConsumerGroupHeartbeatResponse | Pending]:
     body, version, session = request.body, request.version, request.session
     check_served(services)
     check_group(request, "READ", body.group_id)
@@ -46,7 +50,7 @@ def consumer_group_heartbeat(request: Request, services: Services) -> Steps[Row 
     return ask(request, services, body.group_id, command, _answer)
 
 
-def _owned(topics: list[Row]) -> Steps[dict[bytes, frozenset[int]]]:
+def _owned(topics: Sequence[OwnedTopicPartitions]) -> Steps[dict[bytes, frozenset[int]]]:
     owned = {}
     for topic in topics:
         owned[topic.topic_id] = frozenset(topic.partitions)
@@ -63,7 +67,7 @@ def check_served(services: Services) -> None:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 
 
-def _answer(request: Request, answer: Any) -> Row:
+def _answer(request: Request[ConsumerGroupHeartbeatRequest], answer: ConsumerBeat | KafkaError) -> ConsumerGroupHeartbeatResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code), error_message=answer.message)
     row = response(member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.interval_ms)

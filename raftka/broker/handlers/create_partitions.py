@@ -7,15 +7,20 @@ from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.partitions import CREATE_PARTITIONS
-from raftka.wire.schema import Row
+from raftka.wire.messages.partitions import (
+    CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 
 response = CREATE_PARTITIONS.response
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(CREATE_PARTITIONS, refused=lambda request, code: _refused(request, code, None))
-async def create_partitions(request: Request, services: Services) -> Row:
+async def create_partitions(request: Request[CreatePartitionsRequest], services: Services) -> CreatePartitionsResponse:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
@@ -30,7 +35,7 @@ async def create_partitions(request: Request, services: Services) -> Row:
     return response(results=rows)
 
 
-def _commands(request: Request, rows: EncodedRows) -> Steps[list[tuple[MorePartitions, ...]]]:
+def _commands(request: Request[CreatePartitionsRequest], rows: EncodedRows[CreatePartitionsTopicResult]) -> Steps[list[tuple[MorePartitions, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`."""
     times: dict[str, int] = {}
     for topic in request.body.topics:
@@ -55,14 +60,14 @@ def _commands(request: Request, rows: EncodedRows) -> Steps[list[tuple[MoreParti
     return [*commands, tuple(command)] if command else commands
 
 
-def _more(topic: Row) -> MorePartitions:
+def _more(topic: CreatePartitionsTopic) -> MorePartitions:
     given = topic.assignments
     return MorePartitions(topic.name, topic.count, None if given is None else tuple([tuple(each.broker_ids) for each in given]))
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+def _refused(request: Request[CreatePartitionsRequest], code: Code, message: str | None) -> Steps[CreatePartitionsResponse]:
     rows = request.encoded_rows(response.results)
     for topic in request.body.topics:
         rows.add(response.results(name=topic.name, error_code=int(code), error_message=message))
         yield
-    return request.answer(results=rows)
+    return response(results=rows)

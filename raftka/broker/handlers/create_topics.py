@@ -13,8 +13,8 @@ from raftka.metadata.configs.describe import ConfigRow, OfController, Static, To
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
-from raftka.wire.messages.topics import CREATE_TOPICS
-from raftka.wire.schema import ZERO_UUID, Row
+from raftka.wire.messages.topics import CREATE_TOPICS, CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from raftka.wire.schema import ZERO_UUID
 
 response = CREATE_TOPICS.response
 TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500  # more are several commands: the controller decides on a command in one go
@@ -23,7 +23,7 @@ Inherit = Callable[[dict[str, str]], list[ConfigRow]]  # all settings of a topic
 
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
-async def create_topics(request: Request, services: Services) -> Row:
+async def create_topics(request: Request[CreateTopicsRequest], services: Services) -> CreateTopicsResponse:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.topics)
@@ -40,7 +40,9 @@ async def create_topics(request: Request, services: Services) -> Row:
     return response(topics=rows)
 
 
-def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[list[tuple[NewTopic, ...]]]:
+def _commands(
+    request: Request[CreateTopicsRequest], services: Services, rows: EncodedRows[CreatableTopicResult]
+) -> Steps[list[tuple[NewTopic, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`."""
     times: dict[str, int] = {}
     asked = 0
@@ -78,7 +80,7 @@ def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[
     return [*commands, tuple(command)] if command else commands
 
 
-def _partitions_asked(services: Services, topic: Row) -> int:
+def _partitions_asked(services: Services, topic: CreatableTopic) -> int:
     """At least one: also a request that asks for none has to be decided."""
     if topic.assignments:
         return len(topic.assignments)
@@ -86,7 +88,11 @@ def _partitions_asked(services: Services, topic: Row) -> int:
 
 
 def _add_created(
-    request: Request, rows: EncodedRows, topics: tuple[NewTopic, ...], created: tuple[CreatedTopic, ...], inherit: Inherit
+    request: Request[CreateTopicsRequest],
+    rows: EncodedRows[CreatableTopicResult],
+    topics: tuple[NewTopic, ...],
+    created: tuple[CreatedTopic, ...],
+    inherit: Inherit,
 ) -> Steps[None]:
     configs = {topic.name: dict(topic.configs) for topic in topics}
     for topic in created:
@@ -110,12 +116,12 @@ async def _defaults(services: Services) -> Static:
     return OfController(told.node_id, dict(told.given)) if told.node_id != services.context.node_id else services.metadata.settings
 
 
-def _not_created(request: Request, name: str, error: KafkaError) -> Row:
+def _not_created(request: Request[CreateTopicsRequest], name: str, error: KafkaError) -> CreatableTopicResult:
     hidden = error.code is Code.TOPIC_AUTHORIZATION_FAILED
     return response.topics(name=name, error_code=int(error.code), error_message=error.message, configs=None if hidden else [])
 
 
-def _new_topic(topic: Row) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,
@@ -125,7 +131,7 @@ def _new_topic(topic: Row) -> NewTopic:
     )
 
 
-def _row(request: Request, topic: CreatedTopic, overrides: dict[str, str | None], inherit: Inherit) -> Row:
+def _row(request: Request[CreateTopicsRequest], topic: CreatedTopic, overrides: dict[str, str | None], inherit: Inherit) -> CreatableTopicResult:
     if topic.error:
         return response.topics(name=topic.name, topic_id=ZERO_UUID, error_code=topic.error, error_message=topic.message, configs=[])
     if not request.may("DESCRIBE_CONFIGS", (TOPIC, topic.name)):
@@ -148,9 +154,9 @@ def _row(request: Request, topic: CreatedTopic, overrides: dict[str, str | None]
     )
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+def _refused(request: Request[CreateTopicsRequest], code: Code, message: str | None) -> Steps[CreateTopicsResponse]:
     rows = request.encoded_rows(response.topics)
     for topic in request.body.topics:
         rows.add(response.topics(name=topic.name, error_code=int(code), error_message=message, configs=[]))
         yield
-    return request.answer(topics=rows)
+    return response(topics=rows)

@@ -1,6 +1,6 @@
 """DeleteGroups: v0-2; with all their offsets. A group that has members stays."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
@@ -8,23 +8,22 @@ from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import DELETE_GROUPS
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse
 
 response = DELETE_GROUPS.response
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[DeleteGroupsRequest], code: Code) -> Steps[DeleteGroupsResponse]:
     names = dict.fromkeys(request.body.groups_names)
     return (yield from _answer(request, [KafkaError(code)] * len(names)))
 
 
 @handles(DELETE_GROUPS, refused=_refused)
-def delete_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+def delete_groups(request: Request[DeleteGroupsRequest], services: Services) -> Steps[DeleteGroupsResponse | Pending]:
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
 
 
-def _answer(request: Request, answers: list[Any]) -> Steps[Row]:
+def _answer(request: Request[DeleteGroupsRequest], answers: Sequence[object]) -> Steps[DeleteGroupsResponse]:
     results = request.encoded_rows(response.results)
     for group_id, answer in zip(dict.fromkeys(request.body.groups_names), answers, strict=True):
         results.add(response.results(group_id=group_id, error_code=int(answer.code) if isinstance(answer, KafkaError) else 0))

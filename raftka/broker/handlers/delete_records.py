@@ -13,38 +13,44 @@ from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.schema import Row
+from raftka.wire.messages.delete_records import (
+    DELETE_RECORDS,
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 
 response = DELETE_RECORDS.response
 partition_row = response.topics.partitions
 UNKNOWN = -1
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
-    def partition(_: Row, asked: Row) -> Row:
+def _refused(request: Request[DeleteRecordsRequest], code: Code) -> Steps[DeleteRecordsResponse]:
+    def partition(_: DeleteRecordsTopic, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         return partition_row(partition_index=asked.partition_index, low_watermark=UNKNOWN, error_code=int(code))
 
-    return request.answer(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
+    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request, services: Services) -> Steps[Row | Pending]:
+def delete_records(request: Request[DeleteRecordsRequest], services: Services) -> Steps[DeleteRecordsResponse | Pending]:
     return (yield from _Deletion(request, services).run())
 
 
 class _Deletion:
     """One request: each partition's row, some of which wait for replicas."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request[DeleteRecordsRequest], services: Services) -> None:
         self.request = request
         self.services = services
-        self.topics: dict[str, dict[int, Row]] = {}
+        self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
         self.waiting = 1  # partitions, and the request itself until all of them were looked at
         self.pending: Pending | None = None
         self.deadline = services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
 
-    def run(self) -> Steps[Row | Pending]:
+    def run(self) -> Steps[DeleteRecordsResponse | Pending]:
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
@@ -57,7 +63,7 @@ class _Deletion:
         self.pending = Pending(self.request)
         return self.pending
 
-    def _partition(self, topic: str, index: int, offset: int) -> Row:
+    def _partition(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
         try:
             check(self.request, "DELETE", topic)
@@ -81,7 +87,7 @@ class _Deletion:
             failed = partial(dispatcher.request_failed, self.request)
             dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
 
-    def _row(self) -> Steps[Row]:
+    def _row(self) -> Steps[DeleteRecordsResponse]:
         topics = self.request.encoded_rows(response.topics)
         for name, rows in self.topics.items():
             partitions = self.request.encoded_rows(partition_row)
@@ -98,7 +104,7 @@ class _Wait:
 
     __slots__ = ("partition", "row", "run")
 
-    def __init__(self, run: _Deletion, partition: Partition, row: Row) -> None:
+    def __init__(self, run: _Deletion, partition: Partition, row: DeleteRecordsPartitionResult) -> None:
         self.run = run
         self.partition = partition
         self.row = row

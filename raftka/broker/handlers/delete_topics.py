@@ -12,15 +12,15 @@ from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.topics import DELETE_TOPICS
-from raftka.wire.schema import ZERO_UUID, Row
+from raftka.wire.messages.topics import DELETE_TOPICS, DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from raftka.wire.schema import ZERO_UUID
 
 response = DELETE_TOPICS.response
 TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
 
 
 @handles(DELETE_TOPICS, refused=lambda request, code: _refused(request, code, None))
-async def delete_topics(request: Request, services: Services) -> Row:
+async def delete_topics(request: Request[DeleteTopicsRequest], services: Services) -> DeleteTopicsResponse:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     rows = request.encoded_rows(response.responses)
     for topics in await request.finish(_commands(request, services, rows)):
@@ -33,7 +33,9 @@ async def delete_topics(request: Request, services: Services) -> Row:
     return response(responses=rows)
 
 
-def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[list[tuple[DoomedTopic, ...]]]:
+def _commands(
+    request: Request[DeleteTopicsRequest], services: Services, rows: EncodedRows[DeletableTopicResult]
+) -> Steps[list[tuple[DoomedTopic, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`.
 
     The controller refuses a topic that one command names twice; all namings of a topic are in one command.
@@ -61,7 +63,7 @@ def _commands(request: Request, services: Services, rows: EncodedRows) -> Steps[
     return [*commands, tuple(command)] if command else commands
 
 
-def _doomed(request: Request) -> Iterator[DoomedTopic]:
+def _doomed(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]:
     if request.version < 6:
         return (DoomedTopic(name) for name in request.body.topic_names)
     return (DoomedTopic(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.body.topics)
@@ -73,14 +75,14 @@ def _name(services: Services, topic: DoomedTopic) -> str | None:
     return topic.name or (known.name if known is not None else None)
 
 
-def _denied(topic: DoomedTopic) -> Row:
+def _denied(topic: DoomedTopic) -> DeletableTopicResult:
     """A name that may not be seen is not told apart from one that is not there."""
     return response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED))
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+def _refused(request: Request[DeleteTopicsRequest], code: Code, message: str | None) -> Steps[DeleteTopicsResponse]:
     rows = request.encoded_rows(response.responses)
     for topic in _doomed(request):
         rows.add(response.responses(name=topic.name or "", topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=message))
         yield
-    return request.answer(responses=rows)
+    return response(responses=rows)

@@ -4,21 +4,20 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
-from raftka.wire.schema import Row
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
 response = DESCRIBE_CLUSTER.response
 
 
 @handles(DESCRIBE_CLUSTER)
-def describe_cluster(request: Request, services: Services) -> Row:
+def describe_cluster(request: Request[DescribeClusterRequest], services: Services) -> DescribeClusterResponse:
     body = request.body
     if body.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-        return request.answer(error_code=int(Code.MISMATCHED_ENDPOINT_TYPE), error_message=message)
+        return response(error_code=int(Code.MISMATCHED_ENDPOINT_TYPE), error_message=message)
     if body.endpoint_type != BROKERS:
-        return request.answer(error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE), error_message=f"Unsupported endpoint type {body.endpoint_type}")
+        return response(error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE), error_message=f"Unsupported endpoint type {body.endpoint_type}")
     rows = []
     for broker in services.metadata.image.brokers.values():
         endpoint = broker.endpoint(request.session.listener)
@@ -26,9 +25,7 @@ def describe_cluster(request: Request, services: Services) -> Row:
             rows.append(
                 response.brokers(broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced)
             )
-    return response(
-        cluster_id=services.metadata.image.cluster_id or "",
-        controller_id=services.controller_for_clients(),
-        brokers=rows,
-        **({"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)} if body.include_cluster_authorized_operations else {}),
-    )
+    row = response(cluster_id=services.metadata.image.cluster_id or "", controller_id=services.controller_for_clients(), brokers=rows)
+    if body.include_cluster_authorized_operations:
+        row.cluster_authorized_operations = request.authorized_operations(THE_CLUSTER)
+    return row

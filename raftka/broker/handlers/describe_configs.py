@@ -17,8 +17,14 @@ from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
-from raftka.wire.messages.configs import DESCRIBE_CONFIGS
-from raftka.wire.schema import Row
+from raftka.wire.messages.configs import (
+    DESCRIBE_CONFIGS,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 
 Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documentation
 response = DESCRIBE_CONFIGS.response
@@ -29,7 +35,7 @@ MALFORMED = (  # Kafka's words, which clients show
 )
 
 
-def _refused(request: Request, code: Code, message: str | None = None) -> Steps[Row]:
+def _refused(request: Request[DescribeConfigsRequest], code: Code, message: str | None = None) -> Steps[DescribeConfigsResponse]:
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
         row = response.results(
@@ -37,11 +43,11 @@ def _refused(request: Request, code: Code, message: str | None = None) -> Steps[
         )
         results.add(row)
         yield
-    return request.answer(results=results)
+    return response(results=results)
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
-def describe_configs(request: Request, services: Services) -> Steps[Row]:
+def describe_configs(request: Request[DescribeConfigsRequest], services: Services) -> Steps[DescribeConfigsResponse]:
     for resource in request.body.resources:
         if resource.resource_type not in DESCRIBED:
             return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))  # also of those that could be described
@@ -57,13 +63,13 @@ def describe_configs(request: Request, services: Services) -> Steps[Row]:
 class _Description:
     """One request. Thousands of topics have most of their settings in common: these are one row each; a broker's are kept for the next request."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request[DescribeConfigsRequest], services: Services) -> None:
         self.request = request
         self.services = services
         self.described = 0
-        self.rows: dict[Shown, tuple[ConfigRow, Row]] = {}
+        self.rows: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]] = {}
 
-    def result(self, resource: Row) -> Steps[Row]:
+    def result(self, resource: DescribeConfigsResource) -> Steps[DescribeConfigsResult]:
         row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             row.configs = yield from self._configs(resource)
@@ -73,7 +79,7 @@ class _Description:
                 self.services.context.metrics.hit(limit)
         return row
 
-    def _configs(self, resource: Row) -> Steps[EncodedRows]:
+    def _configs(self, resource: DescribeConfigsResource) -> Steps[EncodedRows[DescribeConfigsResourceResult]]:
         describe = DESCRIBED[resource.resource_type]
         check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
         wanted = set(resource.configuration_keys or ())
@@ -88,7 +94,7 @@ class _Description:
                 yield
         return rows
 
-    def _row(self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, Row]]) -> Row:
+    def _row(self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]]) -> DescribeConfigsResourceResult:
         body = self.request.body
         key = id(entry), body.include_synonyms, body.include_documentation
         known = kept.get(key)
@@ -129,7 +135,7 @@ def _client_metrics(services: Services, name: str) -> list[ConfigRow]:
 DESCRIBED = {TOPIC: _topic, BROKER: _broker, BROKER_LOGGER: describe_loggers, CLIENT_METRICS: _client_metrics, GROUP: _group}
 
 
-def _config(request: Request, entry: ConfigRow) -> Row:
+def _config(request: Request[DescribeConfigsRequest], entry: ConfigRow) -> DescribeConfigsResourceResult:
     row = response.results.configs
     return row(
         name=entry.name,

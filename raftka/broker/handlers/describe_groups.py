@@ -3,22 +3,20 @@
 One that is named twice is described once: an answer is no larger than what there is.
 """
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import DescribedGroup, DescribeGroup
+from raftka.coordinator import commands
+from raftka.coordinator.commands import DescribeGroup
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import DESCRIBE_GROUPS
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import DESCRIBE_GROUPS, DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
 
 response = DESCRIBE_GROUPS.response
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[DescribeGroupsRequest], code: Code) -> Steps[DescribeGroupsResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id in request.body.groups:
         groups.add(response.groups(group_id=group_id, error_code=int(code)))
@@ -27,11 +25,11 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
-def describe_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+def describe_groups(request: Request[DescribeGroupsRequest], services: Services) -> Steps[DescribeGroupsResponse | Pending]:
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
 
 
-def _answer(request: Request, answers: list[Any]) -> Steps[Row]:
+def _answer(request: Request[DescribeGroupsRequest], answers: list[commands.DescribedGroup | KafkaError]) -> Steps[DescribeGroupsResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id, answer in zip(dict.fromkeys(request.body.groups), answers, strict=True):
         groups.add((yield from _group(request, group_id, answer)))
@@ -39,29 +37,30 @@ def _answer(request: Request, answers: list[Any]) -> Steps[Row]:
     return response(groups=groups)
 
 
-def _group(request: Request, group_id: str, answer: DescribedGroup | KafkaError) -> Steps[Row]:
+def _group(request: Request[DescribeGroupsRequest], group_id: str, answer: commands.DescribedGroup | KafkaError) -> Steps[DescribedGroup]:
     if isinstance(answer, KafkaError):
         if answer.code is not Code.GROUP_ID_NOT_FOUND:
             return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
         code = int(answer.code) if request.version >= 6 else 0
         row = response.groups(group_id=group_id, error_code=code, error_message=answer.message if code else None, group_state="Dead")
     else:
+        members = request.encoded_rows(response.groups.members)
+        for member in answer.members:
+            members.add(_member(member))
+            yield
         row = response.groups(
             group_id=group_id,
             group_state=answer.state,
             protocol_type=answer.protocol_type,
             protocol_data=answer.protocol_name,
-            members=request.encoded_rows(response.groups.members),
+            members=members,
         )
-        for member in answer.members:
-            row.members.add(_member(member))
-            yield
     if request.body.include_authorized_operations and not row.error_code:
         row.authorized_operations = request.authorized_operations((GROUP, group_id))
     return row
 
 
-def _member(member: Any) -> Row:
+def _member(member: commands.DescribedMember) -> DescribedGroupMember:
     return response.groups.members(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -8,24 +8,29 @@ from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code
-from raftka.wire.messages.log_dirs import DESCRIBE_LOG_DIRS
-from raftka.wire.schema import Row
+from raftka.wire.messages.log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 
 response = DESCRIBE_LOG_DIRS.response
 of_directory = response.results
 of_partition = of_directory.topics.partitions
-Topics = dict[str, EncodedRows]
+Topics = dict[str, EncodedRows[DescribeLogDirsPartition]]
 
 
 @handles(DESCRIBE_LOG_DIRS)
-def describe_log_dirs(request: Request, services: Services) -> Steps[Row]:
+def describe_log_dirs(request: Request[DescribeLogDirsRequest], services: Services) -> Steps[DescribeLogDirsResponse]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     found = yield from _replicas(request, services, (yield from _asked(request, services)))
     return response(error_code=0, results=[_directory(services, path, found[path]) for path in dict.fromkeys(services.metadata.settings.log_dirs)])
 
 
-def _directory(services: Services, path: str, topics: Topics) -> Row:
+def _directory(services: Services, path: str, topics: Topics) -> DescribeLogDirsResult:
     row = of_directory(error_code=0, log_dir=path)
     try:
         if path in services.logs.offline:
@@ -38,7 +43,7 @@ def _directory(services: Services, path: str, topics: Topics) -> Row:
     return row
 
 
-def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]:
+def _asked(request: Request[DescribeLogDirsRequest], services: Services) -> Steps[list[tuple[str, int]]]:
     """The replicas of this broker that the request names; with none named, all."""
     topics, partitions = request.body.topics, services.replicas.partitions
     if topics is None:
@@ -53,7 +58,7 @@ def _asked(request: Request, services: Services) -> Steps[list[tuple[str, int]]]
     return sorted(asked)
 
 
-def _replicas(request: Request, services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
+def _replicas(request: Request[DescribeLogDirsRequest], services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
     found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
     partitions, moves = services.replicas.partitions, services.care.mover.moves
     for key in asked:
@@ -69,5 +74,5 @@ def _replicas(request: Request, services: Services, asked: list[tuple[str, int]]
     return found
 
 
-def _partition(index: int, size_bytes: int, lag: int, *, is_future: bool = False) -> Row:
+def _partition(index: int, size_bytes: int, lag: int, *, is_future: bool = False) -> DescribeLogDirsPartition:
     return of_partition(partition_index=index, partition_size=size_bytes, offset_lag=lag, is_future_key=is_future)

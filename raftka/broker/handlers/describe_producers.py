@@ -9,8 +9,7 @@ from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
-from raftka.wire.schema import Row
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState
 
 if TYPE_CHECKING:
     from raftka.log.producer_state import Producer
@@ -20,7 +19,7 @@ partition_row = response.topics.partitions
 ABSENT = "This server does not host this topic-partition."  # Kafka's words
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[DescribeProducersRequest], code: Code) -> Steps[DescribeProducersResponse]:
     topics = yield from rows_by_topic(
         request,
         response.topics,
@@ -28,11 +27,11 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
         lambda _, index: partition_row(partition_index=index, error_code=int(code)),
         asked=lambda topic: topic.partition_indexes,
     )
-    return request.answer(topics=topics)
+    return response(topics=topics)
 
 
 @handles(DESCRIBE_PRODUCERS, refused=_refused)
-def describe_producers(request: Request, services: Services) -> Steps[Row]:
+def describe_producers(request: Request[DescribeProducersRequest], services: Services) -> Steps[DescribeProducersResponse]:
     """A partition that is named twice is described once: an answer is no larger than what there is."""
     topics = request.encoded_rows(response.topics)
     described: set[tuple[str, int]] = set()
@@ -48,7 +47,7 @@ def describe_producers(request: Request, services: Services) -> Steps[Row]:
     return response(topics=topics)
 
 
-def _partition(request: Request, services: Services, topic: str, index: int) -> Steps[Row]:
+def _partition(request: Request[DescribeProducersRequest], services: Services, topic: str, index: int) -> Steps[PartitionResponse]:
     row = partition_row(partition_index=index, error_code=0)
     try:
         check(request, "READ", topic)
@@ -56,16 +55,16 @@ def _partition(request: Request, services: Services, topic: str, index: int) -> 
         if services.metadata.image.topic_named(topic) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
         producers = services.replicas.find(topic, index).log.producers.producers
-        row.active_producers = request.encoded_rows(partition_row.active_producers)
+        active = row.active_producers = request.encoded_rows(partition_row.active_producers)
         for producer_id, producer in list(producers.items()):
-            row.active_producers.add(_producer(producer_id, producer))
+            active.add(_producer(producer_id, producer))
             yield
     except KafkaError as error:
         row.error_code, row.error_message = int(error.code), error.message
     return row
 
 
-def _producer(producer_id: int, producer: "Producer") -> Row:
+def _producer(producer_id: int, producer: "Producer") -> ProducerState:
     """One of which only a transaction marker is left has no sequence."""
     _, last, _, timestamp = producer.batches[-1] if producer.batches else (-1, -1, -1, -1)
     return partition_row.active_producers(

@@ -8,31 +8,39 @@ from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
 from raftka.metadata.controller.topics import CLUSTER_METADATA
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM
-from raftka.wire.schema import Row, Struct
+from raftka.wire.messages.quorum import (
+    DESCRIBE_QUORUM,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Node,
+    PartitionData,
+    ReplicaState,
+    RequestPartitionData,
+    RequestTopicData,
+)
 
 response = DESCRIBE_QUORUM.response
 partition = response.topics.partitions
 
 
 @handles(DESCRIBE_QUORUM)
-async def describe_quorum(request: Request, services: Services) -> Row:
+async def describe_quorum(request: Request[DescribeQuorumRequest], services: Services) -> DescribeQuorumResponse:
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     topics = request.body.topics
     if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA or [each.partition_index for each in topics[0].partitions[:2]] != [0]:
         return await request.finish(_nothing_here(request))
     try:
         state: QuorumState = await services.controller.ask(DescribeQuorum())
     except KafkaError as error:
-        return request.answer(error_code=int(error.code), error_message=error.message)
+        return response(error_code=int(error.code), error_message=error.message)
     row = partition(
         error_message="",
         leader_id=state.leader,
         leader_epoch=state.term,
         high_watermark=state.high_watermark,
-        current_voters=[_replica(partition.current_voters, each) for each in state.voters],
-        observers=[_replica(partition.observers, each) for each in state.observers],
+        current_voters=[_replica(each) for each in state.voters],
+        observers=[_replica(each) for each in state.observers],
     )
     return response(
         error_message="",
@@ -41,8 +49,8 @@ async def describe_quorum(request: Request, services: Services) -> Row:
     )
 
 
-def _replica(row: Struct, replica: QuorumReplica) -> Row:
-    return row(
+def _replica(replica: QuorumReplica) -> ReplicaState:
+    return ReplicaState(
         replica_id=replica.node_id,
         replica_directory_id=replica.directory_id,
         log_end_offset=replica.log_end_offset,
@@ -51,7 +59,7 @@ def _replica(row: Struct, replica: QuorumReplica) -> Row:
     )
 
 
-def _nodes(services: Services) -> list[Row]:
+def _nodes(services: Services) -> list[Node]:
     name = services.metadata.settings["controller.listener.names"][0]
     row = response.nodes
     return [
@@ -59,11 +67,11 @@ def _nodes(services: Services) -> list[Row]:
     ]
 
 
-def _nothing_here(request: Request) -> Steps[Row]:
+def _nothing_here(request: Request[DescribeQuorumRequest]) -> Steps[DescribeQuorumResponse]:
     """Of every partition that was named, the errors are in its own row."""
     error, text = int(Code.UNKNOWN_TOPIC_OR_PARTITION), "This server does not host this topic-partition."
 
-    def row(_: Row, asked: Row) -> Row:
+    def row(_: RequestTopicData, asked: RequestPartitionData) -> PartitionData:
         return partition(partition_index=asked.partition_index, error_code=error, error_message=text)
 
     topics = yield from rows_by_topic(request, response.topics, request.body.topics, row, name="topic_name")

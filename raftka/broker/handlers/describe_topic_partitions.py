@@ -12,27 +12,34 @@ from raftka.broker.network.long_work import Steps
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.schema import Row
+from raftka.wire.messages.topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 
 response = DESCRIBE_TOPIC_PARTITIONS.response
 SORTED_AT_ONCE = 256  # names
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[DescribeTopicPartitionsRequest], code: Code) -> Steps[DescribeTopicPartitionsResponse]:
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
         topics.add(response.topics(error_code=int(code), name=topic.name))
         yield
-    return request.answer(topics=topics)
+    return response(topics=topics)
 
 
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
-def describe_topic_partitions(request: Request, services: Services) -> Steps[Row | Pending]:
+def describe_topic_partitions(
+    request: Request[DescribeTopicPartitionsRequest], services: Services
+) -> Steps[DescribeTopicPartitionsResponse | Pending]:
     return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 
-def _answer(request: Request, services: Services, leaders: set[int]) -> Steps[Row]:
+def _answer(request: Request[DescribeTopicPartitionsRequest], services: Services, leaders: set[int]) -> Steps[DescribeTopicPartitionsResponse]:
     """A cursor that names none of the asked topics, or a partition that can not be, is refused for each of them."""
     image, cursor = services.metadata.image, request.body.cursor
     everything = not request.body.topics
@@ -64,8 +71,15 @@ def _in_order(names: Collection[str], first: str) -> Steps[list[str]]:
 
 
 def _page(
-    request: Request, image: MetadataImage, names: list[str], start: tuple[str, int], room: int, leaders: set[int], *, everything: bool
-) -> Steps[Row]:
+    request: Request[DescribeTopicPartitionsRequest],
+    image: MetadataImage,
+    names: list[str],
+    start: tuple[str, int],
+    room: int,
+    leaders: set[int],
+    *,
+    everything: bool,
+) -> Steps[DescribeTopicPartitionsResponse]:
     topics = request.encoded_rows(response.topics)
     for name in names:
         yield
@@ -98,7 +112,9 @@ def _missing(name: str) -> Code:
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _topic(request: Request, image: MetadataImage, topic: TopicImage, indexes: range) -> Steps[Row]:
+def _topic(
+    request: Request[DescribeTopicPartitionsRequest], image: MetadataImage, topic: TopicImage, indexes: range
+) -> Steps[DescribeTopicPartitionsResponseTopic]:
     partitions = request.encoded_rows(response.topics.partitions)
     for index in indexes:
         partitions.add(_partition(image, index, topic.partitions[index]))
@@ -113,7 +129,7 @@ def _topic(request: Request, image: MetadataImage, topic: TopicImage, indexes: r
     )
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Row:
+def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     """The eligible leader replicas are empty, not null: ELR is off."""
     brokers = image.brokers
     return response.topics.partitions(

@@ -9,14 +9,13 @@ from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.partitions import ELECT_LEADERS
-from raftka.wire.schema import Row
+from raftka.wire.messages.partitions import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 
 response = ELECT_LEADERS.response
 
 
 @handles(ELECT_LEADERS, refused=lambda request, code: _refused(request, code, None))
-async def elect_leaders(request: Request, services: Services) -> Row:
+async def elect_leaders(request: Request[ElectLeadersRequest], services: Services) -> ElectLeadersResponse:
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
@@ -38,7 +37,7 @@ def _every(services: Services) -> Iterator[tuple[str, Sequence[int]]]:
     return ((topic.name, range(len(topic.partitions))) for topic in services.metadata.image.topics.values())
 
 
-def _answer(request: Request, results: dict[str, list[PartitionResult]]) -> Steps[Row]:
+def _answer(request: Request[ElectLeadersRequest], results: dict[str, list[PartitionResult]]) -> Steps[ElectLeadersResponse]:
     row = response.replica_election_results
     topics = request.encoded_rows(row)
     for name, found in results.items():
@@ -51,7 +50,7 @@ def _answer(request: Request, results: dict[str, list[PartitionResult]]) -> Step
     return response(replica_election_results=topics)
 
 
-def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
+def _refused(request: Request[ElectLeadersRequest], code: Code, message: str | None) -> Steps[ElectLeadersResponse]:
     """At the top, and of each partition."""
     row = response.replica_election_results
     topics = request.encoded_rows(row)
@@ -62,4 +61,4 @@ def _refused(request: Request, code: Code, message: str | None) -> Steps[Row]:
             yield
         topics.add(row(topic=topic.topic, partition_result=partitions))
         yield
-    return request.answer(error_code=int(code), replica_election_results=topics)
+    return response(error_code=int(code), replica_election_results=topics)

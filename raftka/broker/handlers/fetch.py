@@ -25,7 +25,7 @@ from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, PartitionData
 from raftka.wire.schema import Row
 
 READ_COMMITTED = 1
@@ -38,8 +38,8 @@ of_partition = response.responses.partitions
 LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
-@handles(FETCH, refused=lambda request, code: request.answer(error_code=int(code)))
-def fetch(request: Request, services: Services) -> Steps[Row | Pending]:
+@handles(FETCH, refused=lambda request, code: response(error_code=int(code)))
+def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResponse | Pending]:
     run = Fetch(request, services)
     if run.replica >= 0:
         request.connection.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
@@ -90,13 +90,13 @@ class Fetch:
         "woken",
     )
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request[FetchRequest], services: Services) -> None:
         self.request = request
         self.services = services
         self.body = body = request.body
         state = body.replica_state
-        self.replica: int = state.replica_id if request.version >= 15 and state is not None else body.replica_id
-        self.broker_epoch: int = state.replica_epoch if request.version >= 15 and state is not None else -1
+        self.replica = state.replica_id if request.version >= 15 else body.replica_id
+        self.broker_epoch = state.replica_epoch if request.version >= 15 else -1
         self.isolated = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = min(body.max_bytes, services.metadata.settings["fetch.max.bytes"])
         self.pending: Pending | None = None
@@ -104,7 +104,7 @@ class Fetch:
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
         self.plain: CachedPartition | None = None  # of a consumer of one partition that got records: its next request will look the same
         self.bytes = 0
-        self.rows: dict[CachedPartition, Row] = {}  # what is to be told
+        self.rows: dict[CachedPartition, PartitionData] = {}  # what is to be told
         self.held: dict[CachedPartition, None] = {}  # those with records
         self.slice = services.dispatcher.long_work.slices  # in which the records were found
         self.full = False  # no more records are read for this answer
@@ -184,7 +184,7 @@ class Fetch:
             self.rows.pop(wanted, None)
 
     @staticmethod
-    def _is_new(wanted: CachedPartition, row: Row) -> bool:
+    def _is_new(wanted: CachedPartition, row: PartitionData) -> bool:
         return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or told_again(row))
 
     def _host(self, wanted: CachedPartition) -> Partition:
@@ -202,7 +202,7 @@ class Fetch:
         partition.check_epoch(asked.current_leader_epoch)
         return partition
 
-    def _consumer_read(self, partition: Partition, wanted: CachedPartition) -> Row:
+    def _consumer_read(self, partition: Partition, wanted: CachedPartition) -> PartitionData:
         rack = self.body.rack_id
         leader = partition.leader
         if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
@@ -215,7 +215,7 @@ class Fetch:
             return diverging
         return self._read(partition, wanted, readable, readable)
 
-    def _follower_read(self, partition: Partition, wanted: CachedPartition) -> Row:
+    def _follower_read(self, partition: Partition, wanted: CachedPartition) -> PartitionData:
         leader, asked = partition.leading(), wanted.asked
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
@@ -244,7 +244,7 @@ class Fetch:
             self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _divergence(self, partition: Partition, asked: Row) -> Row | None:
+    def _divergence(self, partition: Partition, asked: FetchPartition) -> PartitionData | None:
         """KIP-320: where the reader's log and ours part, if they do."""
         if asked.last_fetched_epoch == partition.log.latest_epoch and asked.fetch_offset <= partition.log.end_offset:
             return None
@@ -256,7 +256,7 @@ class Fetch:
         self.settled = True
         return self._row(partition, asked, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
 
-    def _read(self, partition: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> Row:
+    def _read(self, partition: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
         log, asked = partition.log, wanted.asked
         offset = asked.fetch_offset
         if offset < log.start_offset:
@@ -280,7 +280,7 @@ class Fetch:
             return self._row(partition, asked, high_watermark)
         return self._row(partition, asked, high_watermark, records=spans)
 
-    def _row(self, partition: Partition, asked: Row, high_watermark: int, records: Any = b"", **fields: Any) -> Row:
+    def _row(self, partition: Partition, asked: FetchPartition, high_watermark: int, records: Any = b"", **fields: Any) -> PartitionData:
         return of_partition(
             partition_index=asked.partition,
             high_watermark=high_watermark,
@@ -291,7 +291,7 @@ class Fetch:
             **fields,
         )
 
-    def _error(self, asked: Row, error: KafkaError, topic_id: bytes) -> Row:
+    def _error(self, asked: FetchPartition, error: KafkaError, topic_id: bytes) -> PartitionData:
         absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
         row = of_partition(
             partition_index=asked.partition,
@@ -308,7 +308,7 @@ class Fetch:
 
     # answering
 
-    def answer(self) -> Steps[Row]:
+    def answer(self) -> Steps[FetchResponse]:
         """With what there is; the session then knows what was told."""
         session, version = self.session, self.request.version
         lasted = session.lasting
@@ -329,7 +329,7 @@ class Fetch:
         self._note_slice()
         # from here on nothing waits, so that the records are still there when they are sent
         if self.lost:
-            return self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
+            return response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
         if self.stale:
             self.full = False
             for wanted in list(self.held):
@@ -429,7 +429,7 @@ class Fetch:
             self.lost = True
             return
         self.abandon()
-        pending.complete(self.request.answer(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH)))
+        pending.complete(response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH)))
 
     def abandon(self) -> None:
         """Nothing of it was told."""

@@ -6,8 +6,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.wire.encoder import EncodedRows
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.schema import Row
+from raftka.wire.messages.fetch import FETCH, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData
 
 response = FETCH.response
 
@@ -15,16 +14,16 @@ response = FETCH.response
 class FetchAnswer:
     """The rows of an answer, by topic, and the brokers that its errors name."""
 
-    def __init__(self, request: Request, session: FetchSession, told: bool) -> None:
+    def __init__(self, request: Request[FetchRequest], session: FetchSession, told: bool) -> None:
         """`told`: the session remembers what this answer tells."""
         self._request = request
         self._session = session
         self._told = told
-        self._rows: dict[str | bytes, tuple[CachedPartition, EncodedRows]] = {}
+        self._rows: dict[str | bytes, tuple[CachedPartition, EncodedRows[PartitionData]]] = {}
         self._added: set[CachedPartition] = set()
         self._leaders: set[int] = set()
 
-    def add(self, wanted: CachedPartition, row: Row) -> None:
+    def add(self, wanted: CachedPartition, row: PartitionData) -> None:
         session = self._session
         topic = self._rows.get(wanted.name)
         if topic is None:
@@ -44,21 +43,21 @@ class FetchAnswer:
             if wanted.size or told_again(row):
                 session.news[wanted] = None
 
-    def add_rest(self, rows: Mapping[CachedPartition, Row]) -> None:
+    def add_rest(self, rows: Mapping[CachedPartition, PartitionData]) -> None:
         for wanted, row in rows.items():
             if wanted not in self._added:
                 self.add(wanted, row)
 
-    def topics(self) -> list[Row]:
+    def topics(self) -> list[FetchableTopicResponse]:
         return [response.responses(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
 
-    def endpoints(self, services: Services) -> list[Row]:
+    def endpoints(self, services: Services) -> list[NodeEndpoint]:
         request = self._request
         if not self._leaders or request.version < 16:
             return []
         return services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
 
 
-def told_again(row: Row) -> bool:
+def told_again(row: PartitionData) -> bool:
     """Whether a session tells it with each answer: errors, divergences, another replica to read from."""
     return bool(row.error_code or row.diverging_epoch.epoch >= 0 or row.preferred_read_replica >= 0)

@@ -1,14 +1,12 @@
 """FindCoordinator: v0-6; the broker that looks after a group, whose topic the first question creates. There are no transactions yet."""
 
-from typing import Any
-
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.schema import Row
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
+from raftka.wire.schema import Element
 
 OF_GROUP, OF_SHARE_PARTITION = 0, 2
 KEY_TYPES = {  # what is asked of the authorizer, and its refusal
@@ -20,7 +18,7 @@ response = FIND_COORDINATOR.response
 NOT_AVAILABLE = "The coordinator is not available."  # what versions 1 to 3 say, and with an answer: NONE
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[FindCoordinatorRequest], code: Code) -> Steps[FindCoordinatorResponse]:
     rows = request.encoded_rows(response.coordinators)
     for key in request.body.coordinator_keys:
         rows.add(response.coordinators(key=key, node_id=-1, host="", port=-1, error_code=int(code)))
@@ -29,11 +27,11 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(FIND_COORDINATOR, refused=_refused)
-def find_coordinator(request: Request, services: Services) -> Steps[Row | Pending]:
+def find_coordinator(request: Request[FindCoordinatorRequest], services: Services) -> Steps[FindCoordinatorResponse | Pending]:
     return (yield from services.suspects.answer(request, lambda coordinators: _answer(request, services, coordinators)))
 
 
-def _answer(request: Request, services: Services, coordinators: set[int]) -> Steps[Row]:
+def _answer(request: Request[FindCoordinatorRequest], services: Services, coordinators: set[int]) -> Steps[FindCoordinatorResponse]:
     """`coordinators`: the brokers that the answer names are added."""
     body = request.body
     if request.version >= 4:
@@ -49,18 +47,17 @@ def _answer(request: Request, services: Services, coordinators: set[int]) -> Ste
     return found
 
 
-def _found(request: Request, services: Services, wanted: str, row: Any, **fields: str) -> Row:
+def _found(request: Request[FindCoordinatorRequest], services: Services, wanted: str, row: type[Element], **fields: str) -> Element:
     try:
-        found: Row = row(**_endpoint(request, services, wanted), **fields)
+        return row(**_endpoint(request, services, wanted), **fields)
     except KafkaError as error:
         text = error.message
         if error.code is Code.COORDINATOR_NOT_AVAILABLE:
             text = "" if request.version >= 4 else NOT_AVAILABLE
-        found = row(**{**fields, "node_id": -1, "host": "", "port": -1, "error_code": int(error.code), "error_message": text})
-    return found
+        return row(**{**fields, "node_id": -1, "host": "", "port": -1, "error_code": int(error.code), "error_message": text})
 
 
-def _endpoint(request: Request, services: Services, key: str) -> dict[str, Any]:
+def _endpoint(request: Request[FindCoordinatorRequest], services: Services, key: str) -> dict[str, str | int]:
     """Raises KafkaError."""
     kind = request.body.key_type
     if kind not in KEY_TYPES:

@@ -5,9 +5,10 @@ from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.schema import Row
 
 
-def find(request: Request, services: Services, operation: str, topic: str | bytes, index: int) -> Partition:
+def find(request: Request[Row], services: Services, operation: str, topic: str | bytes, index: int) -> Partition:
     """By name or by id. Raises TOPIC_AUTHORIZATION_FAILED, and what ReplicaManager.find raises; who may not is not told whether a name exists."""
     if isinstance(topic, bytes):
         partition = services.replicas.find_by_id(topic, index)
@@ -17,7 +18,7 @@ def find(request: Request, services: Services, operation: str, topic: str | byte
     return services.replicas.find(topic, index)
 
 
-def check(request: Request, operation: str, topic: str) -> None:
+def check(request: Request[Row], operation: str, topic: str) -> None:
     """Raises TOPIC_AUTHORIZATION_FAILED."""
     if not request.may(operation, (TOPIC, topic)):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)

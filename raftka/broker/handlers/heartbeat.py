@@ -1,26 +1,23 @@
 """Heartbeat: v0-4; a member of a classic group is there."""
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.coordinator.commands import Heartbeat
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import HEARTBEAT
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
 
 response = HEARTBEAT.response
 
 
 @handles(HEARTBEAT)
-def heartbeat(request: Request, services: Services) -> Row | Pending:
+def heartbeat(request: Request[HeartbeatRequest], services: Services) -> HeartbeatResponse | Pending:
     body = request.body
     check_group(request, "READ", body.group_id)
     return ask(request, services, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
 
 
-def _answer(request: Request, answer: Any) -> Row:
+def _answer(request: Request[HeartbeatRequest], answer: object) -> HeartbeatResponse:
     if (
         isinstance(answer, KafkaError) and answer.code is not Code.COORDINATOR_LOAD_IN_PROGRESS
     ):  # then all sessions begin anew, as if it had been heard

@@ -7,14 +7,14 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import Request, handles
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.schema import Row
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
+response = INIT_PRODUCER_ID.response
 
 
-@handles(INIT_PRODUCER_ID, refused=lambda request, code: request.answer(error_code=int(code), producer_id=-1, producer_epoch=-1))
-async def init_producer_id(request: Request, services: Services) -> Row:
+@handles(INIT_PRODUCER_ID, refused=lambda request, code: response(error_code=int(code), producer_id=-1, producer_epoch=-1))
+async def init_producer_id(request: Request[InitProducerIdRequest], services: Services) -> InitProducerIdResponse:
     body = request.body
     transactional_id = body.transactional_id
     if transactional_id is not None:
@@ -26,4 +26,4 @@ async def init_producer_id(request: Request, services: Services) -> Row:
         raise KafkaError(Code.INVALID_REQUEST)
     if transactional_id is not None:
         raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
-    return request.answer(producer_id=await services.producer_ids.next(), producer_epoch=0)
+    return response(producer_id=await services.producer_ids.next(), producer_epoch=0)

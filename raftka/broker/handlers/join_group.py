@@ -1,25 +1,22 @@
 """JoinGroup: v0-9; waits for the rebalance. From version 4 on a new member learns its id first (KIP-394), 5 static members, 9 skip_assignment."""
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import Join, JoinRefused, MemberIdRequired, Protocol
+from raftka.coordinator.commands import Join, Joined, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import JOIN_GROUP
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import JOIN_GROUP, JoinGroupRequest, JoinGroupResponse
 
 response = JOIN_GROUP.response
 
 
-def _refused(request: Request, code: Code, member_id: str = "") -> Row:
+def _refused(request: Request[JoinGroupRequest], code: Code, member_id: str = "") -> JoinGroupResponse:
     return response(error_code=int(code), generation_id=-1, protocol_name=None if request.version >= 7 else "", member_id=member_id)
 
 
 @handles(JOIN_GROUP, refused=_refused)
-def join_group(request: Request, services: Services) -> Steps[Row | Pending]:
+def join_group(request: Request[JoinGroupRequest], services: Services) -> Steps[JoinGroupResponse | Pending]:
     body, version, session = request.body, request.version, request.session
     check_group(request, "READ", body.group_id)
     protocols = []
@@ -42,7 +39,7 @@ def join_group(request: Request, services: Services) -> Steps[Row | Pending]:
     return ask(request, services, body.group_id, command, _answer, may_wait=True)
 
 
-def _answer(request: Request, answer: Any) -> Steps[Row]:
+def _answer(request: Request[JoinGroupRequest], answer: Joined | MemberIdRequired | JoinRefused | KafkaError) -> Steps[JoinGroupResponse]:
     if isinstance(answer, KafkaError):
         return _refused(request, answer.code, request.body.member_id if answer.code is not Code.GROUP_MAX_SIZE_REACHED else "")
     if isinstance(answer, JoinRefused):

@@ -7,17 +7,16 @@ from raftka.broker.handlers.asking import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import Leave, LeavingMember
+from raftka.coordinator.commands import Leave, LeavingMember, Left
 from raftka.wire.errors import KafkaError
-from raftka.wire.messages.groups import LEAVE_GROUP
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
 
 response = LEAVE_GROUP.response
 MEMBERS_OF_COMMAND = 100
 
 
 @handles(LEAVE_GROUP)
-def leave_group(request: Request, services: Services) -> Steps[Row | Pending]:
+def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Steps[LeaveGroupResponse | Pending]:
     """Very many members leave by several commands."""
     body = request.body
     check_group(request, "READ", body.group_id)
@@ -32,11 +31,11 @@ def leave_group(request: Request, services: Services) -> Steps[Row | Pending]:
     return (yield from ask_all(request, services, len(questions), questions, _all))
 
 
-def _one(request: Request, answer: Any) -> Row:
+def _one(request: Request[LeaveGroupRequest], answer: Left | KafkaError) -> LeaveGroupResponse:
     return response(error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0]))
 
 
-def _all(request: Request, answers: list[Any]) -> Steps[Row]:
+def _all(request: Request[LeaveGroupRequest], answers: list[Any]) -> Steps[LeaveGroupResponse]:
     if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
         return response(error_code=int(error.code))
     rows = request.encoded_rows(response.members)

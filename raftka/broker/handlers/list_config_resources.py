@@ -8,8 +8,7 @@ from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES
-from raftka.wire.schema import Row
+from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse
 
 response = LIST_CONFIG_RESOURCES.response
 
@@ -32,7 +31,7 @@ LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
 
 
 @handles(LIST_CONFIG_RESOURCES)
-def list_config_resources(request: Request, services: Services) -> Steps[Row]:
+def list_config_resources(request: Request[ListConfigResourcesRequest], services: Services) -> Steps[ListConfigResourcesResponse]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     asked = set()

@@ -1,7 +1,6 @@
 """ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type from version 5 on."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from raftka.broker.handlers.asking import CoordinatorRequest
 from raftka.broker.handlers.services import Services
@@ -9,12 +8,11 @@ from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.classic import group as classic_group
-from raftka.coordinator.commands import ListGroups
+from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group
 from raftka.coordinator.groups import CLASSIC, CONSUMER
 from raftka.wire.errors import KafkaError
-from raftka.wire.messages.groups import LIST_GROUPS
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import LIST_GROUPS, ListGroupsRequest, ListGroupsResponse
 
 response = LIST_GROUPS.response
 STATES = frozenset(str(state).lower() for state in (*classic_group.State, *consumer_group.State))
@@ -22,7 +20,7 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request, services: Services) -> Steps[Row | Pending]:
+def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Pending]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
@@ -43,7 +41,7 @@ def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...
     return tuple(sorted(wanted)) or unknown
 
 
-def _answer(request: Request, answers: Any) -> Steps[Row]:
+def _answer(request: Request[ListGroupsRequest], answers: list[GroupsListed] | KafkaError) -> Steps[ListGroupsResponse]:
     if isinstance(answers, KafkaError):
         return response(error_code=int(answers.code))
     everything = request.may("DESCRIBE", THE_CLUSTER)

@@ -16,8 +16,12 @@ from raftka.wire.messages.list_offsets import (
     LATEST_TIERED,
     LIST_OFFSETS,
     MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
 )
-from raftka.wire.schema import Row
 
 response = LIST_OFFSETS.response
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
@@ -26,15 +30,15 @@ Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
-    def partition(_: Row, asked: Row) -> Row:
+def _refused(request: Request[ListOffsetsRequest], code: Code) -> Steps[ListOffsetsResponse]:
+    def partition(_: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         return response.topics.partitions(partition_index=asked.partition_index, error_code=int(code))
 
-    return request.answer(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
+    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
 
 
 @handles(LIST_OFFSETS, refused=_refused)
-def list_offsets(request: Request, services: Services) -> Steps[Row]:
+def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> Steps[ListOffsetsResponse]:
     """A partition that a topic names twice is refused, once."""
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
@@ -52,7 +56,9 @@ def list_offsets(request: Request, services: Services) -> Steps[Row]:
     return response(topics=topics)
 
 
-def _partition(request: Request, services: Services, topic: str, partition: Row, *, repeated: bool) -> Row:
+def _partition(
+    request: Request[ListOffsetsRequest], services: Services, topic: str, partition: ListOffsetsPartition, *, repeated: bool
+) -> ListOffsetsPartitionResponse:
     row = response.topics.partitions(partition_index=partition.partition_index, error_code=0)
     try:
         if repeated:
@@ -65,7 +71,7 @@ def _partition(request: Request, services: Services, topic: str, partition: Row,
     return row
 
 
-def _find(request: Request, services: Services, topic: str, asked: Row) -> Found:
+def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, asked: ListOffsetsPartition) -> Found:
     timestamp: int = asked.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:

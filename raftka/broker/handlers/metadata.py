@@ -13,14 +13,21 @@ from raftka.metadata.commands import NewTopic
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.schema import ZERO_UUID, Row
+from raftka.wire.messages.metadata import (
+    METADATA,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from raftka.wire.schema import ZERO_UUID
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 response = METADATA.response
 
 
-def _nothing(request: Request, code: Code) -> Steps[Row]:
+def _nothing(request: Request[MetadataRequest], code: Code) -> Steps[MetadataResponse]:
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics or ():
         topics.add(response.topics(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id))
@@ -29,11 +36,11 @@ def _nothing(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request, services: Services) -> Steps[Row | Pending]:
+def metadata(request: Request[MetadataRequest], services: Services) -> Steps[MetadataResponse | Pending]:
     return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 
-def _answer(request: Request, services: Services, leaders: set[int]) -> Steps[Row]:
+def _answer(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Steps[MetadataResponse]:
     """`leaders`: those that the answer names are added."""
     image, listener = services.metadata.image, request.session.listener
     asked = request.body.topics
@@ -65,7 +72,7 @@ def _answer(request: Request, services: Services, leaders: set[int]) -> Steps[Ro
     )
 
 
-def _all(request: Request, services: Services, leaders: set[int]) -> Iterator[Steps[Row]]:
+def _all(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Iterator[Steps[MetadataResponseTopic]]:
     return (
         _topic(request, services.metadata.image, topic, leaders)
         for topic in services.metadata.image.topics.values()
@@ -73,16 +80,16 @@ def _all(request: Request, services: Services, leaders: set[int]) -> Iterator[St
     )
 
 
-def _each_asked(request: Request, services: Services, leaders: set[int]) -> Iterator[Steps[Row]]:
+def _each_asked(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Iterator[Steps[MetadataResponseTopic]]:
     """One answer for a topic that is named more than once."""
     seen: set[tuple[str | None, bytes]] = set()
-    for topic in request.body.topics:
+    for topic in request.body.topics or ():
         if (key := (topic.name, topic.topic_id)) not in seen:
             seen.add(key)
             yield _asked(request, services, topic, leaders)
 
 
-def _asked(request: Request, services: Services, topic: Row, leaders: set[int]) -> Steps[Row]:
+def _asked(request: Request[MetadataRequest], services: Services, topic: MetadataRequestTopic, leaders: set[int]) -> Steps[MetadataResponseTopic]:
     image = services.metadata.image
     if topic.name is None:
         known = image.topics.get(topic.topic_id)
@@ -98,7 +105,7 @@ def _asked(request: Request, services: Services, topic: Row, leaders: set[int]) 
     return (yield from _topic(request, image, known, leaders))
 
 
-def _missing(request: Request, services: Services, name: str) -> Code:
+def _missing(request: Request[MetadataRequest], services: Services, name: str) -> Code:
     """Created on the way, where that is wanted: then it is there the next time."""
     if not _valid(name):
         return Code.INVALID_TOPIC_EXCEPTION
@@ -118,7 +125,7 @@ def _valid(name: str) -> bool:
     return True
 
 
-def _topic(request: Request, image: MetadataImage, topic: TopicImage, leaders: set[int]) -> Steps[Row]:
+def _topic(request: Request[MetadataRequest], image: MetadataImage, topic: TopicImage, leaders: set[int]) -> Steps[MetadataResponseTopic]:
     partitions = request.encoded_rows(response.topics.partitions)
     for index, partition in enumerate(topic.partitions):
         partitions.add(_partition(image, index, partition))
@@ -127,7 +134,7 @@ def _topic(request: Request, image: MetadataImage, topic: TopicImage, leaders: s
     return response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Row:
+def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> MetadataResponsePartition:
     brokers = image.brokers
     offline = tuple([i for i in partition.replicas if (broker := brokers.get(i)) is None or broker.fenced or i in partition.offline])
     return response.topics.partitions(
@@ -141,9 +148,9 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> R
     )
 
 
-def _null_names(request: Request) -> Steps[Code]:
+def _null_names(request: Request[MetadataRequest]) -> Steps[Code]:
     """NONE if there is none that is refused: a null name is for asking by id, from version 12 on."""
-    for topic in request.body.topics:
+    for topic in request.body.topics or ():
         if topic.name is None and (request.version < 12 or topic.topic_id == ZERO_UUID):
             return Code.INVALID_REQUEST if request.version < 12 else Code.UNKNOWN_SERVER_ERROR
         yield

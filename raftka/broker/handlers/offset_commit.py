@@ -3,28 +3,26 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, repeat
-from typing import Any
 
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic
+from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.offsets import OFFSET_COMMIT
-from raftka.wire.schema import Row
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse
 
 response = OFFSET_COMMIT.response
 topic_row, partition_row = response.topics, response.topics.partitions
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[OffsetCommitRequest], code: Code) -> Steps[OffsetCommitResponse]:
     return (yield from _rows(request, repeat(code), {}))
 
 
 @handles(OFFSET_COMMIT, refused=_refused)
-def offset_commit(request: Request, services: Services) -> Steps[Row | Pending]:
+def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> Steps[OffsetCommitResponse | Pending]:
     """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
     check_group(request, "READ", request.body.group_id)
     commands: list[CommitOffsets] = []
@@ -54,7 +52,7 @@ def offset_commit(request: Request, services: Services) -> Steps[Row | Pending]:
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
 
 
-def _name(request: Request, services: Services, topic: Row) -> str | None:
+def _name(request: Request[OffsetCommitRequest], services: Services, topic: OffsetCommitRequestTopic) -> str | None:
     """None: nobody's id."""
     if request.version < 10:
         return str(topic.name)
@@ -62,7 +60,7 @@ def _name(request: Request, services: Services, topic: Row) -> str | None:
     return known.name if known is not None else None
 
 
-def _command(request: Request, topics: list[CommitTopic]) -> CommitOffsets:
+def _command(request: Request[OffsetCommitRequest], topics: list[CommitTopic]) -> CommitOffsets:
     body = request.body
     return CommitOffsets(
         body.group_id,
@@ -75,11 +73,13 @@ def _command(request: Request, topics: list[CommitTopic]) -> CommitOffsets:
     )
 
 
-def _answer(refused: dict[int, Code], commands: list[CommitOffsets], request: Request, answers: list[Any]) -> Steps[Row]:
+def _answer(
+    refused: dict[int, Code], commands: list[CommitOffsets], request: Request[OffsetCommitRequest], answers: list[OffsetsCommitted | KafkaError]
+) -> Steps[OffsetCommitResponse]:
     return (yield from _rows(request, _codes(commands, answers), refused))
 
 
-def _codes(commands: list[CommitOffsets], answers: list[Any]) -> Iterator[Code]:
+def _codes(commands: list[CommitOffsets], answers: list[OffsetsCommitted | KafkaError]) -> Iterator[Code]:
     """One for each partition, in the order of the request."""
     for command, answer in zip(commands, answers, strict=True):
         if isinstance(answer, KafkaError):
@@ -88,7 +88,7 @@ def _codes(commands: list[CommitOffsets], answers: list[Any]) -> Iterator[Code]:
             yield from chain.from_iterable(answer.errors)
 
 
-def _rows(request: Request, codes: Iterator[Code], refused: dict[int, Code]) -> Steps[Row]:
+def _rows(request: Request[OffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]) -> Steps[OffsetCommitResponse]:
     """`refused`: by the topic's place in the request, those that no coordinator was asked for."""
     topics = request.encoded_rows(topic_row)
     for place, topic in enumerate(request.body.topics):

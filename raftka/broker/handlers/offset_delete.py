@@ -11,14 +11,13 @@ from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import DeleteOffsets
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.offsets import OFFSET_DELETE
-from raftka.wire.schema import Row
+from raftka.wire.messages.offsets import OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse
 
 response = OFFSET_DELETE.response
 
 
 @handles(OFFSET_DELETE)
-def offset_delete(request: Request, services: Services) -> Steps[Row | Pending]:
+def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> Steps[OffsetDeleteResponse | Pending]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
     allowed: list[bool] = []
@@ -41,7 +40,7 @@ def offset_delete(request: Request, services: Services) -> Steps[Row | Pending]:
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed)))
 
 
-def _answer(allowed: list[bool], request: Request, answers: list[Any]) -> Steps[Row]:
+def _answer(allowed: list[bool], request: Request[OffsetDeleteRequest], answers: list[Any]) -> Steps[OffsetDeleteResponse]:
     if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
         return response(error_code=int(error.code))
     codes = chain.from_iterable(codes for answer in answers for codes in answer.errors)

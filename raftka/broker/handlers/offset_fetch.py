@@ -14,13 +14,21 @@ from raftka.coordinator.commands import FetchedPartition, FetchOffsets, FetchTop
 from raftka.metadata.image import MetadataImage
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.offsets import OFFSET_FETCH
-from raftka.wire.schema import ZERO_UUID, Row
+from raftka.wire.messages.offsets import (
+    OFFSET_FETCH,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseTopics,
+)
+from raftka.wire.schema import ZERO_UUID, Element
 
 response = OFFSET_FETCH.response
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFetchResponse]:
     """Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none for nothing committed."""
     if request.version >= 8:
         groups = request.encoded_rows(response.groups)
@@ -40,7 +48,7 @@ def _refused(request: Request, code: Code) -> Steps[Row]:
 
 
 @handles(OFFSET_FETCH, refused=_refused)
-def offset_fetch(request: Request, services: Services) -> Steps[Row | Pending]:
+def offset_fetch(request: Request[OffsetFetchRequest], services: Services) -> Steps[OffsetFetchResponse | Pending]:
     groups: list[_OneGroup] = []
     questions: list[tuple[str, FetchOffsets, str]] = []
     for group in (yield from _groups(request)):
@@ -50,7 +58,7 @@ def offset_fetch(request: Request, services: Services) -> Steps[Row | Pending]:
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, groups)))
 
 
-def _groups(request: Request) -> Steps[Sequence[Row]]:
+def _groups(request: Request[OffsetFetchRequest]) -> Steps[Sequence[OffsetFetchRequest | OffsetFetchRequestGroup]]:
     """Until version 7 the request itself is the only one. All that a group has is told once, however often it is asked for in one request."""
     if request.version < 8:
         return (request.body,)
@@ -68,7 +76,7 @@ def _groups(request: Request) -> Steps[Sequence[Row]]:
 class _OneGroup:
     """What is asked of one group: the commands to its coordinator, and the topics that the client may not know."""
 
-    def __init__(self, request: Request, image: MetadataImage, group: Row) -> None:
+    def __init__(self, request: Request[OffsetFetchRequest], image: MetadataImage, group: OffsetFetchRequest | OffsetFetchRequestGroup) -> None:
         self.request = request
         self.image = image
         self.group = group
@@ -79,7 +87,7 @@ class _OneGroup:
     def commands(self) -> Steps[list[FetchOffsets]]:
         """One, or several for very many partitions."""
         request, group = self.request, self.group
-        member = (group.member_id, group.member_epoch) if request.version >= 9 else (None, -1)
+        member = (group.member_id, group.member_epoch) if isinstance(group, OffsetFetchRequestGroup) else (None, -1)
         stable = request.body.require_stable
         if group.topics is None:
             self.questions = 1
@@ -106,43 +114,44 @@ class _OneGroup:
         self.questions = len(commands)
         return commands
 
-    def _name(self, topic: Row) -> str | None:
-        if self.request.version < 10:
-            return str(topic.name)
+    def _name(self, topic: OffsetFetchRequestTopic | OffsetFetchRequestTopics) -> str | None:
+        if isinstance(topic, OffsetFetchRequestTopic) or self.request.version < 10:
+            return topic.name
         known = self.image.topics.get(topic.topic_id)
         return known.name if known is not None else None
 
-    def topics(self, struct: Any, answers: Sequence[OffsetsFetched]) -> Steps[EncodedRows]:
+    def topics(self, row: Any, answers: Sequence[OffsetsFetched]) -> Steps[EncodedRows[Any]]:
         """In the order of the request, each with its id."""
-        rows = self.request.encoded_rows(struct)
+        asked: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] = self.group.topics or ()
+        rows = self.request.encoded_rows(row)
         found = chain.from_iterable(topic.partitions for answer in answers for topic in answer.topics)
-        for name, allowed, topic in zip(self.names, self.allowed, self.group.topics, strict=True):
-            partitions = self.request.encoded_rows(struct.partitions)
+        for name, allowed, topic in zip(self.names, self.allowed, asked, strict=True):
+            partitions = self.request.encoded_rows(row.partitions)
             for index in topic.partition_indexes:
                 each = next(found) if allowed else FetchedPartition(index, error=Code.TOPIC_AUTHORIZATION_FAILED)
-                partitions.add(_partition(struct.partitions, each))
+                partitions.add(_partition(row.partitions, each))
                 yield
-            rows.add(_topic(struct, name, topic.topic_id if self.request.version >= 10 else ZERO_UUID, partitions))
+            rows.add(_topic(row, name, ZERO_UUID if isinstance(topic, OffsetFetchRequestTopic) else topic.topic_id, partitions))
             yield
         return rows
 
-    def everything(self, struct: Any, answer: OffsetsFetched) -> Steps[EncodedRows]:
+    def everything(self, row: Any, answer: OffsetsFetched) -> Steps[EncodedRows[Any]]:
         """What the client may know; by id only what there still is."""
         request, ids = self.request, self.image.topic_ids
-        rows = request.encoded_rows(struct)
+        rows = request.encoded_rows(row)
         for topic in answer.topics:
             name = topic.name or ""
             if request.may("DESCRIBE", (TOPIC, name)) and (request.version < 10 or name in ids):
-                partitions = request.encoded_rows(struct.partitions)
+                partitions = request.encoded_rows(row.partitions)
                 for each in topic.partitions:
-                    partitions.add(_partition(struct.partitions, each))
+                    partitions.add(_partition(row.partitions, each))
                     yield
-                rows.add(_topic(struct, name, ids.get(name, ZERO_UUID), partitions))
+                rows.add(_topic(row, name, ids.get(name, ZERO_UUID), partitions))
             yield
         return rows
 
 
-def _answer(asked: list[_OneGroup], request: Request, answers: list[Any]) -> Steps[Row]:
+def _answer(asked: list[_OneGroup], request: Request[OffsetFetchRequest], answers: list[Any]) -> Steps[OffsetFetchResponse]:
     rest = iter(answers)
     if request.version < 8:
         (group,) = asked
@@ -166,25 +175,24 @@ def _answer(asked: list[_OneGroup], request: Request, answers: list[Any]) -> Ste
     return response(groups=groups)
 
 
-def _error(answers: list[Any]) -> KafkaError | None:
+def _error(answers: list[object]) -> KafkaError | None:
     """The first. Of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)."""
     error = next((each for each in answers if isinstance(each, KafkaError)), None)
     return KafkaError(Code.NOT_COORDINATOR) if error is not None and error.code is Code.COORDINATOR_NOT_AVAILABLE else error
 
 
-def _topic(struct: Any, name: str | None, topic_id: bytes, partitions: EncodedRows) -> Row:
-    row: Row = struct(name=name or "", partitions=partitions)
-    if struct is response.groups.topics:
-        row.topic_id = topic_id
-    return row
+def _topic(row: type[Element], name: str | None, topic_id: bytes, partitions: EncodedRows[Any]) -> Element:
+    made = row(name=name or "", partitions=partitions)
+    if isinstance(made, OffsetFetchResponseTopics):
+        made.topic_id = topic_id
+    return made
 
 
-def _partition(row: Any, found: FetchedPartition) -> Row:
-    made: Row = row(
+def _partition(row: type[Element], found: FetchedPartition) -> Element:
+    return row(
         partition_index=found.partition,
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch,
         metadata=found.metadata,
         error_code=int(found.error),
     )
-    return made

@@ -9,27 +9,35 @@ from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.schema import Row
+from raftka.wire.messages.epochs import (
+    OFFSET_FOR_LEADER_EPOCH,
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 response = OFFSET_FOR_LEADER_EPOCH.response
 
 
-def _refused(request: Request, code: Code) -> Steps[Row]:
+def _refused(request: Request[OffsetForLeaderEpochRequest], code: Code) -> Steps[OffsetForLeaderEpochResponse]:
     row = response.topics.partitions
     return (yield from _answer(request, lambda _, asked: row(partition=asked.partition, error_code=int(code))))
 
 
 @handles(OFFSET_FOR_LEADER_EPOCH, refused=_refused)
-def offset_for_leader_epoch(request: Request, services: Services) -> Steps[Row]:
+def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], services: Services) -> Steps[OffsetForLeaderEpochResponse]:
     return (yield from _answer(request, lambda topic, asked: _partition(request, services, topic.topic, asked)))
 
 
-def _answer(request: Request, partition: Callable[[Row, Row], Row]) -> Steps[Row]:
+def _answer(
+    request: Request[OffsetForLeaderEpochRequest], partition: Callable[[OffsetForLeaderTopic, OffsetForLeaderPartition], EpochEndOffset]
+) -> Steps[OffsetForLeaderEpochResponse]:
     return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition, name="topic")))
 
 
-def _partition(request: Request, services: Services, topic: str, asked: Row) -> Row:
+def _partition(request: Request[OffsetForLeaderEpochRequest], services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
         of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)

@@ -18,7 +18,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
 from raftka.wire.schema import ZERO_UUID, Row
 
@@ -28,7 +28,7 @@ BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_P
 NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
-def _refused(request: Request, code: Code) -> Steps[Row | None]:
+def _refused(request: Request[ProduceRequest], code: Code) -> Steps[ProduceResponse | None]:
     """The same error for every partition."""
     if request.body.acks == 0:
         request.connection.end("a produce without acknowledgement failed")
@@ -42,11 +42,11 @@ def _refused(request: Request, code: Code) -> Steps[Row | None]:
             yield
         topics.add(response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, partition_responses=partitions))
         yield
-    return request.answer(responses=topics)
+    return response(responses=topics)
 
 
 @handles(PRODUCE, refused=_refused)
-def produce(request: Request, services: Services) -> Steps[Row | Pending | None]:
+def produce(request: Request[ProduceRequest], services: Services) -> Steps[ProduceResponse | Pending | None]:
     body = request.body
     run = _Produce(request, services)
     if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
@@ -80,10 +80,10 @@ def _outcome(much: TakesLong) -> Outcome:
 class _Produce:
     """One request under way: an answer for each partition, some of which come later."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request[ProduceRequest], services: Services) -> None:
         self.request = request
         self.services = services
-        self.rows: dict[int, list[Row]] = {}  # by the topic's place in the request
+        self.rows: dict[int, list[PartitionProduceResponse]] = {}  # by the topic's place in the request
         self.failed = False
         self.pending: Pending | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
@@ -94,7 +94,7 @@ class _Produce:
 
     # appending
 
-    def append_all(self, outcome: Outcome | None = None) -> Steps[Row | Pending | None]:
+    def append_all(self, outcome: Outcome | None = None) -> Steps[ProduceResponse | Pending | None]:
         """Append one batch after the other, until one takes long; `outcome` is what came of the first of those that are left."""
         while self.left:
             topic, partition = self.left[0]
@@ -108,7 +108,7 @@ class _Produce:
             yield
         return (yield from self._answer())
 
-    def _run_beside(self, partition: Row, much: TakesLong) -> None:
+    def _run_beside(self, partition: PartitionProduceData, much: TakesLong) -> None:
         """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
         request = self.request
         request.connection.hold()
@@ -131,7 +131,7 @@ class _Produce:
         self.now_ms = self.services.context.runtime.clock.wall_ms()
         self.services.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
 
-    def _appended(self, answer: Row | Pending | Exception | None) -> None:
+    def _appended(self, answer: ProduceResponse | Pending | Exception | None) -> None:
         request = self.request
         if isinstance(answer, Exception):
             self.left.clear()
@@ -143,7 +143,7 @@ class _Produce:
             self.pending.complete(answer)
         request.connection.release()
 
-    def _partition(self, topic: Row, asked: Row, outcome: Outcome | None) -> None:
+    def _partition(self, topic: TopicProduceData, asked: PartitionProduceData, outcome: Outcome | None) -> None:
         place = self.topics[id(topic)]
         try:
             try:
@@ -166,7 +166,9 @@ class _Produce:
                 partition.wait_for_flush(offset, _Wait(self, row))
         self.rows.setdefault(place, []).append(row)
 
-    def _append(self, topic: Row, asked: Row, outcome: Outcome | None) -> tuple[Row, Partition, int]:
+    def _append(
+        self, topic: TopicProduceData, asked: PartitionProduceData, outcome: Outcome | None
+    ) -> tuple[PartitionProduceResponse, Partition, int]:
         request, records = self.request, asked.records
         partition = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, asked.index)
         if records is None:
@@ -198,7 +200,7 @@ class _Produce:
         if _transactional(records):  # no transaction can be under way: there is no coordinator yet
             raise KafkaError(Code.INVALID_TXN_STATE)
 
-    def _error(self, topic: Row, asked: Row, error: KafkaError) -> Row:
+    def _error(self, topic: TopicProduceData, asked: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
         rows = response.responses.partition_responses
         row = rows(index=asked.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
         if isinstance(error, RefusedRecords):
@@ -231,7 +233,7 @@ class _Produce:
         if not self.waiting and self.pending is not None:
             self.services.dispatcher.long_work.run("Produce", self._row(), self.pending.settle)
 
-    def _answer(self) -> Steps[Row | Pending | None]:
+    def _answer(self) -> Steps[ProduceResponse | Pending | None]:
         self.waiting -= 1
         if self.request.body.acks == 0:
             if self.failed:  # there is no answer to put an error in
@@ -242,7 +244,7 @@ class _Produce:
             return self.pending
         return (yield from self._row())
 
-    def _row(self) -> Steps[Row]:
+    def _row(self) -> Steps[ProduceResponse]:
         """The answer, and where the leaders are that its errors name (KIP-951)."""
         topics = self.request.encoded_rows(response.responses)
         leaders: set[int] = set()
@@ -265,7 +267,7 @@ class _Wait:
 
     __slots__ = ("row", "run")
 
-    def __init__(self, run: _Produce, row: Row) -> None:
+    def __init__(self, run: _Produce, row: PartitionProduceResponse) -> None:
         self.run = run
         self.row = row
 

@@ -19,31 +19,39 @@ from raftka.metadata.commands import (
     TopicResults,
 )
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
-from raftka.wire.schema import Row
+from raftka.wire.messages.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 
 altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIGNMENTS.response
 
 
 @handles(ALTER_PARTITION_REASSIGNMENTS)
-async def alter_partition_reassignments(request: Request, services: Services) -> Row:
+async def alter_partition_reassignments(
+    request: Request[AlterPartitionReassignmentsRequest], services: Services
+) -> AlterPartitionReassignmentsResponse:
     """A request for very many partitions is several commands, each of which is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return altered(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     results: dict[str, list[PartitionResult]] = {}
     for topics in await request.finish(_commands(request)):
         try:
             command = AlterReassignments(topics, body.allow_replication_factor_change)
             found: tuple[TopicResults, ...] = await services.controller.ask(command, body.timeout_ms / 1000)
         except KafkaError as error:
-            return request.answer(error_code=int(error.code), error_message=error.message)
+            return altered(error_code=int(error.code), error_message=error.message)
         for topic in found:
             results.setdefault(topic.name, []).extend(topic.partitions)
     return await request.finish(_altered(request, results))
 
 
-def _commands(request: Request) -> Steps[list[tuple[MovedTopic, ...]]]:
+def _commands(request: Request[AlterPartitionReassignmentsRequest]) -> Steps[list[tuple[MovedTopic, ...]]]:
     commands: list[tuple[MovedTopic, ...]] = []
     command: list[MovedTopic] = []
     room = PARTITIONS_OF_COMMAND
@@ -61,7 +69,9 @@ def _commands(request: Request) -> Steps[list[tuple[MovedTopic, ...]]]:
     return [*commands, tuple(command)]
 
 
-def _altered(request: Request, results: dict[str, list[PartitionResult]]) -> Steps[Row]:
+def _altered(
+    request: Request[AlterPartitionReassignmentsRequest], results: dict[str, list[PartitionResult]]
+) -> Steps[AlterPartitionReassignmentsResponse]:
     row = altered.responses
     topics = request.encoded_rows(row)
     for name, found in results.items():
@@ -75,11 +85,11 @@ def _altered(request: Request, results: dict[str, list[PartitionResult]]) -> Ste
 
 
 @handles(LIST_PARTITION_REASSIGNMENTS)
-async def list_partition_reassignments(request: Request, services: Services) -> Row:
+async def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], services: Services) -> ListPartitionReassignmentsResponse:
     """By the controller, so that who has just asked for one finds it."""
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return listed(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     ongoing: dict[str, list[OngoingPartition]] = {}
     commands: Sequence[tuple[TopicPartitions, ...] | None] = (None,)
     if body.topics is not None:
@@ -88,13 +98,15 @@ async def list_partition_reassignments(request: Request, services: Services) -> 
         try:
             found: tuple[OngoingTopic, ...] = await services.controller.ask(ListReassignments(topics), body.timeout_ms / 1000)
         except KafkaError as error:
-            return request.answer(error_code=int(error.code), error_message=error.message)
+            return listed(error_code=int(error.code), error_message=error.message)
         for topic in found:
             ongoing.setdefault(topic.name, []).extend(topic.partitions)
     return await request.finish(_listed(request, ongoing))
 
 
-def _listed(request: Request, ongoing: dict[str, list[OngoingPartition]]) -> Steps[Row]:
+def _listed(
+    request: Request[ListPartitionReassignmentsRequest], ongoing: dict[str, list[OngoingPartition]]
+) -> Steps[ListPartitionReassignmentsResponse]:
     row = listed.topics
     topics = request.encoded_rows(row)
     for name, found in ongoing.items():

@@ -19,7 +19,7 @@ from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.log.manager import LogManager
 from raftka.metadata.extension import Extension
-from raftka.wire.schema import Row, Struct
+from raftka.wire.schema import Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Services:
             return leader
         return next(iter(image.alive_brokers()), -1)
 
-    def endpoints_of(self, brokers: set[int], listener: str, row: Struct) -> list[Row]:
-        """A row for each of the brokers that has an endpoint at that listener."""
+    def endpoints_of(self, brokers: set[int], listener: str, row: type[Element]) -> list[Element]:
+        """A row of that class for each of the brokers that has an endpoint at that listener."""
         rows = []
         for broker_id in sorted(brokers):
             broker = self.metadata.image.brokers.get(broker_id)

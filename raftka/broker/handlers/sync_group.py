@@ -1,21 +1,18 @@
 """SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
 
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
-from raftka.coordinator.commands import Sync
+from raftka.coordinator.commands import Sync, Synced
 from raftka.wire.errors import KafkaError
-from raftka.wire.messages.groups import SYNC_GROUP
-from raftka.wire.schema import Row
+from raftka.wire.messages.groups import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
 
 response = SYNC_GROUP.response
 
 
 @handles(SYNC_GROUP)
-def sync_group(request: Request, services: Services) -> Steps[Row | Pending]:
+def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[SyncGroupResponse | Pending]:
     body = request.body
     check_group(request, "READ", body.group_id)
     assignments = []
@@ -35,7 +32,7 @@ def sync_group(request: Request, services: Services) -> Steps[Row | Pending]:
     return ask(request, services, body.group_id, command, _answer, may_wait=True)
 
 
-def _answer(request: Request, answer: Any) -> Row:
+def _answer(request: Request[SyncGroupRequest], answer: Synced | KafkaError) -> SyncGroupResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code))
     return response(protocol_type=answer.protocol_type, protocol_name=answer.protocol_name, assignment=answer.assignment)

@@ -5,16 +5,17 @@ from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import Request, handles
 from raftka.metadata.commands import UnregisterBroker
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.cluster import UNREGISTER_BROKER
-from raftka.wire.schema import Row
+from raftka.wire.messages.cluster import UNREGISTER_BROKER, UnregisterBrokerRequest, UnregisterBrokerResponse
+
+response = UNREGISTER_BROKER.response
 
 
 @handles(UNREGISTER_BROKER)
-async def unregister_broker(request: Request, services: Services) -> Row:
+async def unregister_broker(request: Request[UnregisterBrokerRequest], services: Services) -> UnregisterBrokerResponse:
     if not request.may("ALTER", THE_CLUSTER):
-        return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     try:
         await services.controller.ask(UnregisterBroker(request.body.broker_id))
     except KafkaError as error:
-        return request.answer(error_code=int(error.code), error_message=error.message)
-    return request.answer()
+        return response(error_code=int(error.code), error_message=error.message)
+    return response()

@@ -7,28 +7,27 @@ from raftka.broker.network.long_work import Steps
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.controller.features import SAFE_DOWNGRADE, UPGRADE
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.quorum import UPDATE_FEATURES
-from raftka.wire.schema import Row
+from raftka.wire.messages.quorum import UPDATE_FEATURES, FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 response = UPDATE_FEATURES.response
 MOST_UPDATES = 100  # there are far fewer features
 
 
 @handles(UPDATE_FEATURES)
-async def update_features(request: Request, services: Services) -> Row:
+async def update_features(request: Request[UpdateFeaturesRequest], services: Services) -> UpdateFeaturesResponse:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return request.answer(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
+        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     updates = await request.finish(_updates(request))
     try:
         await services.controller.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
     except KafkaError as error:
-        return request.answer(error_code=int(error.code), error_message=error.message)
+        return response(error_code=int(error.code), error_message=error.message)
     rows = [response.results(feature=each.name) for each in updates] if request.version < 2 else []
-    return request.answer(results=rows)
+    return response(results=rows)
 
 
-def _updates(request: Request) -> Steps[tuple[FeatureUpdate, ...]]:
+def _updates(request: Request[UpdateFeaturesRequest]) -> Steps[tuple[FeatureUpdate, ...]]:
     """One for each feature that is named; of names that nobody knows the first is refused, so many are not needed."""
     updates: dict[str, FeatureUpdate] = {}
     for each in request.body.feature_updates:
@@ -38,7 +37,7 @@ def _updates(request: Request) -> Steps[tuple[FeatureUpdate, ...]]:
     return tuple(updates.values())
 
 
-def _upgrade_type(request: Request, update: Row) -> int:
+def _upgrade_type(request: Request[UpdateFeaturesRequest], update: FeatureUpdateKey) -> int:
     if request.version == 0:
         return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     return int(update.upgrade_type)

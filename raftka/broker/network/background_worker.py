@@ -13,7 +13,7 @@ from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Offload
 from raftka.wire.errors import Code, KafkaError
 
-Work = tuple[int, Callable[[], Any], Callable[[Any], None], Callable[[], bool]]
+Work = tuple[int, Callable[[], object], Callable[[Any], None], Callable[[], bool]]
 
 
 class BackgroundWorker:
@@ -50,7 +50,7 @@ class BackgroundWorker:
             done(KafkaError(Code.REQUEST_TIMED_OUT, "the client has gone"))
 
     def _begin(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        def came(result: Any) -> None:
+        def came(result: object) -> None:
             self._waiting.popleft()
             self._bytes -= size
             if self._waiting:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
-from typing import Any
+from typing import Any, Generic, TypeVar, Union
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.authorizer import AllowAll, Authorizer, Resource, authorized_operations
@@ -18,16 +18,21 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_requests import CLOSED, LongRequests
 from raftka.broker.network.long_work import LongWork, Steps, T, Unfinished, drained
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
+from raftka.wire.codec import Piece
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
+from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.rows import free
-from raftka.wire.schema import Api, Row, Struct
+from raftka.wire.schema import AnyApi, Api, Element, Req, Resp, Row
 
 PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
 FETCH_KEY = 1
 LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
+
+Body_co = TypeVar("Body_co", bound=Row, covariant=True)
+Services = TypeVar("Services")  # what handlers are given: handlers/services.py
 
 
 class Postponed(Exception):
@@ -43,7 +48,7 @@ class Pending:
 
     __slots__ = ("request", "slot")
 
-    def __init__(self, request: "Request", hurry: Callable[[], None] | None = None) -> None:
+    def __init__(self, request: "Request[Row]", hurry: Callable[[], None] | None = None) -> None:
         self.request = request
         self.slot: Slot | None = request.slot or request.connection.slot(hurry)
         self.slot.hurry = hurry
@@ -75,11 +80,11 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Request:
-    api: Api
+class Request(Generic[Body_co]):
+    api: AnyApi
     version: int
     correlation_id: int
-    body: Row
+    body: Body_co
     session: Session
     connection: ServerConnection
     frame: memoryview = field(repr=False)
@@ -93,7 +98,7 @@ class Request:
         """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
         if pool.lends(self.frame):
             pool.hold(self.frame)
-        elif self.api.key == PRODUCE_KEY and not self.owns_frame:
+        elif isinstance(self.body, ProduceRequest) and not self.owns_frame:
             for topic in self.body.topic_data:
                 for partition in topic.partition_data:
                     if partition.records is not None:
@@ -101,16 +106,13 @@ class Request:
         self.owns_frame = True
         self.frame = self.frame[:0]
 
-    def encoded_rows(self, struct: Struct) -> EncodedRows:
-        """For an array of the answer that may be long; `struct` is that of its elements."""
-        return self.api.encoded_rows(self.version, struct)
+    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
+        """For an array of the answer that may be long; `row` is the class of its elements."""
+        return self.api.encoded_rows(self.version, row)
 
     async def finish(self, steps: Steps[T]) -> T:
         """For async handlers: work over many items, in slices."""
         return await self.connection.dispatcher.long_work.finish(self.api.name, steps)
-
-    def answer(self, **fields: Any) -> Row:
-        return self.api.response(**fields)
 
     def may(self, operation: str, resource: Resource) -> bool:
         return self.connection.dispatcher.authorizer.allowed(self.session, operation, resource)
@@ -118,21 +120,22 @@ class Request:
     def authorized_operations(self, resource: Resource) -> int:
         return authorized_operations(self.connection.dispatcher.authorizer, self.session, resource)
 
-    def encode(self, row: Row) -> list[Any]:
+    def encode(self, row: Row) -> list[Piece]:
         return encode_response(self.api, self.version, self.correlation_id, row)
 
 
 Answer = Row | Pending | None
-Handler = Callable[[Request, Any], Answer | Steps[Answer]] | Callable[[Request, Any], Awaitable[Answer]]  # the second: handlers/services.py
-Refusal = Callable[[Request, Code], Row | Steps[Row | None] | None]
-Interceptor = Callable[[Request], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
+Answers = Union[Resp, Pending, None, Steps[Union[Resp, Pending, None]], Awaitable[Union[Resp, Pending, None]]]  # noqa: UP007
+Handler = Callable[[Request[Req], Services], Answers[Resp]]
+Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
+Interceptor = Callable[[Request[Any]], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    api: Api
-    handler: Handler
-    refused: Refusal
+    api: AnyApi
+    handler: Callable[[Request[Any], Any], Any]  # a Handler: what it returns tell `waits` and `in_steps`
+    refused: Refusal[Any, Any]
     waits: bool  # async: asks the controller
     in_steps: bool  # a generator
 
@@ -140,19 +143,19 @@ class Registration:
 HANDLERS: dict[int, Registration] = {}
 
 
-def handles(api: Api, refused: Refusal | None = None) -> Callable[[Handler], Handler]:
+def handles(api: Api[Req, Resp], refused: Refusal[Req, Resp] | None = None) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
     """Register the handler of an API; ApiVersions announces exactly what is registered. `refused` makes the answer to a request that
     failed as a whole; by default the top level `error_code` is set."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: Handler[Req, Services, Resp]) -> Handler[Req, Services, Resp]:
         HANDLERS[api.key] = Registration(api, handler, refused or _refused, iscoroutinefunction(handler), isgeneratorfunction(handler))
         return handler
 
     return register
 
 
-def _refused(request: Request, code: Code) -> Row:
-    return request.answer(error_code=int(code))
+def _refused(request: Request[Any], code: Code) -> Any:
+    return request.api.response(error_code=int(code))
 
 
 class Dispatcher:
@@ -230,13 +233,13 @@ class Dispatcher:
             plan.kind.sum_s += count * (self.now() - self.began)
         return count
 
-    def _decode(self, connection: ServerConnection, api: Api, version: int, frame: memoryview) -> Request:
+    def _decode(self, connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> Request[Row]:
         header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
         return Request(api, version, header.correlation_id, body, connection.session, connection, frame, position)
 
     @staticmethod
-    def _header(connection: ServerConnection, api: Api, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
+    def _header(connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
         header, position = decode_request_header(frame, flexible=version in api.flexible)
         connection.session.client_id = header.client_id
         return header, position
@@ -247,7 +250,7 @@ class Dispatcher:
         if not lent:
             frame = memoryview(bytearray(frame))  # it may be read in later turns too
         header, position = self._header(connection, api, version, frame)
-        request = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
+        request: Request[Row] = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
         go_on = partial(self.long_work.go_on, api.name, steps, done, wanted, partial(self.request_failed, request))
@@ -270,7 +273,7 @@ class Dispatcher:
             if not request.goes_on and not request.stays:
                 self.long_requests.leave(request)
 
-    def wanted(self, request: Request) -> bool:
+    def wanted(self, request: Request[Row]) -> bool:
         """Whether there is still a client; else the request is over."""
         connection = request.connection
         if not connection.gone and self.long_requests.has(request) and self._abandoned(request):
@@ -281,19 +284,19 @@ class Dispatcher:
         return True
 
     @staticmethod
-    def _abandoned(request: Request) -> bool:
+    def _abandoned(request: Request[Row]) -> bool:
         """Records with acks=0 come from clients that do not wait; else who sends no more is not worth the time of a long request."""
         return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
 
-    def answered(self, request: Request) -> None:
+    def answered(self, request: Request[Row]) -> None:
         """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too, before the next one enters."""
         if self.long_requests.has(request):
             self.long_work.go_on("freeing a request", free(request.body), lambda _: self._freed(request))
 
-    def _freed(self, request: Request) -> None:
+    def _freed(self, request: Request[Row]) -> None:
         self.long_requests.leave(request)
 
-    def _decoded(self, registration: Registration, request: Request, result: tuple[Row, int] | Exception) -> None:
+    def _decoded(self, registration: Registration, request: Request[Row], result: tuple[Row, int] | Exception) -> None:
         connection = request.connection
         try:
             if isinstance(result, Exception):
@@ -309,9 +312,9 @@ class Dispatcher:
             self.long_requests.leave(request)
         connection.release()
 
-    def _call(self, registration: Registration, request: Request) -> None:
+    def _call(self, registration: Registration, request: Request[Row]) -> None:
         try:
-            answer: Any = self._intercepted(request)
+            answer: Answer | Exception = self._intercepted(request)
             if answer is None:
                 if registration.waits:
                     self._spawn(registration, request)
@@ -342,20 +345,17 @@ class Dispatcher:
         for limit in limit_of(error):
             self.metrics.hit(limit)
 
-    def _in_steps(self, registration: Registration, request: Request) -> Steps[Answer]:
+    def _in_steps(self, registration: Registration, request: Request[Row]) -> Steps[Answer]:
         """The handler, and if it fails the refusal of every item of the request."""
         try:
-            handler: Any = registration.handler
-            answer: Answer = yield from handler(request, self.services)
-            return answer
+            steps: Steps[Answer] = registration.handler(request, self.services)
+            return (yield from steps)
         except KafkaError as error:
             self._count_limit(error)
-            refusal: Any = registration.refused(request, error.code)
-            if isinstance(refusal, Generator):
-                refusal = yield from refusal
-            return refusal  # type: ignore[no-any-return]
+            refusal = registration.refused(request, error.code)
+            return (yield from refusal) if isinstance(refusal, Generator) else refusal
 
-    def _call_later(self, request: Request, steps: Steps[Answer]) -> None:
+    def _call_later(self, request: Request[Row], steps: Steps[Answer]) -> None:
         """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
         connection = request.connection
         request.keep(self.pool)
@@ -373,7 +373,7 @@ class Dispatcher:
 
         self.long_work.go_on(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
 
-    def _answer(self, request: Request, answer: Answer | Exception) -> None:
+    def _answer(self, request: Request[Row], answer: Answer | Exception) -> None:
         slot = request.slot
         if isinstance(answer, Pending) or (answer is None and slot is None):
             return
@@ -387,19 +387,18 @@ class Dispatcher:
         else:
             slot.complete(parts)
 
-    def _spawn(self, registration: Registration, request: Request) -> None:
+    def _spawn(self, registration: Registration, request: Request[Row]) -> None:
         request.connection.hold()
         request.goes_on = True
         pending = Pending(request)
         self.context.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
-    async def _wait(self, registration: Registration, request: Request, pending: Pending) -> None:
+    async def _wait(self, registration: Registration, request: Request[Row], pending: Pending) -> None:
         try:
-            handler: Any = registration.handler
-            answer = await handler(request, self.services)
+            answer: Answer = await registration.handler(request, self.services)
         except KafkaError as error:
             self._count_limit(error)
-            refusal: Any = registration.refused(request, error.code)
+            refusal = registration.refused(request, error.code)
             answer = await request.finish(refusal) if isinstance(refusal, Generator) else refusal
         except Exception as error:
             pending.broken(error)
@@ -409,17 +408,17 @@ class Dispatcher:
         self.answered(request)
         request.connection.release()
 
-    def _intercepted(self, request: Request) -> Row | None:
+    def _intercepted(self, request: Request[Row]) -> Row | None:
         interceptor = self.interceptors.get(request.api.key)
         return interceptor(request) if interceptor is not None else None
 
-    def encoded(self, request: Request, row: Row) -> Parts:
+    def encoded(self, request: Request[Row], row: Row) -> Parts:
         try:
             return request.encode(row)
         except Exception as error:
             return self.broken(request, error)
 
-    def broken(self, request: Request, error: Exception) -> Parts:
+    def broken(self, request: Request[Row], error: Exception) -> Parts:
         """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection ends; nobody else hears of it."""
         self.metrics.count("raftka_handler_errors_total")
         self.events.error(
@@ -438,7 +437,7 @@ class Dispatcher:
         self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
         connection.end("a request failed")
 
-    def request_failed(self, request: Request, error: Exception) -> None:
+    def request_failed(self, request: Request[Row], error: Exception) -> None:
         """A bug of ours where the answer of a long request is handed over."""
         self.long_requests.leave(request)
         self.failed(request.connection, error)
@@ -474,9 +473,9 @@ class Dispatcher:
         self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
 
 
-def _drained(refusal: Any) -> Row | None:
+def _drained(refusal: Row | Steps[Row | None] | None) -> Row | None:
     """At once: for requests of few items, and after a bug of ours."""
-    return drained(refusal) if isinstance(refusal, Generator) else refusal  # type: ignore[no-any-return]
+    return drained(refusal) if isinstance(refusal, Generator) else refusal
 
 
 def _where(error: Exception) -> str:
@@ -486,5 +485,5 @@ def _where(error: Exception) -> str:
     return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
 
 
-def _ignore(_: Any) -> None:
+def _ignore(_: object) -> None:
     pass

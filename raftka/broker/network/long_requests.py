@@ -10,6 +10,7 @@ from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES, MIB
 if TYPE_CHECKING:
     from raftka.broker.network.connection import ServerConnection
     from raftka.broker.network.dispatch import Request
+    from raftka.wire.schema import Row
 
 
 LOOK_BYTES = 8 * MIB  # of requests that wait, before it is looked for clients that have gone
@@ -17,19 +18,19 @@ CLOSED = "closed by the other side"
 
 
 class LongRequests:
-    def __init__(self, metrics: Metrics, abandoned: Callable[["Request"], bool]) -> None:
+    def __init__(self, metrics: Metrics, abandoned: Callable[["Request[Row]"], bool]) -> None:
         """`abandoned` tells whether the client has gone, or closed its side: then its request is not worth its time."""
         self._metrics = metrics
         self._abandoned = abandoned
         self._inside: dict[int, int] = {}  # bytes of a request, by its identity
         self._bytes = 0
-        self._waiting: deque[tuple[Request, int, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[Request[Row], int, Callable[[], None]]] = deque()
         self._waiting_bytes = 0
         self._look_at_bytes = LOOK_BYTES
         self.is_full = False  # so many bytes wait that no further long frame is to be read
         self._held_back: list[ServerConnection] = []
 
-    def enter(self, request: "Request", size: int, begin: Callable[[], None]) -> bool:
+    def enter(self, request: "Request[Row]", size: int, begin: Callable[[], None]) -> bool:
         """Whether there is room for its `size` bytes now; else `begin` is called when there is. They enter in the order in which they came.
 
         One is always let in.
@@ -45,7 +46,7 @@ class LongRequests:
         self._let_in(request, size)
         return True
 
-    def has(self, request: "Request") -> bool:
+    def has(self, request: "Request[Row]") -> bool:
         """Whether it has entered, and not left."""
         return id(request) in self._inside
 
@@ -60,7 +61,7 @@ class LongRequests:
         self._held_back.append(connection)
         connection.hold()
 
-    def leave(self, request: "Request") -> bool:
+    def leave(self, request: "Request[Row]") -> bool:
         """The request is answered, or nobody wants the answer any more. False: it had not entered, or had left before."""
         size = self._inside.pop(id(request), None)
         if size is None:
@@ -100,6 +101,6 @@ class LongRequests:
         for request, _, _ in gone:
             request.connection.end(CLOSED)
 
-    def _let_in(self, request: "Request", size: int) -> None:
+    def _let_in(self, request: "Request[Row]", size: int) -> None:
         self._inside[id(request)] = size
         self._bytes += size

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import trio
 
@@ -42,7 +42,7 @@ class LongWork:
         self._clock = clock
         self.failed = failed
         self.handled: str | None = None  # the work that had the last slice
-        self._queue: deque[_Work] = deque()
+        self._queue: deque[_Work[Any]] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
         self._scheduled = False
         self.slices = 0  # how many have begun: work that sees another number than before has been interrupted
@@ -54,13 +54,13 @@ class LongWork:
                 next(steps)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        return self._some_steps(steps, self._until())  # type: ignore[no-any-return]
+        return self._some_steps(steps, self._until())
 
     def go_on(
         self,
         name: str,
-        steps: Steps[Any],
-        done: Callable[[Any], None],
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = lambda: True,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -75,8 +75,8 @@ class LongWork:
     def run(
         self,
         name: str,
-        steps: Steps[Any],
-        done: Callable[[Any], None],
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = lambda: True,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -93,17 +93,18 @@ class LongWork:
     async def finish(self, name: str, steps: Steps[T]) -> T:
         """For async handlers: run `steps` to its end and return its result, or raise what it raises."""
         ended = trio.Event()
-        outcome: list[Any] = []
+        outcome: list[T | Exception] = []
 
-        def done(result: Any) -> None:
+        def done(result: T | Exception) -> None:
             outcome.append(result)
             ended.set()
 
         self.run(name, steps, done)
         await ended.wait()
-        if isinstance(outcome[0], Exception):
-            raise outcome[0]
-        return outcome[0]  # type: ignore[no-any-return]
+        (result,) = outcome
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     @property
     def waiting(self) -> int:
@@ -144,21 +145,21 @@ class LongWork:
                 work.end(result)
         self._schedule()
 
-    def _some_steps(self, steps: Steps[Any], until: float) -> Any:
+    def _some_steps(self, steps: Steps[T], until: float) -> T:
         try:
             while self._clock.cpu_s() < until:
                 for _ in range(STEPS):
                     next(steps)
             raise Unfinished
         except StopIteration as stop:
-            return stop.value
+            return stop.value  # type: ignore[no-any-return]
 
 
-class _Work:
+class _Work(Generic[T]):
     __slots__ = ("done", "failed", "name", "steps", "wanted")
 
     def __init__(
-        self, name: str, steps: Steps[Any], done: Callable[[Any], None], wanted: Callable[[], bool], failed: Callable[[Exception], None]
+        self, name: str, steps: Steps[T], done: Callable[[T | Exception], None], wanted: Callable[[], bool], failed: Callable[[Exception], None]
     ) -> None:
         self.name = name
         self.steps = steps
@@ -166,7 +167,7 @@ class _Work:
         self.wanted = wanted
         self.failed = failed
 
-    def end(self, result: Any) -> None:
+    def end(self, result: T | Exception) -> None:
         try:
             self.done(result)
         except Exception as error:

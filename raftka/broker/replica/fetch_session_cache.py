@@ -15,7 +15,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.schema import Row
+from raftka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 BEGIN, END = 0, -1  # epochs of full fetches: one that would like a session, one without
 LAST_EPOCH = 0x7FFFFFFF
@@ -52,10 +52,10 @@ class CachedPartition:
 
     __slots__ = ("asked", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
 
-    def __init__(self, session: "FetchSession", topic: Row, asked: Row, turn: int) -> None:
+    def __init__(self, session: "FetchSession", topic: FetchTopic, asked: FetchPartition, turn: int) -> None:
         self.session = session
-        self.topic: str = topic.topic
-        self.topic_id: bytes = topic.topic_id
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
         self.asked = asked  # the partition's row of the last request that named it
         self.turn = turn  # the lowest is read first
         self.partition: Partition | None = None  # where it was found last, and stands idle
@@ -102,7 +102,7 @@ class FetchSession:
         self.parked: Waiting | None = None
         self.turns = 0
 
-    def want(self, topics: Sequence[Row]) -> Steps[None]:
+    def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
         """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last."""
         partitions, news, by_id = self.partitions, self.news, self.by_id
         for topic in topics:
@@ -120,7 +120,7 @@ class FetchSession:
                 yield
             yield
 
-    def forget(self, topics: Sequence[Row]) -> Steps[None]:
+    def forget(self, topics: Sequence[ForgottenTopic]) -> Steps[None]:
         for topic in topics:
             name = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
@@ -168,7 +168,7 @@ class FetchSessionCache:
         self.partitions = 0
         self._random = random
 
-    def for_request(self, body: Row, reader: Reader, now: float, *, by_id: bool) -> Steps[tuple[FetchSession, bool]]:
+    def for_request(self, body: FetchRequest, reader: Reader, now: float, *, by_id: bool) -> Steps[tuple[FetchSession, bool]]:
         """The request's session, and whether it goes on with it. Raises KafkaError for the answer's top level."""
         if body.session_epoch in (BEGIN, END):
             known = self.by_id.get(body.session_id)
@@ -189,7 +189,7 @@ class FetchSessionCache:
             raise
         return session, False
 
-    def _known(self, body: Row, reader: Reader, *, by_id: bool) -> FetchSession:
+    def _known(self, body: FetchRequest, reader: Reader, *, by_id: bool) -> FetchSession:
         session = self.by_id.get(body.session_id)
         if session is None or session.reader.follows != reader.follows:  # nobody reads with another's rights
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
@@ -199,7 +199,7 @@ class FetchSessionCache:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
-    def _update(self, session: FetchSession, body: Row) -> Steps[None]:
+    def _update(self, session: FetchSession, body: FetchRequest) -> Steps[None]:
         before = len(session.partitions)
         yield from session.want(body.topics)
         yield from session.forget(body.forgotten_topics_data)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from raftka.replication.follower import Position
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.schema import Row
+from raftka.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse
 
 WHOLE = 0  # the epoch of a request that begins a session
 LAST_EPOCH = 0x7FFFFFFF
@@ -45,8 +44,11 @@ class FetchSessionHandler:
         place = self._known.get(key)
         return place is not None and place.position.leader_epoch == leader_epoch
 
-    def fields(self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int) -> dict[str, object]:
-        """Of the next request. `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be fetched any more."""
+    def request(self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int) -> FetchRequest:
+        """The next request, with what concerns the session.
+
+        `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be fetched any more.
+        """
         known = self._known
         forgotten: dict[bytes, list[int]] = {}
         if self.whole:
@@ -55,20 +57,20 @@ class FetchSessionHandler:
             for key in gone:
                 if key not in wanted and known.pop(key, None) is not None:
                     forgotten.setdefault(key[0], []).append(key[1])
-        topics: dict[bytes, list[Row]] = {}
+        topics: dict[bytes, list[FetchPartition]] = {}
         for key, place in wanted.items():
             if known.get(key) != place:
                 known[key] = place
                 topics.setdefault(key[0], []).append(_row(key[1], place, max_bytes))
         request = FETCH.request
-        return {
-            "session_id": self.id,
-            "session_epoch": self.epoch,
-            "topics": [request.topics(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
-            "forgotten_topics_data": [request.forgotten_topics_data(topic_id=i, partitions=tuple(gone)) for i, gone in forgotten.items()],
-        }
+        return request(
+            session_id=self.id,
+            session_epoch=self.epoch,
+            topics=[request.topics(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
+            forgotten_topics_data=[request.forgotten_topics_data(topic_id=i, partitions=tuple(gone)) for i, gone in forgotten.items()],
+        )
 
-    def answered(self, answer: Row) -> bool:
+    def answered(self, answer: FetchResponse) -> bool:
         """Whether the answer is one to what was asked; else everything is to be asked for again."""
         if answer.error_code:
             if answer.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
@@ -83,7 +85,7 @@ class FetchSessionHandler:
         return True
 
 
-def _row(index: int, place: Place, max_bytes: int) -> Row:
+def _row(index: int, place: Place, max_bytes: int) -> FetchPartition:
     position = place.position
     return FETCH.request.topics.partitions(
         partition=index,

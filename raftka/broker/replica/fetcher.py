@@ -33,9 +33,8 @@ from raftka.replication.partition import AdvanceHighWatermark
 from raftka.replication.throttle import Throttle
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.api_versions import API_VERSIONS
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.schema import Row
+from raftka.wire.messages.fetch import FETCH, FetchResponse, PartitionData
+from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
 
 FETCH_VERSION = 17
 RECONNECT_S = (0.05, 1.0)
@@ -74,7 +73,7 @@ class PartitionFetchState:
         self.fetch.failed(now)
         self.fetcher.note(self)
 
-    def carry_out(self, effects: tuple[Any, ...]) -> None:
+    def carry_out(self, effects: tuple[object, ...]) -> None:
         try:
             self._carry_out(effects)
         except OSError as error:
@@ -266,19 +265,16 @@ class ReplicaFetcher:
             session.lost()
         wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
         lapsed, self.lapsed = self.lapsed, {}
-        row = FETCH.request(
-            replica_state=FETCH.request.replica_state(replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch),
-            max_wait_ms=settings["replica.fetch.wait.max.ms"],
-            min_bytes=1,
-            max_bytes=settings["replica.fetch.response.max.bytes"],
-            **session.fields(wanted, lapsed, settings["replica.fetch.max.bytes"]),
-        )
+        row = session.request(wanted, lapsed, settings["replica.fetch.max.bytes"])
+        row.replica_state = FETCH.request.replica_state(replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch)
+        row.max_wait_ms, row.min_bytes = settings["replica.fetch.wait.max.ms"], 1
+        row.max_bytes = settings["replica.fetch.response.max.bytes"]
         self.in_flight = True
         self.interrupted = False
         assert self.connection is not None
         self.connection.request(FETCH, row, self._answered, version=FETCH_VERSION)
 
-    def _answered(self, row: Row | None, error: str | None) -> None:
+    def _answered(self, row: FetchResponse | None, error: str | None) -> None:
         self.in_flight = False
         was_whole = self.session.whole
         self.pump_later()
@@ -297,7 +293,7 @@ class ReplicaFetcher:
         )
         self._take(answers, was_whole=was_whole)
 
-    def _take(self, answers: "deque[tuple[PartitionFetchState, Row]]", *, was_whole: bool) -> None:
+    def _take(self, answers: "deque[tuple[PartitionFetchState, PartitionData]]", *, was_whole: bool) -> None:
         """Some now, the rest in turns to come; the next Fetch waits for all of them."""
         now = self.now()
         for _ in range(min(len(answers), OF_TURN)):
@@ -326,8 +322,8 @@ class ReplicaFetcher:
         """Where the leader's log begins and ends: two ListOffsets."""
         found: dict[int, int] = {}
 
-        def answered(which: int) -> Callable[[Row | None, str | None], None]:
-            def note(row: Row | None, error: str | None) -> None:
+        def answered(which: int) -> Callable[[ListOffsetsResponse | None, str | None], None]:
+            def note(row: ListOffsetsResponse | None, error: str | None) -> None:
                 if self.follows.get(follow.key) is not follow:
                     return  # it leads by now, follows another, or is deleted
                 partition = row.topics[0].partitions[0] if row is not None else None
@@ -423,7 +419,7 @@ class ReplicaFetcherManager:
                 fetcher.connect_at = 0.0
 
 
-def _answer(partition: Row) -> Answer:
+def _answer(partition: PartitionData) -> Answer:
     diverging = partition.diverging_epoch
     return Answer(
         Code(partition.error_code) if partition.error_code else Code.NONE,

@@ -177,7 +177,7 @@ class Partition:
 
     # writing
 
-    def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: Any, *, later: bool = False) -> tuple[int, int, int, bool]:
+    def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: object, *, later: bool = False) -> tuple[int, int, int, bool]:
         """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
 
         With `later` it raises TakesLong rather than keep the loop from its work; what comes of that is a Prepared.
@@ -203,7 +203,7 @@ class Partition:
         self.appended(1, -1 if result[3] else result[1], connection)
         return result
 
-    def appended(self, requests: int, end: int, connection: Any) -> None:
+    def appended(self, requests: int, end: int, connection: object) -> None:
         """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""
         self.produced += requests
         leader = self.leader
@@ -311,7 +311,7 @@ class Partition:
 
     # effects
 
-    def apply(self, effects: tuple[Any, ...]) -> None:
+    def apply(self, effects: tuple[object, ...]) -> None:
         for effect in effects:
             if effect.__class__ is AdvanceHighWatermark:
                 self.committed(effect.offset)

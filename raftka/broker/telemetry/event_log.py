@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
-from typing import IO, Any
+from typing import IO
 
 from raftka.limits import Limit
 
@@ -21,15 +21,15 @@ class Events:
 
     __slots__ = ("_fields", "_level", "_stream", "_wall_ms")
 
-    def __init__(self, stream: IO[str] | None, wall_ms: Callable[[], int], level: str = "info", **fields: Any) -> None:
+    def __init__(self, stream: IO[str] | None, wall_ms: Callable[[], int], level: str = "info", **fields: object) -> None:
         self._stream = stream
         self._wall_ms = wall_ms
         self._level = LEVELS[level]
         self._fields = fields
 
-    def bind(self, **fields: Any) -> "Events":
-        bound = Events(self._stream, self._wall_ms, **(self._fields | fields))
-        bound._level = self._level
+    def bind(self, **fields: object) -> "Events":
+        bound = Events(self._stream, self._wall_ms)
+        bound._level, bound._fields = self._level, self._fields | fields
         return bound
 
     @property
@@ -40,19 +40,19 @@ class Events:
     def level(self, name: str) -> None:
         self._level = LEVELS[name]
 
-    def debug(self, event: str, **fields: Any) -> None:
+    def debug(self, event: str, **fields: object) -> None:
         self._write("debug", event, fields)
 
-    def info(self, event: str, **fields: Any) -> None:
+    def info(self, event: str, **fields: object) -> None:
         self._write("info", event, fields)
 
-    def warning(self, event: str, **fields: Any) -> None:
+    def warning(self, event: str, **fields: object) -> None:
         self._write("warning", event, fields)
 
-    def error(self, event: str, **fields: Any) -> None:
+    def error(self, event: str, **fields: object) -> None:
         self._write("error", event, fields)
 
-    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+    def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         if self._stream is None or LEVELS[level] < self._level:
             return
         moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
@@ -94,7 +94,7 @@ class BoundedRate:
         self._begun = -inf
         self._lines = self._left_out = 0
 
-    def __call__(self, **fields: Any) -> None:
+    def __call__(self, **fields: object) -> None:
         now = self._now()
         if now >= self._begun + 1.0:
             self._begun, self._lines = now, 0
@@ -108,6 +108,6 @@ class BoundedRate:
         self._events.debug(self._event, **fields)
 
 
-def _human(line: dict[str, Any]) -> str:
-    head = f"{line.pop('time')[11:23]} {line.pop('level'):7} {line.pop('event')}"
+def _human(line: dict[str, object]) -> str:
+    head = f"{str(line.pop('time'))[11:23]} {line.pop('level'):7} {line.pop('event')}"
     return f"{head} {' '.join(f'{name}={value}' for name, value in line.items())}\n"

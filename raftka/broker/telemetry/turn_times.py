@@ -1,7 +1,6 @@
 """How long the loop was kept from others: a histogram of turns, and a line in the log for each long piece of one. Knows no request."""
 
 from functools import partial
-from typing import Any
 
 from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import Metrics
@@ -28,7 +27,7 @@ def name_of(piece: object) -> str:
     handled = getattr(owner, "handled", None)
     if handled is not None:
         return str(handled)
-    called: Any = piece
+    called: object = piece
     while isinstance(called, partial):
         called = called.func
     return str(getattr(called, "__qualname__", type(called).__name__))

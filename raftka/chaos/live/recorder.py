@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.history import OK, History, Records
 
@@ -30,18 +29,18 @@ class Recorder:
     def process(self) -> int:
         return next(self._processes)
 
-    def invoke(self, process: int, verb: str, *, at: float | None = None, **body: Any) -> None:
+    def invoke(self, process: int, verb: str, *, at: float | None = None, **body: object) -> None:
         """`at`: when it begins, where that is later than now."""
         with self._lock:
             self._history.invoke(process, verb, self._now() if at is None else round(at - self._began, 4), **body)
             self._forget()
 
-    def end(self, process: int, outcome: str, **body: Any) -> None:
+    def end(self, process: int, outcome: str, **body: object) -> None:
         with self._lock:
             self._history.end(process, outcome, self._now(), **body)
             self._forget()
 
-    def at_once(self, process: int, verb: str, **body: Any) -> None:
+    def at_once(self, process: int, verb: str, **body: object) -> None:
         """What is known when it is over, and whose beginning says nothing."""
         with self._lock:
             self._history.invoke(process, verb, self._now())

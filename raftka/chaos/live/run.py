@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from raftka import __version__
 from raftka.chaos import checker
@@ -25,6 +24,7 @@ from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.stage import Stage
 from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
 from raftka.cluster.processes import ClusterFailed
+from raftka.json_values import JsonObject
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.topics import CREATE_TOPICS
@@ -67,7 +67,7 @@ class Run:
     options: Options
     folder: Path
     verdict: Verdict
-    figures: dict[str, Any]
+    figures: JsonObject
     missing: list[str]
 
 
@@ -130,7 +130,7 @@ class _Round:
         self.stage.processes.stop()
         return self._judge(seconds, healed_after_s, troubles)
 
-    def _given(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, object]:
         return {
             "servers": self.stage.bootstrap_servers,
             "topic": TOPIC,
@@ -265,11 +265,11 @@ class _Round:
         self._write("verdict.json", {**told(verdict), "figures": figures, "missing": self.missing})
         return run
 
-    def _write(self, name: str, value: Any) -> None:
+    def _write(self, name: str, value: object) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def told(verdict: Verdict) -> JsonObject:
     return {
         "outcome": verdict.outcome,
         "reason": verdict.reason,
@@ -281,7 +281,7 @@ def told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def figures_of(history: History, verdict: Verdict) -> dict[str, Any]:
+def figures_of(history: History, verdict: Verdict) -> dict[str, object]:
     """Counts of a history, as the documents have them."""
     outcomes = Counter((each.verb, each.outcome) for each in history.operations)
     return {

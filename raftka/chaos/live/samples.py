@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.live.recorder import key
 from raftka.chaos.live.stage import Stage
@@ -33,7 +32,7 @@ class Sampler(threading.Thread):
                 out.write(json.dumps(self._sample()) + "\n")
                 out.flush()
 
-    def _sample(self) -> dict[str, Any]:
+    def _sample(self) -> dict[str, object]:
         stage, at_s = self._stage, round(time.monotonic() - self._began, 2)
         alive = [node_id for node_id in stage.alive if node_id not in stage.stopped]
         views = [view for node_id in alive if (view := self._view(node_id)) is not None]

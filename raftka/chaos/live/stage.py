@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.plan import plan, ports_needed
@@ -18,6 +17,7 @@ from raftka.chaos.live.shim import Shim, compile_shim
 from raftka.cluster.ask import ClusterView, ask_any, call
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, NodeProcess, Processes, how
+from raftka.wire.schema import Api, Req, Resp
 
 PAUSE_S = 0.05
 ASK_S = 1.0
@@ -118,7 +118,7 @@ class Stage:
         view = self.view([])
         return self.nodes[node_id].alive and self.nodes[node_id].ready and view is not None and node_id in view.brokers
 
-    def ask_anybody(self, api: Any, request: Any, version: int | None = None) -> Any:
+    def ask_anybody(self, api: Api[Req, Resp], request: Req, version: int | None = None) -> Resp | None:
         """None when nobody answers: it may have been done all the same."""
         for node_id in self.alive:
             if node_id not in self.stopped:

@@ -9,6 +9,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.shapes import PLAIN, SHAPES, Shape
 from raftka.cluster.edges import open_edges
+from raftka.json_values import JsonObject
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import PartitionImage
 from raftka.runtime.simulated.disk import SimulatedDisk
@@ -223,7 +224,7 @@ class Cluster:
         """What clients could not read."""
         return [wrong for client in self.clients for wrong in client.wrong]
 
-    def do(self, client: Client, task: Callable[[], Awaitable[Any]], at_most_s: float = 60.0) -> Any:
+    def do(self, client: Client, task: Callable[[], Awaitable[object]], at_most_s: float = 60.0) -> Any:
         """Run a task of the client to its end; its result."""
         outcome: list[Any] = []
 
@@ -235,7 +236,7 @@ class Cluster:
         return outcome[0]
 
 
-def sample(cluster: Cluster, topic: str, partitions: int) -> dict[str, Any]:
+def sample(cluster: Cluster, topic: str, partitions: int) -> JsonObject:
     """Who leads, who is in sync, and how far the logs are, as the leaders have it."""
     leaders = {f"{topic}-{p}": cluster.leader_of(topic, p) for p in range(partitions)}
     found = {(name, leader): cluster.hosts(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}

@@ -158,11 +158,11 @@ class Cluster:
 
     # time
 
-    def at(self, when: float, action: Callable[..., None], arguments: tuple[Any, ...] = ()) -> None:
+    def at(self, when: float, action: Callable[..., None], arguments: tuple[object, ...] = ()) -> None:
         self._count += 1
         heappush(self.events, (when, self._count, action, arguments))
 
-    def after(self, delay: float, action: Callable[..., None], arguments: tuple[Any, ...] = ()) -> None:
+    def after(self, delay: float, action: Callable[..., None], arguments: tuple[object, ...] = ()) -> None:
         self.at(self.now + delay, action, arguments)
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:

@@ -6,7 +6,6 @@ calls of the disk; lost disks, pauses, one-way cuts, partitions, loss, delay; cl
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 import msgpack
 
@@ -71,7 +70,7 @@ class Run:
             node.on_start = self.oracle.started
             node.on_disk_error = self._disk_error
 
-    def _dropped(self, a: int, b: int, message: Any, duplicates: float) -> bool:
+    def _dropped(self, a: int, b: int, message: object, duplicates: float) -> bool:
         random = self.cluster.random
         if duplicates and random.random() < duplicates:
             self.cluster.after(random.random() * 0.3, self.cluster.arrive_again, (a, b, message))

@@ -51,6 +51,7 @@ PROPERTIES = {
 }
 SETTINGS = NodeSettings.from_properties(PROPERTIES)
 FAULTS = ("kill", "kill", "power", "power_of_all", "pause", "cut", "isolate", "slow_disk", "slow_net", "other_controller", "move", "elect")
+Answered = Callable[[Any, Code], object]  # a command's reply, or why there is none
 
 
 class Oracle:
@@ -161,11 +162,11 @@ class Life:
         topic = image.topic_named(TOPIC)
         return topic.partitions[0] if topic is not None else None
 
-    def ask(self, replica: Replica, command: Command, answered: Callable[[Any, Code], object]) -> None:
+    def ask(self, replica: Replica, command: Command, answered: Answered) -> None:
         """Answered once, if the answer comes in time; else REQUEST_TIMED_OUT, whether or not it was carried out."""
         open_ones = [answered]
 
-        def once(reply: Any, code: Code) -> None:
+        def once(reply: object, code: Code) -> None:
             if open_ones:
                 open_ones.pop()(reply, code)
 
@@ -173,7 +174,7 @@ class Life:
         if not self.cut.get((replica.id, 0)):
             self.at(self.now + self._delay(), lambda: self._decide(replica, command, once))
 
-    def _decide(self, replica: Replica, command: Command, once: Callable[[Any, Code], object]) -> None:
+    def _decide(self, replica: Replica, command: Command, once: Answered) -> None:
         if self.controller is None:
             return
         try:
@@ -249,7 +250,7 @@ class Life:
         self.ask(replica, command, answered)
 
     def _beat(self, replica: Replica) -> None:
-        def answered(_: Any, code: Code) -> None:
+        def answered(_: object, code: Code) -> None:
             if code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
                 self._register(replica)
             else:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 from raftka.cli.output import CommandFailed, show
 from raftka.client.blocking.client import Client, Patience, Unreachable, Where
 from raftka.client.blocking.connection import addresses_of
+from raftka.json_values import Json
 from raftka.wire.errors import Code, name_of_code
-from raftka.wire.rows import Row
+from raftka.wire.messages.metadata import MetadataResponsePartition
 
 FIRST_S = 5.0  # for the first answer
 TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
@@ -62,22 +63,31 @@ def sentence(name: str, code: int, message: str | None = None) -> str:
     return f"{name}: {message or name_of_code(code)}" + (f" ({hint})" if hint else "")
 
 
-def refusals(rows: Sequence[Row], forgiven: Code = Code.NONE) -> list[str]:
+class Named(Protocol):
+    """A row of an answer, of one topic, group or other thing."""
+
+    error_code: int
+
+    @property
+    def name(self) -> str | None: ...
+
+
+def refusals(rows: Sequence[Named], forgiven: Code = Code.NONE) -> list[str]:
     """`rows` have a name, an error_code and perhaps an error_message."""
     bad = [row for row in rows if row.error_code not in {Code.NONE, forgiven}]
-    return [sentence(row.name, row.error_code, getattr(row, "error_message", None)) for row in bad]
+    return [sentence(row.name or "", row.error_code, getattr(row, "error_message", None)) for row in bad]
 
 
-def finish(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
+def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
     """Print what was done; what was not is the error."""
     show(rows, columns, output)
     if refused:
         raise CommandFailed("; ".join(refused))
 
 
-def partitions_of(client: Client, topics: Sequence[str]) -> dict[Where, Row]:
+def partitions_of(client: Client, topics: Sequence[str]) -> dict[Where, MetadataResponsePartition]:
     """As the brokers describe them, of these topics or of all. Raises CommandFailed for a topic that is not there."""
     found = client.metadata(topics or None).topics
     if refused := refusals(found):
         raise CommandFailed("; ".join(refused))
-    return {(topic.name, p.partition_index): p for topic in found for p in topic.partitions}
+    return {(topic.name or "", p.partition_index): p for topic in found for p in topic.partitions}

@@ -1,11 +1,10 @@
 """The part of the tree of commands that administers: settings, reassignment, elections. What a command does is imported when it is called."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from raftka.cli.options import client_options, pairs
+from raftka.cli.options import Option, client_options, pairs
 
 KINDS = click.Choice(["topic", "broker", "group", "client-metrics", "broker-logger"])
 
@@ -18,7 +17,7 @@ def configs() -> None:
 @configs.command("list")
 @click.argument("kind", type=KINDS, required=False)
 @client_options
-def configs_list(**options: Any) -> None:
+def configs_list(**options: Option) -> None:
     """What there are settings for."""
     from raftka.cli.admin.configs import list_all
 
@@ -30,7 +29,7 @@ def configs_list(**options: Any) -> None:
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option("-a", "--all", "everything", is_flag=True, help="Also what nobody has set.")
 @client_options
-def configs_describe(**options: Any) -> None:
+def configs_describe(**options: Option) -> None:
     """Settings with their values and where these come from. A broker without a name: the default of all brokers."""
     from raftka.cli.admin.configs import describe
 
@@ -46,7 +45,7 @@ def configs_describe(**options: Any) -> None:
 @click.option("-d", "--delete-config", "delete", metavar="NAME", multiple=True, help="Give back to its default.")
 @click.option("--dry-run", is_flag=True, help="Ask whether it would be taken, and change nothing.")
 @client_options
-def configs_alter(**options: Any) -> None:
+def configs_alter(**options: Option) -> None:
     """Change settings. A broker without a name: the default of all brokers."""
     from raftka.cli.admin.configs import alter
 
@@ -63,7 +62,7 @@ def config() -> None:
 @click.option("--broker", type=click.IntRange(0), help="A broker that runs, instead of a file; the first one unless given.")
 @click.option("--given", is_flag=True, help="Only what is not at its default.")
 @client_options
-def config_show(**options: Any) -> None:
+def config_show(**options: Option) -> None:
     """Every setting with its value and where it comes from."""
     from raftka.cli.admin.config import show_all
 
@@ -80,7 +79,7 @@ def partitions() -> None:
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one of the topic. May be repeated.")
 @click.option("--unclean", is_flag=True, help="Where nobody leads, let a replica lead that is not in sync: what it does not have is lost.")
 @client_options
-def partitions_elect(**options: Any) -> None:
+def partitions_elect(**options: Option) -> None:
     """Give leadership back to the first replica of each partition; of all topics when none is named."""
     from raftka.cli.admin.partitions import elect
 
@@ -100,7 +99,7 @@ def reassign() -> None:
 @click.option("-r", "--replication-factor", type=click.IntRange(1), help="As it is unless given.")
 @click.option("-f", "--file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan there, for execute.")
 @client_options
-def reassign_plan(**options: Any) -> None:
+def reassign_plan(**options: Option) -> None:
     """Spread replicas and leaders evenly, moving little. Changes nothing; with -o json the plan is what Kafka's own tool takes."""
     from raftka.cli.admin.reassign import plan
 
@@ -111,7 +110,7 @@ def reassign_plan(**options: Any) -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", is_flag=True, help="End when everything is where it should be.")
 @client_options
-def reassign_execute(**options: Any) -> None:
+def reassign_execute(**options: Option) -> None:
     """Move the partitions of a plan (- reads it from standard input)."""
     from raftka.cli.admin.reassign import execute
 
@@ -120,7 +119,7 @@ def reassign_execute(**options: Any) -> None:
 
 @reassign.command("status")
 @client_options
-def reassign_status(**options: Any) -> None:
+def reassign_status(**options: Option) -> None:
     """What is being moved."""
     from raftka.cli.admin.reassign import status
 
@@ -130,7 +129,7 @@ def reassign_status(**options: Any) -> None:
 @reassign.command("cancel")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
 @client_options
-def reassign_cancel(**options: Any) -> None:
+def reassign_cancel(**options: Option) -> None:
     """Leave where it is what is being moved; of all topics when none is named."""
     from raftka.cli.admin.reassign import cancel
 

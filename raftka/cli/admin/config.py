@@ -1,9 +1,9 @@
 """`raftka config show`: every setting of a node with its value and where that comes from, of a file before it is started or of a broker that runs."""
 
 from pathlib import Path
-from typing import Any
 
 from raftka.cli.output import CommandFailed, command, show
+from raftka.json_values import JsonObject
 
 COLUMNS = ["setting", "value", "source"]
 FILE_SOURCES = {4: "file", 5: "default"}
@@ -17,7 +17,7 @@ def show_all(file: Path | None, broker: int | None, given: bool, bootstrap_serve
     show([row for row in rows if not given or row["source"] != "default"], COLUMNS, output)
 
 
-def _of_file(file: Path) -> list[dict[str, Any]]:
+def _of_file(file: Path) -> list[JsonObject]:
     from raftka.cluster.properties import parse
     from raftka.metadata.configs.describe import describe_broker
     from raftka.metadata.configs.settings import NodeSettings
@@ -38,7 +38,7 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _of_broker(broker: int | None, bootstrap_server: str) -> list[dict[str, Any]]:
+def _of_broker(broker: int | None, bootstrap_server: str) -> list[JsonObject]:
     from raftka.cli.admin.client import connect
     from raftka.cli.admin.configs import described
 

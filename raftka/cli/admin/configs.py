@@ -8,9 +8,19 @@ from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Client, check
 from raftka.client.blocking.connection import Unsupported
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.messages.configs import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResourceResponse,
+)
+from raftka.wire.schema import Api, Req, Resp
 
 Changes = Mapping[str, tuple[str, str | None]]  # by name: operation and value
 ALL_BROKERS = ""
@@ -21,7 +31,7 @@ SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default", 6
 GIVEN = {"topic": 1, "broker": 2, "broker-logger": 6, "client-metrics": 7, "group": 8}  # the source of what was set for the thing itself
 
 
-def _ask(client: Client, kind: str, name: str, api: Api, row: Row) -> Row:
+def _ask(client: Client, kind: str, name: str, api: Api[Req, Resp], row: Req) -> Resp:
     """A broker answers for itself. Raises CommandFailed when it is not there."""
     if kind not in ("broker", "broker-logger") or name == ALL_BROKERS:
         return client.ask(api, row)
@@ -37,27 +47,28 @@ def changed(client: Client, kind: str, names: Sequence[str], changes: Changes, d
     """Change the settings of these resources; what was refused, as sentences."""
     refused = []
     for name in dict.fromkeys(names):
+        rows: Sequence[IncrementalAlterConfigsResourceResponse | AlterConfigsResourceResponse]
         try:
-            answer = _ask(client, kind, name, INCREMENTAL_ALTER_CONFIGS, _incremental(kind, name, changes, dry_run))
+            rows = _ask(client, kind, name, INCREMENTAL_ALTER_CONFIGS, _incremental(kind, name, changes, dry_run)).responses
         except Unsupported:
-            answer = _ask(client, kind, name, ALTER_CONFIGS, _whole(client, kind, name, changes, dry_run))
-        refused += [sentence(name or "all brokers", row.error_code, row.error_message) for row in answer.responses if row.error_code]
+            rows = _ask(client, kind, name, ALTER_CONFIGS, _whole(client, kind, name, changes, dry_run)).responses
+        refused += [sentence(name or "all brokers", row.error_code, row.error_message) for row in rows if row.error_code]
     return refused
 
 
-def _incremental(kind: str, name: str, changes: Changes, dry_run: bool) -> Row:
+def _incremental(kind: str, name: str, changes: Changes, dry_run: bool) -> IncrementalAlterConfigsRequest:
     resource = INCREMENTAL_ALTER_CONFIGS.request.resources
     configs = [resource.configs(name=key, config_operation=OPERATIONS[how], value=value) for key, (how, value) in changes.items()]
     rows = [resource(resource_type=TYPES[kind], resource_name=name, configs=configs)]
     return INCREMENTAL_ALTER_CONFIGS.request(resources=rows, validate_only=dry_run)
 
 
-def _whole(client: Client, kind: str, name: str, changes: Changes, dry_run: bool) -> Row:
+def _whole(client: Client, kind: str, name: str, changes: Changes, dry_run: bool) -> AlterConfigsRequest:
     """For a Kafka older than 2.3, which takes all settings of a resource at once: those that it has, and the changes."""
     before = {each.name: each for each in _described(client, kind, name).configs}
     after = {key: each.value for key, each in before.items() if each.config_source == (GIVEN[kind] if name else OF_ALL_BROKERS)}
     for key, (how, value) in changes.items():
-        items = [item for item in (before[key].value if key in before else "").split(",") if item]
+        items = [item for item in ((before[key].value if key in before else None) or "").split(",") if item]
         match how:
             case "SET":
                 after[key] = value
@@ -112,10 +123,10 @@ def described(client: Client, kind: str, names: Sequence[str], everything: bool)
     return rows
 
 
-def _described(client: Client, kind: str, name: str) -> Row:
+def _described(client: Client, kind: str, name: str) -> DescribeConfigsResult:
     resource = DESCRIBE_CONFIGS.request.resources(resource_type=TYPES[kind], resource_name=name, configuration_keys=None)
     answer = _ask(client, kind, name, DESCRIBE_CONFIGS, DESCRIBE_CONFIGS.request(resources=[resource], include_synonyms=True))
-    found: Row = answer.results[0]
+    found = answer.results[0]
     if found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION or (kind == "topic" and not found.error_code and not found.configs):
         raise CommandFailed(f"there is no topic {name} (`raftka topics list` shows those that there are)")
     if found.error_code:
@@ -123,7 +134,7 @@ def _described(client: Client, kind: str, name: str) -> Row:
     return found
 
 
-def _row(name: str, entry: Row) -> dict[str, Any]:
+def _row(name: str, entry: DescribeConfigsResourceResult) -> dict[str, Any]:
     return {
         "name": name or "all brokers",
         "setting": entry.name,

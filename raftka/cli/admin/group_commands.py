@@ -1,10 +1,8 @@
 """`raftka groups` and `raftka offsets`: their part of the tree. What a command does stands in groups.py, imported when it is called."""
 
-from typing import Any
-
 import click
 
-from raftka.cli.options import client_options
+from raftka.cli.options import Option, client_options
 
 
 @click.group()
@@ -15,7 +13,7 @@ def groups() -> None:
 @groups.command("list")
 @click.option("-s", "--state", "states", multiple=True, metavar="STATE", help="Stable, Empty, PreparingRebalance, ... May be repeated.")
 @client_options
-def groups_list(**options: Any) -> None:
+def groups_list(**options: Option) -> None:
     """All groups, with their states."""
     from raftka.cli.admin.groups import list_all
 
@@ -25,7 +23,7 @@ def groups_list(**options: Any) -> None:
 @groups.command("describe")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
 @client_options
-def groups_describe(**options: Any) -> None:
+def groups_describe(**options: Option) -> None:
     """Committed offset, lag and member of each partition."""
     from raftka.cli.admin.groups import describe
 
@@ -42,7 +40,7 @@ def groups_describe(**options: Any) -> None:
 @click.option("--by", type=int, help="So many on from where it is, or back: --by -10.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @client_options
-def groups_reset_offsets(**options: Any) -> None:
+def groups_reset_offsets(**options: Option) -> None:
     """Move the committed offsets of a group whose consumers are stopped; of all its topics when none is named."""
     from raftka.cli.admin.groups import reset_offsets
 
@@ -52,7 +50,7 @@ def groups_reset_offsets(**options: Any) -> None:
 @groups.command("delete")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
 @client_options
-def groups_delete(**options: Any) -> None:
+def groups_delete(**options: Option) -> None:
     """Delete groups that have no members, with their offsets."""
     from raftka.cli.admin.groups import delete
 
@@ -67,7 +65,7 @@ def offsets() -> None:
 @offsets.command("export")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
 @client_options
-def offsets_export(**options: Any) -> None:
+def offsets_export(**options: Option) -> None:
     """Print the committed offsets; with -o json for import."""
     from raftka.cli.admin.groups import export_offsets
 
@@ -79,7 +77,7 @@ def offsets_export(**options: Any) -> None:
 @click.option("-g", "--group", help="All go to this group; else each to its own.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be.")
 @client_options
-def offsets_import(**options: Any) -> None:
+def offsets_import(**options: Option) -> None:
     """Commit what export has printed as JSON (- reads it from standard input). The groups' consumers must be stopped."""
     from raftka.cli.admin.groups import import_offsets
 

@@ -6,8 +6,8 @@ from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, 
 from raftka.cli.output import CommandFailed, command
 from raftka.client.blocking.client import Client, Patience, Where
 from raftka.wire.errors import Code
+from raftka.wire.messages.metadata import MetadataResponsePartition
 from raftka.wire.messages.partitions import ELECT_LEADERS
-from raftka.wire.rows import Row
 
 PREFERRED, UNCLEAN = 0, 1
 HEARD_S = 5.0  # so long may the broker that we ask be behind the controller
@@ -48,7 +48,7 @@ def elect(topics: Sequence[str], partitions: Sequence[int], unclean: bool, boots
         finish(elected, ["topic", "partition", "leader"], output, refused)
 
 
-def _led(client: Client, elected: Sequence[Where], unclean: bool) -> dict[Where, Row]:
+def _led(client: Client, elected: Sequence[Where], unclean: bool) -> dict[Where, MetadataResponsePartition]:
     """The partitions of these topics, when the broker that we ask has heard of the election."""
     patience = Patience(HEARD_S, "the election")
     while True:

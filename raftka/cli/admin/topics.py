@@ -40,7 +40,7 @@ def create(
 @command
 def list_all(bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        show([{"name": name} for name in sorted(topic.name for topic in client.metadata(None).topics)], ["name"], output)
+        show([{"name": name} for name in sorted(str(topic.name) for topic in client.metadata(None).topics)], ["name"], output)
 
 
 @command

@@ -9,6 +9,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from raftka.cli.options import Option
+
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
 
@@ -78,7 +80,7 @@ def chaos() -> None:
     "--record", type=click.Path(dir_okay=False, path_type=Path), help="Append range, version and result to this file, a JSON object a line."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
-def chaos_sim(**options: Any) -> None:
+def chaos_sim(**options: Option) -> None:
     """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks that lose, networks that cut."""
     from raftka.cli.chaos.sim import sim
 
@@ -103,7 +105,7 @@ def chaos_sim(**options: Any) -> None:
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep history, faults, samples and verdict there, for `raftka chaos report`."
 )
-def chaos_replay(**options: Any) -> None:
+def chaos_replay(**options: Option) -> None:
     """The life of one seed, told; the same every time. Of one that fails: the step at which it does, and the last events of every node."""
     from raftka.cli.chaos.replay import replay
 
@@ -118,7 +120,7 @@ def chaos_replay(**options: Any) -> None:
 @click.argument("seed", type=int)
 @PLAN
 @click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
-def chaos_shrink(**options: Any) -> None:
+def chaos_shrink(**options: Option) -> None:
     """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
     from raftka.cli.chaos.shrink import shrink
 
@@ -134,7 +136,7 @@ def chaos_shrink(**options: Any) -> None:
 @click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
 @click.option("--kafka-home", default="", metavar="DIR", envvar="KAFKA_HOME", help="Where Apache Kafka's jars are, for its clients in Java.")
-def chaos_live(**options: Any) -> None:
+def chaos_live(**options: Option) -> None:
     """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong clocks. In the end everything is read again."""
     from raftka.cli.chaos.live import play
 

@@ -10,6 +10,7 @@ from typing import Any
 import raftka
 from raftka.chaos import history
 from raftka.chaos.simulation import Run
+from raftka.json_values import JsonObject
 
 
 def write_folder(run: Run, folder: Path) -> None:
@@ -27,7 +28,7 @@ def _lines(rows: Iterable[Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def _verdict(run: Run) -> dict[str, Any]:
+def _verdict(run: Run) -> JsonObject:
     anomalies = run.verdict.anomalies if run.verdict is not None else ()
     return {
         "outcome": run.outcome.value,
@@ -41,7 +42,7 @@ def _verdict(run: Run) -> dict[str, Any]:
     }
 
 
-def _plan(run: Run) -> dict[str, Any]:
+def _plan(run: Run) -> JsonObject:
     return {
         "seed": run.seed,
         "plan": run.plan.name,

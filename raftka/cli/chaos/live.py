@@ -6,7 +6,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.history import HistoryFailed
 from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
@@ -16,6 +15,7 @@ from raftka.chaos.report import report
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.folder import version
 from raftka.cluster.processes import ClusterFailed
+from raftka.json_values import JsonObject
 
 EXIT_CODES = {Outcome.VALID: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}
 SHOWN = 20
@@ -73,7 +73,7 @@ def _tell(run: Run, page: Path) -> None:
 
 def _record(path: Path, run: Run) -> None:
     kept = ("seconds", "rounds", "faults", "bit", "operations", "sent", "acknowledged", "read", "lost", "duplicates", "clients")
-    line: dict[str, Any] = {
+    line: JsonObject = {
         "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
         "commit": version(),
         "plan": "live",

@@ -6,15 +6,15 @@ connection broke is sent again too: the broker may have carried it out, as with 
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from raftka.client.blocking.connection import ANSWER_S, Broken, ClientError, Connection, name_of
 from raftka.client.connection import Address
 from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.messages.metadata import METADATA
-from raftka.wire.schema import ZERO_UUID, Api, Row
+from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
+from raftka.wire.messages.metadata import METADATA, MetadataResponse
+from raftka.wire.schema import ZERO_UUID, Api, Req, Resp, Row
 
 PATIENCE_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
@@ -23,6 +23,7 @@ ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones stil
 NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
 NOT_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
 
+T = TypeVar("T")
 Where = tuple[str, int]  # topic, partition
 
 
@@ -107,7 +108,7 @@ class Client:
 
     # one request, once
 
-    def ask_at(self, address: Address, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask_at(self, address: Address, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
         fresh = not self._idle.get(address)
         connection = self.take(address)
@@ -125,7 +126,7 @@ class Client:
         self.give(connection)
         return answer
 
-    def ask_any(self, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there."""
         failures: list[OSError] = []
         for address in dict.fromkeys([*self.brokers.values(), *self.bootstrap]):
@@ -138,14 +139,16 @@ class Client:
 
     # one request, until it is answered. Raises Unreachable; an answer that came is returned with its errors when the time is up
 
-    def ask(self, api: Api, row: Row, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Row:
+    def ask(self, api: Api[Req, Resp], row: Req, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Resp:
         """Any broker. `passing`: the errors after which it is asked again."""
         return self._until(api.name, lambda: self.ask_any(api, row, version), passing)
 
-    def ask_broker(self, node_id: int, api: Api, row: Row, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Row:
+    def ask_broker(
+        self, node_id: int, api: Api[Req, Resp], row: Req, version: int | None = None, *, passing: Callable[[int], bool] | None = None
+    ) -> Resp:
         """That broker. Raises KafkaError when it is not alive."""
 
-        def once() -> Row:
+        def once() -> Resp:
             if node_id not in self.brokers:
                 self.refresh([])
             if node_id not in self.brokers:
@@ -154,8 +157,8 @@ class Client:
 
         return self._until(f"{api.name} at broker {node_id}", once, passing, self.brokers.clear)
 
-    def ask_controller(self, api: Api, row: Row, version: int | None = None) -> Row:
-        def once() -> Row:
+    def ask_controller(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
+        def once() -> Resp:
             if self._controller not in self.brokers:
                 self.refresh([])
             if self._controller not in self.brokers:
@@ -167,16 +170,16 @@ class Client:
 
         return self._until(f"{api.name} at the controller", once, NOT_CONTROLLER.__contains__, lost)
 
-    def ask_coordinator(self, group: str, api: Api, row: Row, version: int | None = None) -> Row:
-        def once() -> Row:
+    def ask_coordinator(self, group: str, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
+        def once() -> Resp:
             return self.ask_at(self.coordinator(group), api, row, version)
 
         return self._until(f"{api.name} at the coordinator of {group}", once, NOT_COORDINATOR.__contains__, lambda: self.lost_coordinator(group))
 
-    def ask_leader(self, where: Where, api: Api, row: Row, version: int | None = None) -> Row:
+    def ask_leader(self, where: Where, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """Of a partition, until an answer comes whose errors are not passing ones."""
 
-        def once() -> Row:
+        def once() -> Resp:
             led = self.leader(where)
             if led is None:
                 raise Broken(f"{where[0]}-{where[1]} has no leader")
@@ -188,8 +191,8 @@ class Client:
         return Patience(self.patience_s, what)
 
     def _until(
-        self, what: str, once: Callable[[], Row], passing: Callable[[int], bool] | None = None, lost: Callable[[], None] = lambda: None
-    ) -> Row:
+        self, what: str, once: Callable[[], Resp], passing: Callable[[int], bool] | None = None, lost: Callable[[], None] = lambda: None
+    ) -> Resp:
         """`passing`: the errors after which the request is sent again; `lost`: forget where it was sent."""
         patience = self.patience(what)
         while True:
@@ -208,20 +211,21 @@ class Client:
 
     # who is who
 
-    def refresh(self, names: Collection[str] | None, *, create: bool = False) -> Row:
+    def refresh(self, names: Collection[str] | None, *, create: bool = False) -> MetadataResponse:
         """Metadata of these topics, or of all; `create` lets the broker make the ones that are missing. Raises OSError."""
         topics = None if names is None else [METADATA.request.topics(name=name) for name in sorted(names)]
         answer = self.ask_any(METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=create))
         self.brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._controller = answer.controller_id
         for topic in answer.topics:
-            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(topic.name)
-            self._ids[topic.name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
+            name = topic.name or ""  # null only in answers to questions by id
+            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(name)
+            self._ids[name] = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
             for each in topic.partitions:
-                self._leaders[topic.name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
+                self._leaders[name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
         return answer
 
-    def metadata(self, names: Collection[str] | None) -> Row:
+    def metadata(self, names: Collection[str] | None) -> MetadataResponse:
         """The same, until a broker answers and no topic has an error that passes; one that is not known has its error. Raises Unreachable."""
         passing = {Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR}
         patience = self.patience("Metadata of " + ("all topics" if names is None else ", ".join(sorted(names)) or "the cluster"))
@@ -318,16 +322,16 @@ class Client:
         return why
 
     @staticmethod
-    def _offsets_request(asked: Mapping[Where, int], isolation: int) -> Row:
+    def _offsets_request(asked: Mapping[Where, int], isolation: int) -> ListOffsetsRequest:
         row = LIST_OFFSETS.request.topics.partitions
         topics = by_topic((where, row(partition_index=where[1], timestamp=time_ms)) for where, time_ms in asked.items())
         rows = [LIST_OFFSETS.request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
         return LIST_OFFSETS.request(isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500))
 
 
-def by_topic(rows: Iterable[tuple[Where, Any]]) -> dict[str, list[Any]]:
+def by_topic(rows: Iterable[tuple[Where, T]]) -> dict[str, list[T]]:
     """What stands for each partition, by topic: as nearly every message has it."""
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[T]] = {}
     for (topic, _), row in rows:
         topics.setdefault(topic, []).append(row)
     return topics

@@ -1,10 +1,11 @@
 """A connection to a broker over a blocking socket. Knows no cluster and no retry."""
 
 import socket
+from typing import Generic
 
 from raftka.client.connection import Address, ClientConnection, open_connection
 from raftka.runtime import interfaces
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 CONNECT_S = 5.0
 ANSWER_S = 40.0  # a broker may hold an answer for 30 s, as Kafka's request.timeout.ms has it
@@ -62,7 +63,7 @@ class Connection:
         """For select: readable when `receive` does not block."""
         return self._socket.fileno()
 
-    def version_of(self, api: Api, cap: int | None = None) -> int:
+    def version_of(self, api: AnyApi, cap: int | None = None) -> int:
         """The highest version that both sides know, not above `cap`. Raises OSError, and Unsupported."""
         while not self._core.ready:
             self.receive()
@@ -71,9 +72,9 @@ class Connection:
             raise Unsupported(f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka 0.11 on are supported")
         return version
 
-    def send(self, api: Api, row: Row, version: int | None = None) -> "Reply":
+    def send(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> "Reply[Resp]":
         """`version` caps the one that is chosen. Raises OSError, and Unsupported."""
-        reply = Reply(self)
+        reply: Reply[Resp] = Reply(self)
         chosen = self.version_of(api, version)
         try:
             self._core.request(api, row, reply.came, chosen)
@@ -98,19 +99,19 @@ class Connection:
             self._socket.sendall(b"".join(output))
 
 
-class Reply:
+class Reply(Generic[Resp]):
     """The answer to one request: there at once for a request that is never answered, then with `row` None and `why` None."""
 
     def __init__(self, connection: Connection) -> None:
-        self.row: Row | None = None
+        self.row: Resp | None = None
         self.why: str | None = None
         self.is_there = False
         self._connection = connection
 
-    def came(self, row: Row | None, why: str | None) -> None:
+    def came(self, row: Resp | None, why: str | None) -> None:
         self.row, self.why, self.is_there = row, why, True
 
-    def wait(self) -> Row:
+    def wait(self) -> Resp:
         """Its record bytes are valid until the next answer is waited for. Raises OSError."""
         while not self.is_there:
             self._connection.receive()

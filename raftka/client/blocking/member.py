@@ -11,9 +11,9 @@ from raftka.client.blocking.client import NOT_COORDINATOR, Client, Unreachable, 
 from raftka.client.blocking.connection import ClientError
 from raftka.coordinator.protocol import read_assignment, read_subscription, write_assignment, write_subscription
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.schema import Api, Row
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, JoinGroupResponseMember
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest
+from raftka.wire.schema import Api, Req, Resp
 
 SESSION_S, HEARTBEAT_S = 45.0, 3.0  # as Kafka's consumers have them
 POLL_S = 300.0  # Kafka's max.poll.interval.ms: so long may the members take to join again
@@ -84,7 +84,7 @@ class Member:
                 else:
                     check(each.error_code, f"{topic.name}-{each.partition_index}")
 
-    def _ask(self, api: Api, row: Row) -> Row:
+    def _ask(self, api: Api[Req, Resp], row: Req) -> Resp:
         return self._client.ask_coordinator(self._group, api, row, BY_NAME[api.key])
 
     def _stale(self, code: int) -> None:
@@ -136,10 +136,10 @@ class Member:
         self.assigned = tuple((topic, index) for topic, indexes in sorted(assigned.items()) for index in indexes)
         return True
 
-    def _assignments(self, members: Iterable[Row]) -> dict[str, dict[str, tuple[int, ...]]]:
+    def _assignments(self, members: Iterable[JoinGroupResponseMember]) -> dict[str, dict[str, tuple[int, ...]]]:
         topics = {each.member_id: (each.group_instance_id, read_subscription(bytes(each.metadata)).topics) for each in members}
         counts = {
-            topic.name: len(topic.partitions)
+            str(topic.name): len(topic.partitions)
             for topic in self._client.metadata({name for _, names in topics.values() for name in names}).topics
             if not topic.error_code
         }
@@ -170,7 +170,7 @@ class Member:
 
 def commit_request(
     group: str, offsets: Mapping[Where, int], generation: int = -1, member_id: str = "", metadata: Mapping[Where, str] | None = None
-) -> Row:
+) -> OffsetCommitRequest:
     """OffsetCommit by names of topics: versions up to 9."""
     row = OFFSET_COMMIT.request.topics
     topics = by_topic(

@@ -5,12 +5,12 @@ that it had, and brokers know it by that. What a producer wrote before it died b
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from raftka.client.blocking.client import Client, Where, by_topic, check, is_retriable
 from raftka.client.blocking.connection import Connection, Reply
 from raftka.wire.errors import Code, KafkaError, name_of_code
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse, ProduceRequest, ProduceResponse
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import NewRecord, build_batch
 
@@ -63,7 +63,7 @@ class Producer:
         self._waiting_bytes = 0
         self._sequences: dict[Where, int] = {}
         self._flying: list[Batch] = []
-        self._replies: list[tuple[Connection, Reply, list[Batch]]] = []
+        self._replies: list[tuple[Connection, Reply[ProduceResponse], list[Batch]]] = []
 
     def add(self, where: Where, record: NewRecord) -> None:
         """Raises KafkaError and Unreachable, also for what was added before."""
@@ -134,7 +134,7 @@ class Producer:
                 why = error
         return why
 
-    def _request(self, batches: Sequence[Batch]) -> Any:
+    def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
         topic = PRODUCE.request.topic_data
         topics = by_topic((batch.where, topic.partition_data(index=batch.where[1], records=batch.data)) for batch in batches)
         rows = [topic(name=name, partition_data=partitions) for name, partitions in topics.items()]
@@ -178,7 +178,7 @@ class Producer:
                     why = self._answered(by_where[topic.name, each.index], each) or why
         return why
 
-    def _answered(self, batch: Batch, answer: Any) -> str | None:
+    def _answered(self, batch: Batch, answer: PartitionProduceResponse) -> str | None:
         code = answer.error_code
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             self._landed(batch, answer.base_offset)

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from raftka.client.blocking.client import PAUSE_S, Client, Where, by_topic, check, is_retriable
 from raftka.client.blocking.connection import Connection, Reply
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST
 from raftka.wire.records import CONTROL, RecordHeaders, crc_matches, iterate, records_of
-from raftka.wire.schema import Row
 
 BY_NAME = 12  # the last version of Fetch with names of topics
 WAIT_MS = 500
@@ -31,7 +30,7 @@ class FetchedRecord(NamedTuple):
 
 class _Asked(NamedTuple):
     connection: Connection
-    reply: Reply
+    reply: Reply[FetchResponse]
     offsets: dict[Where, int]
 
 
@@ -111,7 +110,7 @@ class Reader:
             self._client.forget(topic)
         time.sleep(PAUSE_S)
 
-    def _take(self, asked: _Asked, answer: Row) -> None:
+    def _take(self, asked: _Asked, answer: FetchResponse) -> None:
         if is_retriable(answer.error_code):
             self._lost(asked.offsets)
             return
@@ -142,7 +141,7 @@ def _records(where: Where, offset: int, records: memoryview | bytes | None) -> I
         yield header.last_offset + 1, None
 
 
-def _request(offsets: Mapping[Where, int]) -> Row:
+def _request(offsets: Mapping[Where, int]) -> FetchRequest:
     topic = FETCH.request.topics
     asked = by_topic(
         (where, topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)) for where, offset in offsets.items()

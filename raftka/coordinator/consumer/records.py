@@ -16,7 +16,8 @@ from raftka.coordinator.records import kind
 from raftka.wire.decoder import compile_decoder
 from raftka.wire.encoder import compile_encoder
 from raftka.wire.errors import ProtocolError
-from raftka.wire.notation import parse_struct
+from raftka.wire.notation import parse_row
+from raftka.wire.rows import Row
 
 GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 KINDS = frozenset((GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX))
@@ -160,8 +161,8 @@ def current_record(group_id: str, member_id: str, current: Current) -> Record:
         epoch=current.epoch,
         previous_epoch=current.previous_epoch,
         state=int(current.state),
-        assigned=[_epochs(_CURRENT.assigned, *topic) for topic in sorted(current.assigned.items())],
-        revoking=[_epochs(_CURRENT.revoking, *topic) for topic in sorted(current.revoking.items())],
+        assigned=[_epochs(*topic) for topic in sorted(current.assigned.items())],
+        revoking=[_epochs(*topic) for topic in sorted(current.revoking.items())],
     )
     return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
 
@@ -212,31 +213,32 @@ def _read_epochs(topics: Any, epoch: int) -> Epochs:
     return found
 
 
-def _epochs(row: Any, topic_id: bytes, partitions: dict[int, int]) -> Any:
+def _epochs(topic_id: bytes, partitions: dict[int, int]) -> Row:
     ordered = sorted(partitions)
-    return row(topic_id=topic_id, partitions=ordered, epochs=[partitions[each] for each in ordered])
+    made: Row = _CURRENT.assigned(topic_id=topic_id, partitions=ordered, epochs=[partitions[each] for each in ordered])
+    return made
 
 
-_GROUP = parse_struct(
+_GROUP = parse_row(
     "ConsumerGroupMetadataValue",
     """
     epoch                   int32
     metadata_hash           int64       @0
     """,
 )
-_PARTITIONS = parse_struct(
+_PARTITIONS = parse_row(
     "ConsumerGroupPartitionMetadataValue",
     """
-    topics []
+    topics TopicMetadata[]
         topic_id            uuid
         topic_name          string
         num_partitions      int32
-        partition_metadata []
+        partition_metadata PartitionMetadata[]
             partition       int32
             racks           string[]
     """,
 )
-_MEMBER = parse_struct(
+_MEMBER = parse_row(
     "ConsumerGroupMemberMetadataValue",
     """
     instance_id             string?
@@ -247,45 +249,42 @@ _MEMBER = parse_struct(
     regex                   string?
     rebalance_timeout_ms    int32=-1
     assignor                string?
-    classic {}?             @0
+    classic ClassicMemberMetadata? @0
         session_timeout_ms  int32
-        protocols []
+        protocols ClassicProtocol[]
             name            string
             metadata        bytes
     """,
 )
-_TARGETS = parse_struct(
+_TARGETS = parse_row(
     "ConsumerGroupTargetAssignmentMetadataValue",
     """
     epoch                   int32
     timestamp_ms            int64       @0
     """,
 )
-_TARGET = parse_struct(
+_TARGET = parse_row(
     "ConsumerGroupTargetAssignmentMemberValue",
     """
-    topics []
+    topics TopicPartition[]
         topic_id            uuid
         partitions          int32[]
     """,
 )
-_CURRENT = parse_struct(
+_CURRENT = parse_row(
     "ConsumerGroupCurrentMemberAssignmentValue",
     """
     epoch                   int32
     previous_epoch          int32
     state                   int8
-    assigned []
+    assigned TopicPartitions[]
         topic_id            uuid
         partitions          int32[]
         epochs              int32[]?    @0
-    revoking []
-        topic_id            uuid
-        partitions          int32[]
-        epochs              int32[]?    @0
+    revoking                TopicPartitions[]
     """,
 )
-_REGEX = parse_struct(
+_REGEX = parse_row(
     "ConsumerGroupRegularExpressionValue",
     """
     topics                  string[]
@@ -293,9 +292,9 @@ _REGEX = parse_struct(
     timestamp_ms            int64
     """,
 )
-_STRUCTS = {GROUP: _GROUP, PARTITIONS: _PARTITIONS, MEMBER: _MEMBER, TARGETS: _TARGETS, TARGET: _TARGET, CURRENT: _CURRENT, REGEX: _REGEX}
-_DECODERS = {what: compile_decoder(struct, 0, flexible=True, bounded=False) for what, struct in _STRUCTS.items()}
-_ENCODERS = {what: compile_encoder(struct, 0, flexible=True) for what, struct in _STRUCTS.items()}
+_ROWS = {GROUP: _GROUP, PARTITIONS: _PARTITIONS, MEMBER: _MEMBER, TARGETS: _TARGETS, TARGET: _TARGET, CURRENT: _CURRENT, REGEX: _REGEX}
+_DECODERS = {what: compile_decoder(row.struct, 0, flexible=True, bounded=False) for what, row in _ROWS.items()}
+_ENCODERS = {what: compile_encoder(row.struct, 0, flexible=True) for what, row in _ROWS.items()}
 _READ: dict[int, Any] = {
     GROUP: lambda row: Epoch(row.epoch, row.metadata_hash),
     PARTITIONS: lambda row: None,

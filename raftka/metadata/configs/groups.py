@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from raftka.metadata.configs.broker import BROKER_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, SettingError, Type, at_least, one_of
@@ -68,7 +67,7 @@ CLIENT_METRICS_SETTINGS = {
 }
 
 
-def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, Any]) -> None:
+def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]) -> None:
     """`broker`: the values of its settings, which bound a group's. Raises SettingError."""
     for name in configs:
         if name not in GROUP_SETTINGS:

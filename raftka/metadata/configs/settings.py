@@ -26,6 +26,8 @@ DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynam
 INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
 OF_TOPIC = {**TOPIC_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
 
+Values = Mapping[str, Any]  # settings by name, parsed
+
 
 class Voter(NamedTuple):
     node_id: int
@@ -36,7 +38,7 @@ class Voter(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     given: Mapping[str, str]  # the properties file
-    values: Mapping[str, Any]  # every setting, parsed
+    values: Values  # every setting, parsed
     node_id: int
     roles: frozenset[str]
     listeners: tuple[Endpoint, ...]  # of the broker
@@ -155,7 +157,7 @@ def _known(name: str) -> bool:
     raise SettingError(f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
 
 
-def _node_id(values: Mapping[str, Any]) -> int:
+def _node_id(values: Values) -> int:
     node_id, broker_id = values["node.id"], values["broker.id"]
     if node_id is None and broker_id < 0:
         raise SettingError("node.id is missing: the node's number, unique in the cluster")
@@ -184,7 +186,7 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
 
 
 def _listeners(
-    values: Mapping[str, Any], roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
+    values: Values, roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
     """Those of the broker and those of the controller."""
     names = values["controller.listener.names"] or ()
@@ -200,7 +202,7 @@ def _listeners(
     return clients, controllers
 
 
-def _protocols(values: Mapping[str, Any], given: bool) -> dict[str, str]:
+def _protocols(values: Values, given: bool) -> dict[str, str]:
     """Security protocol by listener name, both in upper case; the controller's listener is PLAINTEXT when there is no map, as in Kafka."""
     protocols: dict[str, str] = {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
     for pair in values["listener.security.protocol.map"].split(","):
@@ -224,7 +226,7 @@ def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
 
 
 def _advertised(
-    values: Mapping[str, Any], clients: tuple[Endpoint, ...], controllers: tuple[Endpoint, ...], protocols: Mapping[str, str]
+    values: Values, clients: tuple[Endpoint, ...], controllers: tuple[Endpoint, ...], protocols: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
     """Those of the broker. A controller's address is in controller.quorum.voters: what a file advertises of it is checked, and not used."""
     if values["advertised.listeners"] is None:
@@ -245,7 +247,7 @@ def _advertised(
     return tuple(each._replace(host=each.host or "localhost") for each in advertised)
 
 
-def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> str:
+def _inter_broker(values: Values, advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> str:
     """A controller without a broker may name it too: its brokers have that listener."""
     names = [each.listener for each in advertised]
     if values["inter.broker.listener.name"] is None:
@@ -263,7 +265,7 @@ def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...], p
 class TopicConfig(NamedTuple):
     """A topic's settings as they hold now."""
 
-    values: Mapping[str, Any]  # every setting of a topic, parsed
+    values: Values  # every setting of a topic, parsed
     log: LogConfig
 
     @property
@@ -297,11 +299,11 @@ class TopicConfigs:
         values = {name: setting.parse(topic_default(setting, layers)) for name, setting in TOPIC_SETTINGS.items()}
         return self._with(values, EMPTY)
 
-    def _with(self, common: Mapping[str, Any], overrides: Mapping[str, str]) -> TopicConfig:
+    def _with(self, common: Mapping[str, object], overrides: Mapping[str, str]) -> TopicConfig:
         values = {**common, **{name: OF_TOPIC[name].parse(text) for name, text in overrides.items() if name in OF_TOPIC}}
         return TopicConfig(values, self._log_config(values))
 
-    def _log_config(self, values: Mapping[str, Any]) -> LogConfig:
+    def _log_config(self, values: Values) -> LogConfig:
         return LogConfig(
             segment_bytes=values.get(INTERNAL_SEGMENT_BYTES.name, values["segment.bytes"]),
             segment_ms=values["segment.ms"],

@@ -31,7 +31,7 @@ from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import Code, KafkaError
 
-Decided = tuple[Iterable[Record], Any]
+Decided = tuple[Iterable[Record], object]
 
 
 class Standing(NamedTuple):

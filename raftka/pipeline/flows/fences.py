@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
 
 Ring = tuple[tuple[float, float], ...]  # longitude, latitude: as GeoJSON has them
@@ -75,7 +76,7 @@ def load_fences(path: Path) -> tuple[Fence, ...]:
         raise OptionRefused(f"{path} is no GeoJSON of polygons with names: {type(error).__name__} {error}") from None
 
 
-def _fences(document: Mapping[str, Any]) -> Iterator[Fence]:
+def _fences(document: Mapping[str, Json]) -> Iterator[Fence]:
     for feature in document["features"]:
         if feature["geometry"]["type"] != "Polygon":
             raise ValueError(f"a {feature['geometry']['type']}")

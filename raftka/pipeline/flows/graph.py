@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.pipelines.flow import Flow
@@ -22,6 +22,10 @@ from pyspark.sql import DataFrame
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.project import Project
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
 MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 TABLES = {
     "CreateStreamingTable": StreamingTable,
@@ -31,7 +35,7 @@ TABLES = {
 
 
 class Graph(GraphElementRegistry):  # type: ignore[misc]
-    def __init__(self, spark: Any, project: Project) -> None:
+    def __init__(self, spark: "SparkSession", project: Project) -> None:
         self._spark, self._project = spark, project
         self._outputs: dict[str, Output] = {}
         self.flows: list[Flow] = []
@@ -94,7 +98,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         with in_folder(self._project.folder), graph_element_registration_context(self):
             spec.loader.exec_module(module)
 
-    def _statement(self, plan: Callable[[], Any], where: str) -> None:
+    def _statement(self, plan: Callable[[], DataFrame], where: str) -> None:
         kind, at = plan().getClass().getSimpleName(), SourceCodeLocation(where, None)
         if kind == "CreateViewCommand":
             name = str(plan().name().table())
@@ -110,7 +114,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         else:
             raise OptionRefused(f"{where}: {kind} is no definition: CREATE TEMPORARY VIEW, STREAMING TABLE, MATERIALIZED VIEW or FLOW is")
 
-    def _flow(self, name: str, target: str, query: Callable[[], Any], at: SourceCodeLocation) -> None:
+    def _flow(self, name: str, target: str, query: Callable[[], DataFrame], at: SourceCodeLocation) -> None:
         def frame() -> DataFrame:
             return DataFrame(self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, query()), self._spark)
 
@@ -160,7 +164,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         self._frames[flow.name] = frame
         ordered.append(flow)
 
-    def start(self, flow: Flow, every_s: float) -> Any:
+    def start(self, flow: Flow, every_s: float) -> "StreamingQuery":
         """A streaming query that goes on where this flow was."""
         target = self._outputs[flow.target]
         writer = (

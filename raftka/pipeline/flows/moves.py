@@ -6,13 +6,17 @@ A position that is older than one that was seen of its truck moves nothing. Both
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import StringType, StructType
 
+from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Move, Position, Whereabouts, moves
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
 
 RECORD = StructType().add("key", StringType()).add("value", StringType())
 
@@ -31,10 +35,10 @@ class Newest(StatefulProcessor):  # type: ignore[misc]
     def __init__(self, truck: str, at: str) -> None:
         self._truck, self._at = truck, at
 
-    def init(self, handle: Any) -> None:
+    def init(self, handle: "StatefulProcessorHandle") -> None:
         self._seen = handle.getValueState("seen", StructType().add("at_us", "long"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
         seen = self._seen.get()[0] if self._seen.exists() else NOWHERE.at_us
         newest = max(rows, key=lambda row: microseconds(row[self._at]))
         at_us = microseconds(newest[self._at])
@@ -50,10 +54,10 @@ class Crossing(StatefulProcessor):  # type: ignore[misc]
     def __init__(self, fences: tuple[Fence, ...], at: str) -> None:
         self._fences, self._at = fences, at
 
-    def init(self, handle: Any) -> None:
+    def init(self, handle: "StatefulProcessorHandle") -> None:
         self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: tuple[object], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
         known = NOWHERE
         if self._known.exists():
             at_us, inside = self._known.get()
@@ -68,13 +72,13 @@ class Crossing(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def alert(truck: str, move: Move) -> dict[str, Any]:
+def alert(truck: str, move: Move) -> JsonObject:
     at, (_, latitude, longitude) = text(move.position.at_us), move.position
     told = {"truck": truck, "event": move.event, "fence": move.fence, "at": at, "latitude": latitude, "longitude": longitude}
     return {"id": f"{truck} {move.event} {move.fence} {at}", **told}
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
+def shown(row: JsonObject) -> JsonObject:
     """As JSON; the record's own columns without what it was made of."""
     return {name: text(microseconds(value)) if isinstance(value, datetime) else value for name, value in row.items() if name != "_key"}
 

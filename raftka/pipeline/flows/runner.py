@@ -10,13 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raftka.pipeline.errors import PipelineError, Unreachable
 from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised, explained
 from raftka.pipeline.page import Page, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
 from raftka.pipeline.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 LOOK_S = 0.25
 STATUS_S = 1.0
@@ -54,7 +58,7 @@ def run(folder: Path, *, every_s: float, port: int | None, master: str | None, c
 class Running:
     def __init__(self, project: Project, lock: int, every_s: float, say: Say) -> None:
         self._project, self._lock, self._every_s, self._say = project, lock, every_s, say
-        self._spark: Any = None
+        self._spark: SparkSession | None = None
         self._flows: list[Supervised] = []
         self._written = float("-inf")
 
@@ -140,7 +144,7 @@ class Running:
             self._say(f"{self._project.name}: its status can not be written: {error}")
 
 
-def _is_busy(query: Any) -> bool:
+def _is_busy(query: "StreamingQuery") -> bool:
     return bool(query.isActive and query.status["isTriggerActive"])
 
 

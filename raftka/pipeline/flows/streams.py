@@ -21,8 +21,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.records.fields import Field, fields
 
@@ -41,7 +41,7 @@ class StreamSpec:
     topic: str
     formats: tuple[str, ...]
     fields: tuple[Field, ...]
-    schemas: Mapping[int, Any]
+    schemas: Mapping[int, Json]
     watermark: tuple[str, str] | None  # column, delay
     options: Mapping[str, str]
 
@@ -95,7 +95,7 @@ def load(path: Path) -> Declared:
         raise OptionRefused(f"{path}: {error}") from None
 
 
-def declared(told: Any, folder: Path, environment: Mapping[str, str] = os.environ) -> Declared:
+def declared(told: object, folder: Path, environment: Mapping[str, str] = os.environ) -> Declared:
     """`folder`: what paths count from. Raises OptionRefused."""
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
@@ -105,13 +105,13 @@ def declared(told: Any, folder: Path, environment: Mapping[str, str] = os.enviro
     return Declared(bootstrap, tuple(streams), tuple(outputs), _page(document.get("page"), folder))
 
 
-def _refuse_unknown(told: Mapping[str, Any], known: list[str], where: str) -> None:
+def _refuse_unknown(told: Mapping[str, object], known: list[str], where: str) -> None:
     for name in told.keys() - set(known):
         near = difflib.get_close_matches(name, known, 1)
         raise OptionRefused(f"{where} has {name}, which means nothing" + (f": is it {near[0]}?" if near else f"; there are {', '.join(known)}"))
 
 
-def _mapping(told: Any, where: str) -> dict[str, Any]:
+def _mapping(told: object, where: str) -> JsonObject:
     if not isinstance(told, Mapping):
         raise OptionRefused(f"{where} is to be a mapping")
     return {str(name): each for name, each in told.items()}
@@ -123,7 +123,7 @@ def _name(name: str) -> str:
     return name
 
 
-def _stream(name: str, told: Mapping[str, Any], folder: Path) -> StreamSpec:
+def _stream(name: str, told: Mapping[str, object], folder: Path) -> StreamSpec:
     _refuse_unknown(told, STREAM, name)
     if "topic" not in told:
         raise OptionRefused(f"{name} has no topic")
@@ -139,7 +139,7 @@ def _stream(name: str, told: Mapping[str, Any], folder: Path) -> StreamSpec:
     return StreamSpec(_name(name), str(told["topic"]), formats, wanted, schemas, _watermark(told.get("watermark"), name), options)
 
 
-def _watermark(told: Any, name: str) -> tuple[str, str] | None:
+def _watermark(told: object, name: str) -> tuple[str, str] | None:
     if told is None:
         return None
     if isinstance(told, Mapping) and told.keys() == {"column", "delay"}:
@@ -149,7 +149,7 @@ def _watermark(told: Any, name: str) -> tuple[str, str] | None:
     raise OptionRefused(f"{name}.watermark is {told!r}: `10 seconds`, or {{column: sent, delay: 10 seconds}}")
 
 
-def _schemas(folder: Path) -> dict[int, Any]:
+def _schemas(folder: Path) -> dict[int, Json]:
     found = {}
     for path in sorted(folder.glob("*.avsc")):
         if not path.stem.isdecimal():
@@ -163,7 +163,7 @@ def _schemas(folder: Path) -> dict[int, Any]:
     return found
 
 
-def _output(name: str, told: Mapping[str, Any], folder: Path) -> Output:
+def _output(name: str, told: Mapping[str, Json], folder: Path) -> Output:
     _refuse_unknown(told, OUTPUT, name)
     if ("topic" in told) == ("delta" in told):
         raise OptionRefused(f"{name}: where to? `topic: NAME` or `delta: PATH`")
@@ -181,7 +181,7 @@ def _output(name: str, told: Mapping[str, Any], folder: Path) -> Output:
     )
 
 
-def _page(told: Any, folder: Path) -> Shown | None:
+def _page(told: object, folder: Path) -> Shown | None:
     if told is None:
         return None
     page = _mapping(told, "page")

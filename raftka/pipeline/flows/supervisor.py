@@ -9,7 +9,12 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from raftka.json_values import Json
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STARTING = ("Initializing", "Getting offsets")  # as a query tells its status before its source has answered
@@ -63,12 +68,12 @@ class Supervised:
     """One flow. `look` is to be called every now and then; it returns lines for whoever watches."""
 
     name: str
-    start: Callable[[], Any]
+    start: Callable[[], "StreamingQuery"]
     checkpoint: str = ""
     reported: Reported = field(default_factory=Reported)
 
     def __post_init__(self) -> None:
-        self.query: Any = None
+        self.query: Any = None  # a StreamingQuery while it runs
         self._again = float("-inf")
         self._failed_in_a_row = 0
         self._last: tuple[str, int, str] | None = None
@@ -108,7 +113,7 @@ class Supervised:
         self.reported.failures += 1
         return f"{self.name}: {self.reported.error}. It is started again in {pause:g} s"
 
-    def _news(self) -> list[Mapping[str, Any]]:
+    def _news(self) -> list[Mapping[str, Json]]:
         """Reports of Spark's that are new."""
         found = [each if isinstance(each, Mapping) else json.loads(each.json) for each in self.query.recentProgress]
         marks = [(str(each["runId"]), int(each["batchId"]), str(each["timestamp"])) for each in found]
@@ -116,12 +121,12 @@ class Supervised:
         self._last = marks[-1] if marks else self._last
         return found[begin:]
 
-    def _report(self, progress: Mapping[str, Any]) -> str | None:
+    def _report(self, progress: Mapping[str, Json]) -> str | None:
         known, rows = self.reported, int(progress.get("numInputRows") or 0)
         known.state, known.error, known.at = "running", None, str(progress["timestamp"])
         self._failed_in_a_row, self._reported_since = 0, True
         known.lag = lag_of(progress.get("sources", ()))
-        operators: Sequence[Mapping[str, Any]] = progress.get("stateOperators") or ()
+        operators: Sequence[Mapping[str, Json]] = progress.get("stateOperators") or ()
         known.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
         known.state_bytes = sum(int(each.get("memoryUsedBytes", 0)) for each in operators)
         known.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
@@ -135,7 +140,7 @@ class Supervised:
         return f"{self.name:<14} batch {known.batch:<6} {rows:>9,} rows  {known.seconds:>6.1f} s  lag {lag}{late}"
 
 
-def lag_of(sources: Sequence[Mapping[str, Any]]) -> int | None:
+def lag_of(sources: Sequence[Mapping[str, object]]) -> int | None:
     """None: nothing is known."""
     total: int | None = None
     for source in sources:
@@ -145,7 +150,7 @@ def lag_of(sources: Sequence[Mapping[str, Any]]) -> int | None:
     return total
 
 
-def _offsets(told: Any) -> dict[tuple[str, str], int]:
+def _offsets(told: object) -> dict[tuple[str, str], int]:
     """Topics and their partitions in an offset of a query: JSON, perhaps twice."""
     if isinstance(told, str):
         try:

@@ -8,12 +8,17 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.lake.options import Lake, is_folder
 from raftka.pipeline.lake.stats import statistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
+    from pyarrow.parquet import FileMetaData
 
 BUFFERED_BYTES = 64 << 20  # in Arrow, of all files of a task; the largest is written out then, as a row group
 FILE_BYTES = 512 << 20  # about; then another one is begun
@@ -49,7 +54,7 @@ def explained(lake: Lake) -> Iterator[None]:
         ) from error
 
 
-def files_of(lake: Lake) -> Any:
+def files_of(lake: Lake) -> "FileSystem":
     """The table's root as a file system of Arrow's."""
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
@@ -57,7 +62,7 @@ def files_of(lake: Lake) -> Any:
     return PyFileSystem(DeltaStorageHandler(lake.url, dict(lake.storage) or None))
 
 
-def plain_files_of(lake: Lake) -> Any:
+def plain_files_of(lake: Lake) -> "FileSystem":
     """The same, with what deltalake hides in folders: files that it was writing when it was killed (named `...#1`)."""
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
@@ -80,7 +85,7 @@ def remove(lake: Lake, paths: Collection[str]) -> None:
             log.warning("%s in the lake %s, which is not in its log, could not be removed: %s", path, lake.url, error)
 
 
-def write_files(lake: Lake, schema: Any, partition_by: Sequence[str], batches: Iterable[Any], stem: str) -> tuple[DataFile, ...]:
+def write_files(lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], batches: "Iterable[pa.RecordBatch]", stem: str) -> tuple[DataFile, ...]:
     """`stem`: what their names begin with. Raises PipelineError."""
     with explained(lake):
         writing = _Writing(lake, schema, partition_by, stem)
@@ -95,7 +100,7 @@ def write_files(lake: Lake, schema: Any, partition_by: Sequence[str], batches: I
 
 
 class _Writing:
-    def __init__(self, lake: Lake, schema: Any, partition_by: Sequence[str], stem: str) -> None:
+    def __init__(self, lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], stem: str) -> None:
         import pyarrow as pa
 
         self._root = files_of(lake)
@@ -104,7 +109,7 @@ class _Writing:
         self._open: dict[tuple[str | None, ...], _File] = {}
         self._done: list[DataFile] = []
 
-    def add(self, batch: Any) -> None:
+    def add(self, batch: object) -> None:
         for values, rows in split(batch, self._partition_by):
             if values not in self._open:
                 if len(self._open) >= OPEN_FILES:
@@ -136,16 +141,16 @@ class _Writing:
 
 
 class _File:
-    def __init__(self, root: Any, schema: Any, partition: Mapping[str, str | None], stem: str) -> None:
+    def __init__(self, root: "FileSystem", schema: "pa.Schema", partition: Mapping[str, str | None], stem: str) -> None:
         import pyarrow.parquet as pq
 
         folders = [f"{quote(name, safe='')}={NULL if value is None else quote(value, safe='')}/" for name, value in partition.items()]
         self.path = f"{''.join(folders)}{stem}{secrets.token_hex(8)}.parquet"
         self.records = self.buffered = 0
         self._root, self._partition = root, partition
-        self._waiting: list[Any] = []
+        self._waiting: list[pa.RecordBatch] = []
         self._finite = True
-        self._footers: list[Any] = []
+        self._footers: list[FileMetaData] = []
         self._stream = root.open_output_stream(self.path)
         self._writer = pq.ParquetWriter(self._stream, schema, metadata_collector=self._footers)
 
@@ -153,7 +158,7 @@ class _File:
     def size(self) -> int:
         return int(self._stream.tell())
 
-    def add(self, rows: Any) -> None:
+    def add(self, rows: "pa.RecordBatch") -> None:
         self._waiting.append(rows)
         self.records += rows.num_rows
         self.buffered += rows.nbytes
@@ -183,7 +188,7 @@ class _File:
         return self.path
 
 
-def is_finite(batch: Any) -> bool:
+def is_finite(batch: "pa.RecordBatch") -> bool:
     """Whether no floating point number in it is NaN or infinite."""
     import pyarrow.compute as pc
     from pyarrow import types
@@ -192,7 +197,7 @@ def is_finite(batch: Any) -> bool:
     return all(pc.all(pc.is_finite(each), min_count=0).as_py() is not False for each in columns)
 
 
-def split(batch: Any, partition_by: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], Any]]:
+def split(batch: "pa.RecordBatch", partition_by: Sequence[str]) -> "Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]":
     """By partition: its values as Delta's log writes them, and its rows."""
     import numpy as np
     import pyarrow as pa
@@ -208,7 +213,7 @@ def split(batch: Any, partition_by: Sequence[str]) -> Iterator[tuple[tuple[str |
         yield values, batch if uniques.shape[1] == 1 else batch.take(pa.array(np.flatnonzero(where.ravel() == at)))
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """A partition's value in the log; an empty string is none there."""
     if value is None or value == "":
         return None

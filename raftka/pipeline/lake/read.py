@@ -5,14 +5,20 @@ Conditions (lake_where.py) leave out files by partition and by the bounds in the
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.lake.files import explained, files_of
 from raftka.pipeline.lake.options import Lake
 from raftka.pipeline.lake.table import demanded
 from raftka.pipeline.lake.where import Condition, typed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyarrow.compute import Expression
 
 TASK_BYTES = 128 << 20
 
@@ -20,18 +26,18 @@ TASK_BYTES = 128 << 20
 class File(NamedTuple):
     path: str  # from the table's root
     size: int
-    partition: Mapping[str, Any]
+    partition: Mapping[str, Json]
 
 
 class Plan(NamedTuple):
     version: int
-    schema: Any  # Arrow's, of the whole table
+    schema: "pa.Schema"  # of the whole table
     columns: tuple[str, ...]
     conditions: tuple[Condition, ...]
     tasks: list[tuple[File, ...]]
 
 
-def shape(lake: Lake) -> Any:
+def shape(lake: Lake) -> "pa.Schema":
     """Arrow schema of what is read. Raises PipelineError."""
     import pyarrow as pa
 
@@ -51,7 +57,7 @@ def plan(lake: Lake, columns: Sequence[str] = (), size: int = TASK_BYTES) -> Pla
     return Plan(table.version(), schema, _known(lake, columns or schema.names, schema), conditions, _tasks(found, size))
 
 
-def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> Iterator[Any]:
+def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> "Iterator[pa.RecordBatch]":
     """Arrow batches of one task. Raises PipelineError."""
     import pyarrow.dataset as ds
 
@@ -63,21 +69,21 @@ def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> Iterator[Any]:
         yield from (batch for batch in batches if batch.num_rows)
 
 
-def _schema(lake: Lake, table: Any) -> Any:
+def _schema(lake: Lake, table: "DeltaTable") -> "pa.Schema":
     import pyarrow as pa
 
     with explained(lake):
         return pa.schema(table.to_pyarrow_dataset().schema)  # which also refuses what it can not read: deletion vectors, column mapping
 
 
-def _known(lake: Lake, columns: Sequence[str], schema: Any) -> tuple[str, ...]:
+def _known(lake: Lake, columns: Sequence[str], schema: "pa.Schema") -> tuple[str, ...]:
     for name in columns:
         if name not in schema.names:
             raise PipelineError(f"the lake {lake.url} has no column {name}: there are {', '.join(schema.names)}")
     return tuple(columns)
 
 
-def _files(table: Any, own: Sequence[str], conditions: Sequence[Condition]) -> list[File]:
+def _files(table: "DeltaTable", own: Sequence[str], conditions: Sequence[Condition]) -> list[File]:
     import pyarrow as pa
 
     found = pa.table(table.get_add_actions(flatten=True))
@@ -91,7 +97,7 @@ def _files(table: Any, own: Sequence[str], conditions: Sequence[Condition]) -> l
     ]
 
 
-def _may_hold(row: Mapping[str, Any], condition: Condition, own: Sequence[str]) -> bool:
+def _may_hold(row: Mapping[str, object], condition: Condition, own: Sequence[str]) -> bool:
     """Whether a file may have a row that meets the condition."""
     name = condition.column
     if name in own:
@@ -106,7 +112,7 @@ def _may_hold(row: Mapping[str, Any], condition: Condition, own: Sequence[str]) 
     return least is None or most is None or _between(condition, least, most)
 
 
-def _between(condition: Condition, least: Any, most: Any) -> bool:
+def _between(condition: Condition, least: object, most: object) -> bool:
     """Whether a value from `least` to `most` may meet the condition."""
     value = condition.value
     match condition.how:
@@ -137,7 +143,7 @@ def _tasks(files: Sequence[File], size: int) -> list[tuple[File, ...]]:
     return [tuple(group) for group in groups if group]
 
 
-def _place(partition: Mapping[str, Any], schema: Any) -> Any:
+def _place(partition: Mapping[str, Json], schema: "pa.Schema") -> "Expression":
     """The values of a file's partition columns, as Arrow is told them."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -149,7 +155,7 @@ def _place(partition: Mapping[str, Any], schema: Any) -> Any:
     return place
 
 
-def _expression(wanted: Plan) -> Any:
+def _expression(wanted: Plan) -> "Expression":
     """All conditions, as Arrow has them; None: none."""
     found = None
     for each in wanted.conditions:
@@ -158,7 +164,7 @@ def _expression(wanted: Plan) -> Any:
     return found
 
 
-def _one(condition: Condition, kind: Any) -> Any:
+def _one(condition: Condition, kind: "pa.DataType") -> "Expression":
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -8,7 +8,12 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from raftka.json_values import Json, JsonObject
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
 
 CHARACTERS = 64  # of a text; longer bounds are cut, the upper one to something larger
 LARGEST_CHARACTER = "\U0010ffff"
@@ -20,13 +25,13 @@ class Unbounded(Exception):
 
 
 class Bounds(NamedTuple):
-    least: Any
-    most: Any
+    least: Json
+    most: Json
 
 
-def statistics(records: int, footer: Any, *, finite: bool) -> str:
+def statistics(records: int, footer: object, *, finite: bool) -> str:
     """Of a file with this Parquet footer; `finite`: no floating point number in it is NaN or infinite, for which JSON has no number."""
-    found: dict[str, Any] = {"numRecords": records}
+    found: JsonObject = {"numRecords": records}
     if finite:
         try:
             found |= _columns(footer)
@@ -35,7 +40,7 @@ def statistics(records: int, footer: Any, *, finite: bool) -> str:
     return json.dumps(found)
 
 
-def is_compared(kind: Any) -> bool:
+def is_compared(kind: object) -> bool:
     """Whether readers compare columns of this Arrow type with bounds."""
     from pyarrow import types
 
@@ -43,9 +48,9 @@ def is_compared(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _columns(footer: Any) -> Mapping[str, Any]:
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
+def _columns(footer: "FileMetaData") -> Mapping[str, Json]:
+    least: JsonObject = {}
+    most: JsonObject = {}
     nulls: dict[str, int] = {}
     for at, field in enumerate(_leaves(footer)):
         if field is None or not is_compared(field.type):
@@ -59,33 +64,33 @@ def _columns(footer: Any) -> Mapping[str, Any]:
     return {"minValues": least, "maxValues": most, "nullCount": nulls}
 
 
-def _leaves(footer: Any) -> list[Any]:
+def _leaves(footer: "FileMetaData") -> "list[ColumnChunkMetaData]":
     """The Arrow field of each Parquet column; None for what is inside a list, a map or a group."""
     fields = {field.name: field for field in footer.schema.to_arrow_schema()}
     paths = [footer.schema.column(at) for at in range(len(footer.schema))]
     return [fields[each.name] if each.path == each.name and each.name in fields else None for each in paths]
 
 
-def _nulls(column: Any) -> int:
+def _nulls(column: "ColumnChunkMetaData") -> int:
     found = column.statistics
     if found is None or not found.has_null_count:
         raise Unbounded
     return int(found.null_count)
 
 
-def _ends(found: Any) -> Bounds:
+def _ends(found: "ColumnChunkMetaData") -> Bounds:
     if not found.has_min_max:
         raise Unbounded
     return Bounds(found.min, found.max)
 
 
-def _least(value: Any) -> Any:
+def _least(value: object) -> Json:
     if isinstance(value, str):
         return value[:CHARACTERS]
     return _moment(value) if isinstance(value, datetime) else _plain(value)
 
 
-def _most(value: Any) -> Any:
+def _most(value: object) -> Json:
     if isinstance(value, str):
         cut = value[:CHARACTERS] + LARGEST_CHARACTER if len(value) > CHARACTERS else value
         if cut < value:
@@ -100,7 +105,7 @@ def _moment(value: datetime) -> str:
     return utc.isoformat(timespec="milliseconds") + ("" if value.tzinfo is None else "Z")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Json:
     if isinstance(value, Decimal):
         near = float(value)
         if Decimal(repr(near)) != value:

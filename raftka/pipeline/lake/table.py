@@ -7,14 +7,19 @@ is in the log; until then nobody can tell it from what is still to be added.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
+from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.lake.files import DataFile, explained, remove
 from raftka.pipeline.lake.options import Lake
 from raftka.pipeline.lake.upkeep import batch_in_log, check_there, compact, remove_tries
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
 
 TRIES = 10  # others may add to the table at the same moment
 PARTITION_TYPES = ("string", "integer", "long", "short", "byte", "date", "boolean")
@@ -44,7 +49,7 @@ class Done(NamedTuple):
 # the table
 
 
-def opened(lake: Lake, version: int | None = None) -> Any | None:
+def opened(lake: Lake, version: int | None = None) -> "DeltaTable | None":
     """None: there is none. Raises PipelineError."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
@@ -56,7 +61,7 @@ def opened(lake: Lake, version: int | None = None) -> Any | None:
             return None
 
 
-def prepare(lake: Lake, schema: Any) -> tuple[str, ...]:
+def prepare(lake: Lake, schema: "pa.Schema") -> tuple[str, ...]:
     """Before a task runs: a table that takes rows of this Arrow schema, and what it is partitioned by. Raises PipelineError."""
     _check_partitioning(lake, schema)
     with explained(lake):
@@ -67,7 +72,7 @@ def prepare(lake: Lake, schema: Any) -> tuple[str, ...]:
     return own
 
 
-def _check_partitioning(lake: Lake, schema: Any) -> None:
+def _check_partitioning(lake: Lake, schema: "pa.Schema") -> None:
     fields = _fields(lake, schema)
     for name in lake.partition_by:
         if name not in fields:
@@ -80,7 +85,7 @@ def _check_partitioning(lake: Lake, schema: Any) -> None:
         raise OptionRefused("partitionBy names all columns: one at least must be in the files")
 
 
-def _fields(lake: Lake, schema: Any) -> dict[str, Any]:
+def _fields(lake: Lake, schema: "pa.Schema") -> JsonObject:
     from deltalake import Schema
 
     if void := [each.name for each in schema if str(each.type) == "null"]:
@@ -93,7 +98,7 @@ def _fields(lake: Lake, schema: Any) -> dict[str, Any]:
         ) from error
 
 
-def _added(lake: Lake, table: Any, schema: Any) -> dict[str, Any]:
+def _added(lake: Lake, table: "DeltaTable", schema: "pa.Schema") -> JsonObject:
     """Columns that the table has not yet. Raises PipelineError for what does not fit."""
     own = tuple(table.metadata().partition_columns)
     if lake.partition_by and lake.partition_by != own:
@@ -115,14 +120,14 @@ def _added(lake: Lake, table: Any, schema: Any) -> dict[str, Any]:
     return {name: each for name, each in fields.items() if name not in there}
 
 
-def _named(kind: Any) -> str:
+def _named(kind: object) -> str:
     return str(kind.type) if hasattr(kind, "type") and isinstance(kind.type, str) and kind.type not in ("struct", "array", "map") else str(kind)
 
 
 # a batch
 
 
-def commit(lake: Lake, schema: Any, done: Sequence[Done]) -> None:
+def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
     """All files, or, for a batch that is there already, none. Raises PipelineError."""
     from deltalake.exceptions import CommitFailedError
 
@@ -155,7 +160,7 @@ def commit(lake: Lake, schema: Any, done: Sequence[Done]) -> None:
     raise PipelineError(f"the lake {lake.url} was changed by others {TRIES} times while this batch was to be added: {failure}")
 
 
-def _tidy(lake: Lake, table: Any, attempt: Attempt, files: Sequence[DataFile]) -> None:
+def _tidy(lake: Lake, table: "DeltaTable", attempt: Attempt, files: Sequence[DataFile]) -> None:
     """Of a batch that is in the log remove what other tries left: this one, and those that a driver had no time to remove before it was killed."""
     assert attempt.query is not None
     added = batch_in_log(lake, table, attempt.query, attempt.batch)
@@ -164,7 +169,7 @@ def _tidy(lake: Lake, table: Any, attempt: Attempt, files: Sequence[DataFile]) -
         remove_tries(lake, attempt.stem, added, table.version())
 
 
-def _compacted(lake: Lake, table: Any, attempt: Attempt) -> Any:
+def _compacted(lake: Lake, table: "DeltaTable", attempt: Attempt) -> "DeltaTable":
     """Every so many batches, before one is added: the files of the last batch, which may be done again, are as the log's entry of it says."""
     if attempt.query is None or not lake.compact_every or attempt.batch % lake.compact_every or not attempt.batch:
         return table
@@ -172,7 +177,7 @@ def _compacted(lake: Lake, table: Any, attempt: Attempt) -> Any:
     return demanded(lake)
 
 
-def _created(lake: Lake, schema: Any) -> Any:
+def _created(lake: Lake, schema: "pa.Schema") -> "DeltaTable":
     from deltalake import DeltaTable, Schema
 
     return DeltaTable.create(
@@ -190,7 +195,7 @@ def _is_there(lake: Lake, attempt: Attempt, seen: int) -> bool:
     return seen == attempt.batch
 
 
-def _is_first(table: Any, done: Sequence[Done]) -> bool:
+def _is_first(table: "DeltaTable", done: Sequence[Done]) -> bool:
     """Whether this batch may have been tried before: nothing tells it but that a run of the query is new, or a task was."""
     attempt = done[0].attempt if done else Attempt()
     return attempt.query is not None and (table.transaction_version(_runs(attempt)) != _run(attempt) or any(task.attempt.number for task in done))
@@ -205,7 +210,7 @@ def _run(attempt: Attempt) -> int:
     return crc32(attempt.run.encode())
 
 
-def _append(table: Any, schema: Any, files: Iterable[DataFile], attempt: Attempt) -> None:
+def _append(table: "DeltaTable", schema: "pa.Schema", files: Iterable[DataFile], attempt: Attempt) -> None:
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction
 
@@ -222,7 +227,7 @@ def abort(lake: Lake, done: Sequence[Done | None]) -> None:
         remove(lake, [each.path for task in done if task is not None for each in task.files])
 
 
-def demanded(lake: Lake, version: int | None = None) -> Any:
+def demanded(lake: Lake, version: int | None = None) -> "DeltaTable":
     """Raises PipelineError, also when there is none."""
     table = opened(lake, version)
     if table is None:

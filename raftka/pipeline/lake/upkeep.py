@@ -5,12 +5,15 @@ import logging
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.lake.files import DataFile, files_of, names_in, remove
 from raftka.pipeline.lake.options import Lake, is_folder
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 TARGET_BYTES = 128 << 20  # of a compacted file, about
 LOOKED_BACK = 1000  # entries of the log, for the one that a killed driver has written
@@ -31,7 +34,7 @@ def check_there(lake: Lake, files: Sequence[DataFile]) -> None:
             )
 
 
-def batch_in_log(lake: Lake, table: Any, query: str, batch: int) -> frozenset[str] | None:
+def batch_in_log(lake: Lake, table: "DeltaTable", query: str, batch: int) -> frozenset[str] | None:
     """The files that the log's entry of this batch added; None when the entry is not found. Looks at the newest entries first."""
     root = files_of(lake)
     for version in range(table.version(), max(-1, table.version() - LOOKED_BACK), -1):
@@ -67,7 +70,7 @@ def _remove_half_entries(lake: Lake, version: int) -> None:
                 path.unlink(missing_ok=True)
 
 
-def compact(lake: Lake, table: Any) -> None:
+def compact(lake: Lake, table: "DeltaTable") -> None:
     """Make large files of small ones, and remove what was replaced so a week ago. It is no part of a batch: what fails is tried at the next time."""
     try:
         table.optimize.compact(target_size=TARGET_BYTES, max_concurrent_tasks=1)

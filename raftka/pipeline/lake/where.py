@@ -8,9 +8,13 @@ would have each other's rows left out. So a lake is told by an option, which hol
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*')|`(?P<quoted>[^`]+)`|(?P<number>-?\d+)(?![\w.])|(?P<word>[A-Za-z_]\w*)|(?P<sign><=|>=|=|<|>|\(|\)|,))", re.ASCII
@@ -26,7 +30,7 @@ class Condition(NamedTuple):
 
     column: str
     how: str
-    value: Any = None
+    value: Json = None
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
@@ -49,11 +53,11 @@ class _Parser:
         if self._tokens[self._at - 1][0] != "end":
             raise ValueError
 
-    def _take(self) -> tuple[str, Any]:
+    def _take(self) -> tuple[str, Json]:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def _expect(self, *wanted: tuple[str, Any]) -> None:
+    def _expect(self, *wanted: tuple[str, object]) -> None:
         for each in wanted:
             if self._take() != each:
                 raise ValueError
@@ -73,7 +77,7 @@ class _Parser:
         self._expect(*([("word", "not")] if is_not else []), ("word", "null"))
         return Condition(column, "not null" if is_not else "null")
 
-    def _values(self) -> Iterator[Any]:
+    def _values(self) -> Iterator[Json]:
         self._expect(("sign", "("))
         yield self._value()
         while (token := self._take()) == ("sign", ","):
@@ -81,7 +85,7 @@ class _Parser:
         if token != ("sign", ")"):
             raise ValueError
 
-    def _value(self) -> Any:
+    def _value(self) -> Json:
         kind, value = self._take()
         if kind == "value":
             return value
@@ -90,7 +94,7 @@ class _Parser:
         raise ValueError
 
 
-def _tokens(text: str) -> Iterator[tuple[str, Any]]:
+def _tokens(text: str) -> Iterator[tuple[str, Json]]:
     at, text = 0, text.rstrip()
     while at < len(text):
         match = TOKEN.match(text, at)
@@ -110,7 +114,7 @@ def _tokens(text: str) -> Iterator[tuple[str, Any]]:
             yield "sign", match["sign"]
 
 
-def typed(condition: Condition, kind: Any) -> Condition:
+def typed(condition: Condition, kind: object) -> Condition:
     """With values of the column's Arrow type. Raises OptionRefused: also for floating point numbers, for Arrow and Spark do not agree about NaN."""
     try:
         if condition.how in ("null", "not null"):
@@ -125,7 +129,7 @@ def typed(condition: Condition, kind: Any) -> Condition:
         ) from None
 
 
-def _typed(value: Any, kind: Any) -> Any:
+def _typed(value: Json, kind: "pa.DataType") -> Json:
     from pyarrow import types
 
     if types.is_date(kind) and isinstance(value, str):

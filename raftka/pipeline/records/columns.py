@@ -53,7 +53,7 @@ def columns(portion: Portion) -> Columns:
     return Columns(keys, values, offsets, timestamps, _each(portion, append_times(portion.headers)).astype(np.int32), headers)
 
 
-def varints(data: Any, at: Ints, bits: int) -> tuple[Ints, Ints]:
+def varints(data: "Ints", at: Ints, bits: int) -> tuple[Ints, Ints]:
     """Zigzag varints at these places, and the places behind them. Raises IndexError at the end of the buffer, ProtocolError when one does not end."""
     byte = data[at]
     value = (byte & 127).astype(np.uint64)
@@ -74,12 +74,12 @@ def varints(data: Any, at: Ints, bits: int) -> tuple[Ints, Ints]:
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), after
 
 
-def _fields(data: Any, at: Ints) -> tuple[Fields, Ints]:
+def _fields(data: object, at: Ints) -> tuple[Fields, Ints]:
     sizes, starts = varints(data, at, 32)
     return Fields(starts, sizes), starts + np.maximum(sizes, 0)
 
 
-def _headers(data: Any, counts: Ints, at: Ints) -> tuple[Headers, Ints]:
+def _headers(data: object, counts: Ints, at: Ints) -> tuple[Headers, Ints]:
     """The first header of all records that have one, then the second, ...; put into the records' order at the end."""
     left = np.flatnonzero(counts)
     if left.size and (counts.min() < 0 or counts.max() > HEADERS_OF_RECORD.value):
@@ -106,7 +106,7 @@ def _ordered(fields: list[Fields], order: Ints) -> Fields:
     return Fields(np.concatenate([each.starts for each in fields])[order], np.concatenate([each.sizes for each in fields])[order])
 
 
-def _each(portion: Portion, of_batches: list[Any]) -> Any:
+def _each(portion: Portion, of_batches: list[Ints]) -> Ints:
     """A value of a batch for each of its records."""
     return np.repeat(np.array(of_batches), [header.count for header in portion.headers])
 

@@ -1,7 +1,6 @@
 """Record batches to Arrow: the columns of Spark's Kafka source, a million rows a second on one core. Knows no connection and no Spark."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +47,7 @@ class Decoder:
         self._fetched = Fetched(records, f"{topic}-{partition}", start, stop, aborted)
         self.next_offset = min(self._fetched.next_offset, stop)
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches with rows. Raises CorruptBatch."""
         for portion in self._fetched.portions():
             if not portion.heads:
@@ -64,7 +63,7 @@ class Decoder:
             if batch.num_rows:
                 yield batch
 
-    def _arrow(self, data: Any, found: Columns) -> Any:
+    def _arrow(self, data: object, found: Columns) -> pa.Array:
         count = len(found.offsets)
         arrays = [
             byte_strings(data, found.keys),
@@ -79,7 +78,7 @@ class Decoder:
             arrays.append(header_lists(data, found.headers))
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS if self._with_headers else SCHEMA)
 
-    def _timestamps(self, found: Columns) -> Any:
+    def _timestamps(self, found: Columns) -> pa.Array:
         wrong = np.flatnonzero((found.timestamps > LARGEST_MS) | (found.timestamps < -LARGEST_MS))
         if wrong.size:
             offset, timestamp = int(found.offsets[wrong[0]]), int(found.timestamps[wrong[0]])
@@ -90,7 +89,7 @@ class Decoder:
         return pa.array(found.timestamps * US_OF_MS).cast(pa.timestamp("us", "UTC"))
 
 
-def byte_strings(data: Any, fields: Fields) -> Any:
+def byte_strings(data: object, fields: Fields) -> pa.Array:
     """Of a buffer, in ascending order. With what is between them they are an Arrow array that has no copy yet; taking every other one makes it."""
     starts, sizes = fields
     count = len(starts)
@@ -104,12 +103,12 @@ def byte_strings(data: Any, fields: Fields) -> Any:
     return everything.take(pa.array(np.arange(0, 2 * count, 2, np.int32), mask=missing if missing.any() else None))
 
 
-def repeated(text: bytes, count: int) -> Any:
+def repeated(text: bytes, count: int) -> pa.Array:
     bounds = np.arange(0, (count + 1) * len(text), len(text), np.int32) if text else np.zeros(count + 1, np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(text * count)])
 
 
-def header_lists(data: Any, headers: Headers) -> Any:
+def header_lists(data: object, headers: Headers) -> pa.Array:
     """As Spark's Kafka source has them: null for a record without any."""
     names = as_text(byte_strings(data, headers.names))
     items = pa.StructArray.from_arrays([names, byte_strings(data, headers.values)], fields=list(HEADER))
@@ -118,7 +117,7 @@ def header_lists(data: Any, headers: Headers) -> Any:
     return pa.ListArray.from_arrays(pa.array(bounds), items, mask=pa.array(headers.counts == 0))
 
 
-def as_text(names: Any) -> Any:
+def as_text(names: pa.Array) -> pa.Array:
     """What is no UTF-8 becomes U+FFFD, as Java does it."""
     try:
         return names.cast(pa.string())

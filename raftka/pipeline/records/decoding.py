@@ -6,10 +6,10 @@ the file 7.avsc of a folder. It is read as it was written, then judged by the de
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import Any
 
 import pyarrow as pa
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.records.fields import Field, Group, Kind, Many, Misfit, fitting, parsed_json
 
 FORMATS = ("json", "avro", "string")
@@ -28,7 +28,7 @@ ARROW = {
 }
 
 
-def arrow_type(kind: Kind) -> Any:
+def arrow_type(kind: Kind) -> pa.DataType:
     if isinstance(kind, Group):
         return pa.struct([pa.field(each.name, arrow_type(each.kind)) for each in kind.fields])
     return pa.list_(arrow_type(kind.of)) if isinstance(kind, Many) else ARROW[kind]
@@ -42,15 +42,15 @@ def storable(text: str) -> str:
 class Decoder:
     """Goes to the workers, pickled; `schemas` are Avro's, by number."""
 
-    def __init__(self, formats: Sequence[str], wanted: tuple[Field, ...], schemas: Mapping[int, Any] | None = None) -> None:
+    def __init__(self, formats: Sequence[str], wanted: tuple[Field, ...], schemas: Mapping[int, object] | None = None) -> None:
         self._formats, self._wanted, self._schemas = tuple(formats), TEXT if "string" in formats else wanted, dict(schemas or {})
         self._group = Group(self._wanted)
-        self._parsed: dict[int, Any] = {}
+        self._parsed: dict[int, Json] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonObject:
         return {**self.__dict__, "_parsed": {}}
 
-    def columns(self, values: Any) -> Any:
+    def columns(self, values: pa.Array) -> pa.RecordBatch:
         """Of an Arrow array of bytes an array of structs: the declared fields, and why there are none. No row stops the others."""
         rows, errors = self._rows(values.to_pylist())
         try:
@@ -60,7 +60,7 @@ class Decoder:
             arrays = [self._column(rows, each) for each in self._wanted]
         return pa.StructArray.from_arrays([*arrays, pa.array(errors, pa.string())], names=[*(each.name for each in self._wanted), ERROR])
 
-    def row(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
+    def row(self, value: bytes | None) -> tuple[JsonObject | None, str | None]:
         """The fields, or the error that makes this record a dead letter."""
         try:
             return self._row(value), None
@@ -69,8 +69,8 @@ class Decoder:
         except Exception as error:  # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow goes on
             return None, storable(f"the decoder failed: {type(error).__name__} {error}")
 
-    def _rows(self, values: list[bytes | None]) -> tuple[list[dict[str, Any] | None], list[str | None]]:
-        rows: list[dict[str, Any] | None] = []
+    def _rows(self, values: list[bytes | None]) -> tuple[list[JsonObject | None], list[str | None]]:
+        rows: list[JsonObject | None] = []
         errors: list[str | None] = []
         for value in values:
             row, error = self.row(value)
@@ -78,7 +78,7 @@ class Decoder:
             errors.append(error)
         return rows, errors
 
-    def _set_aside(self, rows: list[dict[str, Any] | None], errors: list[str | None]) -> None:
+    def _set_aside(self, rows: list[JsonObject | None], errors: list[str | None]) -> None:
         """Turn each row that Arrow refuses into an error."""
         for at, row in enumerate(rows):
             try:
@@ -88,10 +88,10 @@ class Decoder:
                 rows[at], errors[at] = None, storable(f"{each.name} does not fit its column: {type(error).__name__} {error}")
 
     @staticmethod
-    def _column(rows: list[dict[str, Any] | None], field: Field) -> Any:
+    def _column(rows: list[JsonObject | None], field: Field) -> pa.Array:
         return pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.kind))
 
-    def _row(self, value: bytes | None) -> dict[str, Any]:
+    def _row(self, value: bytes | None) -> JsonObject:
         if "string" in self._formats:
             return {"value": self._text(value)}
         if value is None:
@@ -106,7 +106,7 @@ class Decoder:
         except UnicodeDecodeError as error:
             raise Misfit(f"no UTF-8: {error.reason} at byte {error.start}") from None
 
-    def _avro(self, value: bytes) -> Any:
+    def _avro(self, value: bytes) -> Json:
         from fastavro import schemaless_reader
 
         if len(value) < AVRO_HEADER or value[0] != 0:
@@ -122,7 +122,7 @@ class Decoder:
             raise Misfit(f"no Avro of schema {number}: {left} bytes are left behind it")
         return found
 
-    def _schema(self, number: int) -> Any:
+    def _schema(self, number: int) -> Json:
         if number not in self._schemas:
             known = ", ".join(map(str, sorted(self._schemas))) or "none"
             raise Misfit(

@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Union
+from typing import Union
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused
 
 SHOWN = 60  # characters of a value that is wrong
@@ -40,8 +41,8 @@ class Group:
 Kind = Union[str, Many, Group]  # noqa: UP007 (a forward reference)
 
 
-def _whole(bits: int) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
+def _whole(bits: int) -> Callable[[Json], Json]:
+    def check(value: object) -> Json:
         if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise ValueError
         return value
@@ -49,14 +50,14 @@ def _whole(bits: int) -> Callable[[Any], Any]:
     return check
 
 
-def _number(value: Any) -> float:
+def _number(value: Json) -> float:
     if type(value) not in (int, float):
         raise ValueError
     return float(value)
 
 
-def _of(*kinds: type) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
+def _of(*kinds: type) -> Callable[[Json], Json]:
+    def check(value: object) -> Json:
         if type(value) not in kinds:
             raise ValueError
         return value
@@ -64,7 +65,7 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
     return check
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Only what UTF-8 can hold: JSON may escape half of a surrogate pair."""
     if type(value) is not str:
         raise ValueError
@@ -72,7 +73,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _moment(value: Any) -> datetime:
+def _moment(value: object) -> datetime:
     """ISO 8601, UTC where it does not say, or ms since 1970."""
     if type(value) is int:
         return datetime.fromtimestamp(value / 1000, UTC)
@@ -83,7 +84,7 @@ def _moment(value: Any) -> datetime:
     return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)  # 0001-01-01 in Tokyo is in no year of UTC's
 
 
-CHECKS: dict[str, Callable[[Any], Any]] = {
+CHECKS: dict[str, Callable[[Json], Json]] = {
     "boolean": _of(bool),
     "int": _whole(32),
     "bigint": _whole(64),
@@ -96,21 +97,21 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 SPARK = {"int": "integer", "bigint": "long"}  # its JSON has other names for them
 
 
-def fields(declared: Any, where: str) -> tuple[Field, ...]:
+def fields(declared: object, where: str) -> tuple[Field, ...]:
     """From YAML. Raises OptionRefused."""
     if not isinstance(declared, Mapping) or not declared:
         raise OptionRefused(f"{where} is to be a mapping of names to kinds, such as {{truck: int, speed: double?}}")
     return tuple(_field(str(name), kind, f"{where}.{name}") for name, kind in declared.items())
 
 
-def _field(name: str, declared: Any, where: str) -> Field:
+def _field(name: str, declared: Json, where: str) -> Field:
     if name.startswith("_"):
         raise OptionRefused(f"{where}: names with _ before them are of the record: _topic, _partition, _offset, ...")
     nullable = isinstance(declared, str) and declared.endswith("?")
     return Field(name, _kind(declared[:-1] if nullable else declared, where), nullable)
 
 
-def _kind(declared: Any, where: str) -> Kind:
+def _kind(declared: object, where: str) -> Kind:
     if isinstance(declared, Mapping):
         return Group(fields(declared, where))
     if isinstance(declared, list) and len(declared) == 1:
@@ -120,7 +121,7 @@ def _kind(declared: Any, where: str) -> Kind:
     raise OptionRefused(f"{where} is {declared!r}: one of {', '.join(CHECKS)}, a mapping of such, or one of these in [ ]")
 
 
-def fitting(value: Any, kind: Kind, where: str) -> Any:
+def fitting(value: object, kind: Kind, where: str) -> Json:
     """The value as its kind has it. Raises Misfit."""
     if isinstance(kind, Group):
         if not isinstance(value, Mapping):
@@ -136,7 +137,7 @@ def fitting(value: Any, kind: Kind, where: str) -> Any:
         raise Misfit(f"{where} is {_shown(value)} where a {kind} is to be") from None
 
 
-def member(record: Mapping[str, Any], field: Field, where: str = "") -> Any:
+def member(record: Mapping[str, object], field: Field, where: str = "") -> Json:
     value = record.get(field.name)
     name = f"{where}.{field.name}" if where else field.name
     if value is not None:
@@ -146,12 +147,12 @@ def member(record: Mapping[str, Any], field: Field, where: str = "") -> Any:
     return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
-def spark_json(wanted: tuple[Field, ...]) -> dict[str, Any]:
+def spark_json(wanted: tuple[Field, ...]) -> JsonObject:
     """As Spark writes types down: read back without asking anybody, which a definition must not."""
     return {
         "type": "struct",
@@ -159,7 +160,7 @@ def spark_json(wanted: tuple[Field, ...]) -> dict[str, Any]:
     }
 
 
-def _spark(kind: Kind) -> Any:
+def _spark(kind: Kind) -> Json:
     if isinstance(kind, Group):
         return spark_json(kind.fields)
     if isinstance(kind, Many):
@@ -167,7 +168,7 @@ def _spark(kind: Kind) -> Any:
     return SPARK.get(kind, kind)
 
 
-def parsed_json(value: bytes) -> Any:
+def parsed_json(value: bytes) -> Json:
     """Strictly: NaN is none, and bytes that are no UTF-8 are none. Raises Misfit."""
     try:
         return json.loads(value.decode(), parse_constant=_refuse)
@@ -181,5 +182,5 @@ def parsed_json(value: bytes) -> Any:
         raise Misfit("no JSON of ours: it is nested too deeply") from None
 
 
-def _refuse(text: str) -> Any:
+def _refuse(text: str) -> Json:
     raise Misfit(f"no JSON: {text}")

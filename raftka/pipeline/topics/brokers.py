@@ -16,7 +16,7 @@ from raftka.pipeline.errors import PipelineError, Unreachable
 from raftka.pipeline.topics.planning import Topic
 from raftka.pipeline.topics.positions import Where
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.schema import Row
+from raftka.wire.messages.metadata import MetadataResponseTopic
 
 UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 
@@ -51,17 +51,17 @@ class Brokers(client.Client):
     # what planning asks
 
     def names(self) -> Sequence[str]:
-        return sorted(topic.name for topic in self._topics(None) if not topic.is_internal)
+        return sorted(str(topic.name) for topic in self._topics(None) if not topic.is_internal)
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
         if not names:
             return {}
         return {
-            topic.name: Topic(self.topic_id(topic.name), tuple(sorted(each.partition_index for each in topic.partitions)))
+            str(topic.name): Topic(self.topic_id(str(topic.name)), tuple(sorted(each.partition_index for each in topic.partitions)))
             for topic in self._topics(names)
         }
 
-    def _topics(self, names: Collection[str] | None) -> Sequence[Row]:
+    def _topics(self, names: Collection[str] | None) -> Sequence[MetadataResponseTopic]:
         answer = self.metadata(names)
         if denied := [topic.name for topic in answer.topics if topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED]:
             raise PipelineError(f"topic {denied[0]}: TOPIC_AUTHORIZATION_FAILED. The user of this connection needs DESCRIBE and READ on it")

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.connection import Address
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.positions import Where, flat
 
@@ -191,7 +192,7 @@ def _edge(options: Mapping[str, str], side: str, default: int, refused: int | No
     return Edge(default if named is None else named, offsets)
 
 
-def _json(options: Mapping[str, str], name: str) -> Any:
+def _json(options: Mapping[str, str], name: str) -> Json:
     try:
         return json.loads(options[name.lower()])
     except ValueError:

@@ -7,8 +7,8 @@ by then.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused
 
 OURS = "$raftka"  # a topic's name is of letters, digits, '.', '_' and '-'
@@ -27,10 +27,10 @@ class Position:
     began: Offsets | None = None
     initial: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Always the same for the same position: Spark compares the text."""
         found = nested(self.offsets)
-        ours: dict[str, Any] = {}
+        ours: JsonObject = {}
         if ids := {topic: self.ids[topic] for topic in found if topic in self.ids}:
             ours["topicIds"] = ids
         if self.began is not None:
@@ -40,7 +40,7 @@ class Position:
         return {**found, OURS: ours} if ours else found
 
 
-def position(found: Mapping[str, Any]) -> Position:
+def position(found: Mapping[str, Json]) -> Position:
     """Of a checkpoint, also of one that format("kafka") wrote."""
     ours = found.get(OURS, {})
     offsets = flat({topic: each for topic, each in found.items() if topic != OURS})
@@ -55,7 +55,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
     return found
 
 
-def flat(found: Any) -> dict[Where, int]:
+def flat(found: Json) -> dict[Where, int]:
     """Raises OptionRefused for what is not {"topic": {"0": 23}}."""
     try:
         return {(topic, int(partition)): _whole(offset) for topic, each in found.items() for partition, offset in each.items()}
@@ -63,7 +63,7 @@ def flat(found: Any) -> dict[Where, int]:
         raise OptionRefused(f'{found!r} is not of the form {{"topic": {{"0": 23, "1": -2}}}}: partitions and offsets by topic') from None
 
 
-def _whole(offset: Any) -> int:
+def _whole(offset: object) -> int:
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise ValueError(offset)
     return offset

@@ -6,7 +6,7 @@ The next request leaves before the last answer is decoded. What is asked for end
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.client.blocking.client import is_retriable
 from raftka.client.blocking.connection import Broken, Connection, Reply
@@ -16,8 +16,10 @@ from raftka.pipeline.topics.brokers import UNKNOWN_S, Brokers, Patience, as_pipe
 from raftka.pipeline.topics.options import EARLIEST, LATEST, SourceOptions
 from raftka.pipeline.topics.planning import Range, loss
 from raftka.wire.errors import Code, name_of_code
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WAIT_MS = 500
 EMPTY_ANSWERS = 3  # with a high watermark beyond: nothing is left between
@@ -29,7 +31,7 @@ log = logging.getLogger(__name__)
 
 class Asked(NamedTuple):
     connection: Connection
-    reply: Reply
+    reply: Reply[FetchResponse]
     offset: int
 
 
@@ -37,7 +39,7 @@ class Gone(Exception):
     """The topic is not there, or is another one."""
 
 
-def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> Iterator[Any]:
+def read(brokers: Brokers, wanted: Range, options: SourceOptions) -> "Iterator[pa.RecordBatch]":
     """Arrow batches with rows, in order. Raises PipelineError."""
     return _Reading(brokers, wanted, options).batches()
 
@@ -52,7 +54,7 @@ class _Reading:
         self._empty = 0
         self._corrupt_once = False
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> "Iterator[pa.RecordBatch]":
         asked: Asked | None = None
         try:
             while self._offset < self._wanted.stop:
@@ -96,7 +98,7 @@ class _Reading:
             connection.close()
             raise
 
-    def _request(self, offset: int, leader_epoch: int) -> Row:
+    def _request(self, offset: int, leader_epoch: int) -> FetchRequest:
         topic = FETCH.request.topics
         one = topic.partitions(
             partition=self._wanted.partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=self._options.fetch_bytes
@@ -132,7 +134,7 @@ class _Reading:
             self._brokers.give(asked.connection)
         return decoder
 
-    def _decoded(self, asked: Asked, partition: Any) -> Decoder | None:
+    def _decoded(self, asked: Asked, partition: PartitionData) -> Decoder | None:
         records = partition.records if partition.records is not None else b""
         aborted = None
         if self._options.read_committed:
@@ -167,7 +169,7 @@ class _Reading:
         self._unknown = None
         self._patience.begin()
 
-    def _nothing_new(self, partition: Any, size: int) -> None:
+    def _nothing_new(self, partition: PartitionData, size: int) -> None:
         """An answer without a whole batch behind the offset. Empty ones are allowed at any time; several, where there should be records, say that
         compaction has left none up to the end."""
         stable = partition.last_stable_offset if self._options.read_committed else partition.high_watermark

@@ -10,14 +10,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING
 
 from raftka.client.blocking.producer import BATCH_BYTES, Identity, Producer, partition_of
 from raftka.client.connection import Address
+from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors, kept_brokers
 from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown
 from raftka.wire.compression import NAMES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName"]
 COLUMNS = {
@@ -82,7 +86,7 @@ def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
             raise OptionRefused(f"column {name} is of type {columns[name]}; it is to be {' or '.join(kinds)}: cast it")
 
 
-def write_task(options: SinkOptions, batches: Iterable[Any], identity: Identity | None = None) -> Written:
+def write_task(options: SinkOptions, batches: Iterable[object], identity: Identity | None = None) -> Written:
     """Returns when all rows are acknowledged. Raises PipelineError."""
     brokers: Brokers = kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000)
     producer = Producer(brokers, compression=options.compression, identity=identity, max_batch_bytes=options.batch_bytes)
@@ -99,10 +103,10 @@ def write_task(options: SinkOptions, batches: Iterable[Any], identity: Identity 
 Cells = tuple[str, int | None, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 
 
-def _rows(batch: Any, options: SinkOptions) -> Iterator[Cells]:
+def _rows(batch: "pa.RecordBatch", options: SinkOptions) -> Iterator[Cells]:
     import pyarrow as pa
 
-    def column(name: str, kind: Any = None) -> list[Any]:
+    def column(name: str, kind: "pa.DataType | None" = None) -> list[Json]:
         if name not in batch.schema.names:
             return [None] * batch.num_rows
         found = batch.column(name)

@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
+from raftka.json_values import Json
 from raftka.pipeline.topics import planning
-from raftka.pipeline.topics.brokers import kept_brokers
+from raftka.pipeline.topics.brokers import Brokers, kept_brokers
 from raftka.pipeline.topics.options import SourceOptions
 from raftka.pipeline.topics.planning import Lookup, Range
 from raftka.pipeline.topics.positions import Position, position
 from raftka.pipeline.topics.progress import Progress
 
-Json = Mapping[str, Any]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def brokers_of(options: SourceOptions) -> Any:
+def brokers_of(options: SourceOptions) -> Brokers:
     return kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000, read_committed=options.read_committed)
 
 
@@ -22,7 +24,7 @@ def batch_tasks(options: SourceOptions) -> list[tuple[Range, ...]]:
     return planning.tasks(planning.batch(options, brokers_of(options)), options.min_partitions)
 
 
-def read_task(options: SourceOptions, ranges: Iterable[Range]) -> Iterator[Any]:
+def read_task(options: SourceOptions, ranges: Iterable[Range]) -> "Iterator[pa.RecordBatch]":
     """Arrow batches; one range after the other."""
     from raftka.pipeline.topics.reader import read
 
@@ -43,7 +45,7 @@ class Stream:
         self._frozen: Position | None = None  # availableNow: where the run ends
         self._newest: Position | None = None
 
-    def initial(self) -> Json:
+    def initial(self) -> Mapping[str, Json]:
         """Spark asks twice: "latest" must be the same place."""
         if self._initial is None:
             self._initial = planning.initial(self._options, self._lookup)
@@ -53,7 +55,7 @@ class Stream:
         """From now on read nothing but what there is now (availableNow). What is lost before or after is told by `latest`, as without."""
         self._frozen = planning.latest(self._options, self._lookup, Position({}))
 
-    def latest(self, start: Json, *, everything: bool = False) -> Json:
+    def latest(self, start: Mapping[str, Json], *, everything: bool = False) -> Mapping[str, Json]:
         """Where the next batch ends; `start` itself when there is to be none. `everything`: whatever the limits say. Raises DataLoss."""
         begin = position(start)
         self._progress.publish(begin.offsets)  # Spark asks what comes next when it is done with what was before
@@ -68,18 +70,18 @@ class Stream:
         self._last_batch = self._clock()
         return end.as_json()
 
-    def newest(self) -> Json | None:
+    def newest(self) -> Mapping[str, Json] | None:
         """How far the topics went when that was last asked: for Spark's progress."""
         return None if self._newest is None else self._newest.as_json()
 
-    def committed(self, end: Json) -> None:
+    def committed(self, end: Mapping[str, Json]) -> None:
         """Everything up to there is done, and will not be asked for again."""
         self._progress.publish(position(end).offsets)
 
     def stop(self) -> None:
         self._progress.close()
 
-    def tasks(self, start: Json, end: Json) -> list[tuple[Range, ...]]:
+    def tasks(self, start: Mapping[str, Json], end: Mapping[str, Json]) -> list[tuple[Range, ...]]:
         return planning.tasks(planning.stream_ranges(position(start), position(end)), self._options.min_partitions)
 
     def _end(self, begin: Position) -> Position:

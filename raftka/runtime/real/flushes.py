@@ -98,7 +98,7 @@ class Flusher:
         for fd, job in self._kernel.reap(wait=wait):
             self._in_thread(fdatasync, fd, job)
 
-    def _in_thread(self, sync: Callable[[Any], OSError | None], what: Any, job: Job) -> None:
+    def _in_thread(self, sync: Callable[[Any], OSError | None], what: object, job: Job) -> None:
         def work() -> None:
             error = sync(what)
             self._post(lambda: job.part_done(error))

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -143,9 +143,9 @@ class RealOffload:
 
     def apart(
         self,
-        work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
-        each: Callable[[Any], None],
+        work: Callable[..., Iterator[T]],
+        arguments: Sequence[object],
+        each: Callable[[T], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
@@ -198,7 +198,7 @@ class RealRuntime:
             self._streams[stream] = random.Random(os.urandom(16))
         return self._streams[stream]
 
-    def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
         async def guarded() -> None:
             try:
                 await task()

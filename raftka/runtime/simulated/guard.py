@@ -25,12 +25,12 @@ class Unrepeatable(AssertionError):
 
 _depth = 0
 _lifted = 0
-_originals: list[tuple[Any, str, Any]] = []
-_traps: dict[str, tuple[Any, Any]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
+_originals: list[tuple[object, str, object]] = []
+_traps: dict[str, tuple[object, object]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
 
 
-def _trap(name: str, original: Any) -> Callable[..., Any]:
-    def trapped(*args: Any, **kwargs: Any) -> Any:
+def _trap(name: str, original: Any) -> Callable[..., object]:
+    def trapped(*args: Any, **kwargs: Any) -> object:
         caller = sys._getframe(1).f_globals.get("__name__", "")
         if _lifted or caller.split(".", maxsplit=1)[0] in ALLOWED_CALLERS:
             return original(*args, **kwargs)
@@ -43,11 +43,11 @@ def _refuse(name: str, caller: str) -> NoReturn:
     raise Unrepeatable(f"{caller} calls {name} in a simulation: ask the runtime")
 
 
-def _trap_class(name: str, original: Any) -> Any:
+def _trap_class(name: str, original: Any) -> object:
     """A class stays one: others inherit from it and ask isinstance."""
 
     class Trapped(original):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, *args: object, **kwargs: object) -> None:
             if not _lifted:
                 _refuse(name, sys._getframe(1).f_globals.get("__name__", ""))
             super().__init__(*args, **kwargs)
@@ -67,7 +67,7 @@ def _set_traps() -> None:
     _trap_unseeded(modules["random"].Random)
 
 
-def _trap_of(name: str, original: Any) -> Any:
+def _trap_of(name: str, original: object) -> object:
     known = _traps.get(name)
     if known is None or known[0] is not original:
         make = _trap_class if isinstance(original, type) else _trap
@@ -78,7 +78,7 @@ def _trap_of(name: str, original: Any) -> Any:
 def _trap_unseeded(random_class: Any) -> None:
     original = random_class.seed
 
-    def seed(self: Any, a: Any = None, version: int = 2) -> None:
+    def seed(self: object, a: object = None, version: int = 2) -> None:
         if a is None and not _lifted:
             _refuse("random.Random() without a seed", sys._getframe(2).f_globals.get("__name__", ""))
         original(self, a, version)

@@ -63,12 +63,12 @@ class Tasks(trio.abc.Instrument):
         self._clock = SimClock(world)
         self._tick: Callable[[], object] | None = None
         self._nursery: trio.Nursery | None = None
-        self._outcome: Any = None
+        self._outcome: object = None
         self._due = inf  # when a step stands in the world's heap
         self._before: tuple[bool, object] | None = None
         self._stepping = False
 
-    def spawn(self, node: Process, task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, node: Process, task: Callable[[], Awaitable[object]], name: str) -> None:
         if self._nursery is None:
             self._begin()
         assert self._nursery is not None
@@ -113,7 +113,7 @@ class Tasks(trio.abc.Instrument):
     def _set_tick(self, tick: Callable[[], object]) -> None:
         self._tick = tick
 
-    def _done(self, outcome: Any) -> None:
+    def _done(self, outcome: object) -> None:
         self._outcome = outcome
 
     def _restore(self) -> None:
@@ -159,7 +159,7 @@ class Tasks(trio.abc.Instrument):
 
     # -- one task -------------------------------------------------------------------------------------------------------------
 
-    async def _run(self, node: Process, task: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(self, node: Process, task: Callable[[], Awaitable[object]]) -> None:
         if not node.alive:
             return
         scope = trio.CancelScope()
@@ -180,7 +180,7 @@ class Tasks(trio.abc.Instrument):
             node.scopes.pop(scope, None)
 
 
-async def _as_coroutine(task: Callable[[], Awaitable[Any]]) -> Any:
+async def _as_coroutine(task: Callable[[], Awaitable[object]]) -> object:
     return await task()
 
 

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from math import inf
 from random import Random
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -35,6 +35,9 @@ OFFLOAD_S = (50e-6, 0.002)  # when work off the loop is done
 STANDSTILL = 100_000  # events at one time
 POISON = b"\xdd" * 65536  # what a received view holds after its turn
 TRACE = Struct("<dcHqq")  # time, kind, node, two numbers
+Action = Callable[[Any, Any], object]  # with what was scheduled beside it
+Deliver = Callable[[Any], object]
+T = TypeVar("T")
 
 
 class Machine:
@@ -60,7 +63,7 @@ class World:
         self.machines: dict[str, Machine] = {}
         self.failures: list[tuple[float, str, BaseException]] = []  # nodes that called fail()
         self.trace: deque[tuple[float, str, int, int, int]] = deque(maxlen=keep_trace)
-        self._heap: list[tuple[float, int, Callable[[Any, Any], object], Any, Any]] = []
+        self._heap: list[tuple[float, int, Action, object, object]] = []
         self._pushed = 0
         self._hash = blake2b(digest_size=16)
         self._randoms: dict[str, Random] = {}
@@ -162,7 +165,7 @@ class World:
         self.now = max(self.now, end)
         return False
 
-    def push(self, when: float, action: Callable[[Any, Any], object], a: object = None, b: object = None) -> None:
+    def push(self, when: float, action: Action, a: object = None, b: object = None) -> None:
         """An event of the world. Those of one time run in the order in which they were pushed."""
         self._pushed += 1
         heappush(self._heap, (when, self._pushed, action, a, b))
@@ -219,7 +222,7 @@ class Node:
         self.endpoints: dict[Endpoint, None] = {}
         self.in_turn = False
         self.busy_s = 0.0  # what the calls of this turn took: a sync in place
-        self._inbox: list[tuple[Callable[[Any], object], Any]] = []
+        self._inbox: list[tuple[Deliver, object]] = []
         self._free_at = 0.0
         self._turn_due = False
         self._pace = world.random(f"pace {machine.name}").random
@@ -233,7 +236,7 @@ class Node:
     def watch_turns(self, watch: TurnWatch) -> None:
         pass
 
-    def spawn(self, task: Callable[[], Awaitable[Any]], name: str) -> None:
+    def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
         self.check_alive()
         self.world.tasks.spawn(self, task, f"{self.machine.name}: {name}")
 
@@ -251,7 +254,7 @@ class Node:
 
     # -- turns ----------------------------------------------------------------------------------------------------------------
 
-    def take(self, action: Callable[[Any], object], argument: object) -> None:
+    def take(self, action: Deliver, argument: object) -> None:
         """Something came for this node: handled now, or in the next turn when it is busy, or never when it is dead."""
         if not self.alive:
             return
@@ -353,7 +356,7 @@ class NodeOffload:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """The work is done when its time is over, in one piece."""
         node = self._node
         node.check_alive()
@@ -362,9 +365,9 @@ class NodeOffload:
 
     def apart(
         self,
-        work: Callable[..., Iterator[Any]],
-        arguments: Sequence[Any],
-        each: Callable[[Any], None],
+        work: Callable[..., Iterator[T]],
+        arguments: Sequence[object],
+        each: Callable[[T], None],
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
@@ -384,7 +387,7 @@ class NodeOffload:
                 self.run(step, report)
                 each(value)
 
-        def step() -> Any:
+        def step() -> object:
             return end if cancelled else next(values, end)
 
         def cancel() -> None:
@@ -394,12 +397,12 @@ class NodeOffload:
         self.run(step, report)
         return cancel
 
-    def _work(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _work(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         if not self._node.alive:
             return
         busy_s = self._node.busy_s
         try:
-            result: Any = work()
+            result: T | BaseException = work()
         except Exception as error:
             result = error
         self._node.busy_s = busy_s  # what took its time was not the loop

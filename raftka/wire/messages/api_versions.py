@@ -1,6 +1,6 @@
 """ApiVersions (18): what the other side can do; the first request on a connection (KIP-35, KIP-511, KIP-584)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 API_VERSIONS = api(
     "ApiVersions",
@@ -13,20 +13,22 @@ API_VERSIONS = api(
 """,
     response="""
     error_code                  int16
-    api_keys []
+    api_keys ApiVersion[]
         api_key                 int16
         min_version             int16
         max_version             int16
     throttle_time_ms            int32       1+
-    supported_features []                   3+ @0
+    supported_features SupportedFeatureKey[] 3+ @0
         name                    string
         min_version             int16
         max_version             int16
     finalized_features_epoch    int64=-1    3+ @1
-    finalized_features []                   3+ @2
+    finalized_features FinalizedFeatureKey[] 3+ @2
         name                    string
         max_version_level       int16
         min_version_level       int16
     zk_migration_ready          bool        3+ @3
 """,
 )
+
+__getattr__ = row_classes(API_VERSIONS)

@@ -1,6 +1,6 @@
 """DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919, KIP-1073). UnregisterBroker (64)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_CLUSTER = api(
     "DescribeCluster",
@@ -19,7 +19,7 @@ DESCRIBE_CLUSTER = api(
     endpoint_type               int8=1      1+
     cluster_id                  string
     controller_id               int32=-1
-    brokers []
+    brokers DescribeClusterBroker[]
         broker_id               int32
         host                    string
         port                    int32
@@ -43,3 +43,5 @@ UNREGISTER_BROKER = api(
     error_message               string?
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_CLUSTER, UNREGISTER_BROKER)

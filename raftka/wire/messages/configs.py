@@ -1,6 +1,6 @@
 """DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_CONFIGS = api(
     "DescribeConfigs",
@@ -8,7 +8,7 @@ DESCRIBE_CONFIGS = api(
     versions="1-4",
     flexible="4+",
     request="""
-    resources []
+    resources DescribeConfigsResource[]
         resource_type           int8        # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
         resource_name           string
         configuration_keys      string[]?   # null: all
@@ -17,18 +17,18 @@ DESCRIBE_CONFIGS = api(
 """,
     response="""
     throttle_time_ms            int32
-    results []
+    results DescribeConfigsResult[]
         error_code              int16
         error_message           string?
         resource_type           int8
         resource_name           string
-        configs []
+        configs DescribeConfigsResourceResult[]
             name                string
             value               string?
             read_only           bool
             config_source       int8=-1
             is_sensitive        bool
-            synonyms []
+            synonyms DescribeConfigsSynonym[]
                 name            string
                 value           string?
                 source          int8
@@ -39,7 +39,7 @@ DESCRIBE_CONFIGS = api(
 
 _ALTERED = """
     throttle_time_ms            int32
-    responses []
+    responses ROW[]
         error_code              int16
         error_message           string?
         resource_type           int8
@@ -52,15 +52,15 @@ ALTER_CONFIGS = api(
     versions="0-2",
     flexible="2+",
     request="""
-    resources []
+    resources AlterConfigsResource[]
         resource_type           int8
         resource_name           string
-        configs []                          # all of them: what is not here goes back to its default
+        configs AlterableConfig[]           # all of them: what is not here goes back to its default
             name                string
             value               string?
     validate_only               bool
 """,
-    response=_ALTERED,
+    response=_ALTERED.replace("ROW", "AlterConfigsResourceResponse"),
 )
 
 INCREMENTAL_ALTER_CONFIGS = api(
@@ -69,16 +69,16 @@ INCREMENTAL_ALTER_CONFIGS = api(
     versions="0-1",
     flexible="1+",
     request="""
-    resources []
+    resources IncrementalAlterConfigsResource[]
         resource_type           int8
         resource_name           string
-        configs []
+        configs IncrementalAlterableConfig[]
             name                string
             config_operation    int8        # 0 set, 1 delete, 2 append, 3 subtract
             value               string?
     validate_only               bool
 """,
-    response=_ALTERED,
+    response=_ALTERED.replace("ROW", "IncrementalAlterConfigsResourceResponse"),
 )
 
 LIST_CONFIG_RESOURCES = api(
@@ -92,8 +92,10 @@ LIST_CONFIG_RESOURCES = api(
     response="""
     throttle_time_ms            int32
     error_code                  int16
-    config_resources []
+    config_resources ConfigResource[]
         resource_name           string
         resource_type           int8=16     1+
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES)

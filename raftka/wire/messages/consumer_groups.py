@@ -1,6 +1,6 @@
 """Consumer groups of the new protocol (KIP-848): ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 CONSUMER_GROUP_HEARTBEAT = api(
     "ConsumerGroupHeartbeat",
@@ -17,7 +17,7 @@ CONSUMER_GROUP_HEARTBEAT = api(
     subscribed_topic_names      string[]?
     subscribed_topic_regex      string?     1+ !
     server_assignor             string?
-    topic_partitions []?                            # what the member owns
+    topic_partitions OwnedTopicPartitions[]?        # what the member owns
         topic_id                uuid
         partitions              int32[]
 """,
@@ -28,8 +28,8 @@ CONSUMER_GROUP_HEARTBEAT = api(
     member_id                   string?
     member_epoch                int32
     heartbeat_interval_ms       int32
-    assignment {}?                                  # null: as it was
-        topic_partitions []
+    assignment Assignment?                          # null: as it was
+        topic_partitions TopicPartitions[]
             topic_id            uuid
             partitions          int32[]
 """,
@@ -46,7 +46,7 @@ CONSUMER_GROUP_DESCRIBE = api(
 """,
     response="""
     throttle_time_ms            int32
-    groups []
+    groups DescribedGroup[]
         error_code              int16
         error_message           string?
         group_id                string
@@ -54,7 +54,7 @@ CONSUMER_GROUP_DESCRIBE = api(
         group_epoch             int32
         assignment_epoch        int32
         assignor_name           string
-        members []
+        members Member[]
             member_id           string
             instance_id         string?
             rack_id             string?
@@ -63,17 +63,15 @@ CONSUMER_GROUP_DESCRIBE = api(
             client_host         string
             subscribed_topic_names string[]
             subscribed_topic_regex string?
-            assignment {}
-                topic_partitions []
+            assignment MemberAssignment
+                topic_partitions MemberTopicPartitions[]
                     topic_id    uuid
                     topic_name  string
                     partitions  int32[]
-            target_assignment {}
-                topic_partitions []
-                    topic_id    uuid
-                    topic_name  string
-                    partitions  int32[]
+            target_assignment   MemberAssignment
             member_type         int8=-1     1+      # 0 speaks the classic protocol, 1 the new one
         authorized_operations   int32=-2147483648
 """,
 )
+
+__getattr__ = row_classes(CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE)

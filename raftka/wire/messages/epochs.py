@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): where an epoch of leadership ends in the leader's log (KIP-101, KIP-320)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 OFFSET_FOR_LEADER_EPOCH = api(
     "OffsetForLeaderEpoch",
@@ -9,21 +9,23 @@ OFFSET_FOR_LEADER_EPOCH = api(
     flexible="4+",
     request="""
     replica_id                  int32=-2    3+
-    topics []
+    topics OffsetForLeaderTopic[]
         topic                   string
-        partitions []
+        partitions OffsetForLeaderPartition[]
             partition           int32
             current_leader_epoch int32=-1
             leader_epoch        int32
 """,
     response="""
     throttle_time_ms            int32
-    topics []
+    topics OffsetForLeaderTopicResult[]
         topic                   string
-        partitions []
+        partitions EpochEndOffset[]
             error_code          int16
             partition           int32
             leader_epoch        int32=-1
             end_offset          int64=-1
 """,
 )
+
+__getattr__ = row_classes(OFFSET_FOR_LEADER_EPOCH)

@@ -1,6 +1,6 @@
 """FindCoordinator (10): which broker looks after a group or a transactional id; many keys at once from version 4 on (KIP-699)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 FIND_COORDINATOR = api(
     "FindCoordinator",
@@ -19,7 +19,7 @@ FIND_COORDINATOR = api(
     node_id                     int32       0-3
     host                        string      0-3
     port                        int32       0-3
-    coordinators []                         4+
+    coordinators Coordinator[]              4+
         key                     string
         node_id                 int32
         host                    string
@@ -28,3 +28,5 @@ FIND_COORDINATOR = api(
         error_message           string?
 """,
 )
+
+__getattr__ = row_classes(FIND_COORDINATOR)

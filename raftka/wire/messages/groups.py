@@ -1,6 +1,6 @@
 """Classic groups: JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14), DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 JOIN_GROUP = api(
     "JoinGroup",
@@ -14,7 +14,7 @@ JOIN_GROUP = api(
     member_id                   string              # empty: a new member
     group_instance_id           string?     5+ !    # a static member (KIP-345)
     protocol_type               string
-    protocols []
+    protocols JoinGroupRequestProtocol[]
         name                    string
         metadata                bytes
     reason                      string?     8+
@@ -28,7 +28,7 @@ JOIN_GROUP = api(
     leader                      string
     skip_assignment             bool        9+ !    # the leader need not send assignments (KIP-814)
     member_id                   string
-    members []
+    members JoinGroupResponseMember[]
         member_id               string
         group_instance_id       string?     5+
         metadata                bytes
@@ -60,7 +60,7 @@ LEAVE_GROUP = api(
     request="""
     group_id                    string
     member_id                   string      0-2 !
-    members []                              3+ !
+    members MemberIdentity[]                3+ !
         member_id               string
         group_instance_id       string?
         reason                  string?     5+
@@ -68,7 +68,7 @@ LEAVE_GROUP = api(
     response="""
     throttle_time_ms            int32       1+
     error_code                  int16
-    members []                              3+ !
+    members MemberResponse[]                3+ !
         member_id               string
         group_instance_id       string?
         error_code              int16
@@ -87,7 +87,7 @@ SYNC_GROUP = api(
     group_instance_id           string?     3+ !
     protocol_type               string?     5+
     protocol_name               string?     5+
-    assignments []
+    assignments SyncGroupRequestAssignment[]
         member_id               string
         assignment              bytes
 """,
@@ -111,14 +111,14 @@ DESCRIBE_GROUPS = api(
 """,
     response="""
     throttle_time_ms            int32       1+
-    groups []
+    groups DescribedGroup[]
         error_code              int16
         error_message           string?     6+ !
         group_id                string
         group_state             string
         protocol_type           string
         protocol_data           string
-        members []
+        members DescribedGroupMember[]
             member_id           string
             group_instance_id   string?     4+
             client_id           string
@@ -141,7 +141,7 @@ LIST_GROUPS = api(
     response="""
     throttle_time_ms            int32       1+
     error_code                  int16
-    groups []
+    groups ListedGroup[]
         group_id                string
         protocol_type           string
         group_state             string      4+
@@ -159,8 +159,10 @@ DELETE_GROUPS = api(
 """,
     response="""
     throttle_time_ms            int32
-    results []
+    results DeletableGroupResult[]
         group_id                string
         error_code              int16
 """,
 )
+
+__getattr__ = row_classes(JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS)

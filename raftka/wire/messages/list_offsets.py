@@ -1,6 +1,6 @@
 """ListOffsets (2): the offset of a timestamp, or of one of the special points below zero."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 LATEST = -1
 EARLIEST = -2
@@ -17,9 +17,9 @@ LIST_OFFSETS = api(
     request="""
     replica_id                  int32=-1
     isolation_level             int8        2+ !
-    topics []
+    topics ListOffsetsTopic[]
         name                    string
-        partitions []
+        partitions ListOffsetsPartition[]
             partition_index     int32
             current_leader_epoch int32=-1   4+
             timestamp           int64
@@ -27,9 +27,9 @@ LIST_OFFSETS = api(
 """,
     response="""
     throttle_time_ms            int32       2+
-    topics []
+    topics ListOffsetsTopicResponse[]
         name                    string
-        partitions []
+        partitions ListOffsetsPartitionResponse[]
             partition_index     int32
             error_code          int16
             timestamp           int64=-1
@@ -37,3 +37,5 @@ LIST_OFFSETS = api(
             leader_epoch        int32=-1    4+
 """,
 )
+
+__getattr__ = row_classes(LIST_OFFSETS)

@@ -1,6 +1,6 @@
 """DescribeLogDirs (35) and AlterReplicaLogDirs (34): what lies in which directory of a broker, and what is to lie in another."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_LOG_DIRS = api(
     "DescribeLogDirs",
@@ -8,19 +8,19 @@ DESCRIBE_LOG_DIRS = api(
     versions="1-5",
     flexible="2+",
     request="""
-    topics []?                                  # null: all
+    topics DescribableLogDirTopic[]?            # null: all
         topic                   string
         partitions              int32[]
 """,
     response="""
     throttle_time_ms            int32
     error_code                  int16       3+
-    results []
+    results DescribeLogDirsResult[]
         error_code              int16
         log_dir                 string
-        topics []
+        topics DescribeLogDirsTopic[]
             name                string
-            partitions []
+            partitions DescribeLogDirsPartition[]
                 partition_index int32
                 partition_size  int64           # bytes
                 offset_lag      int64           # behind the high watermark, or of a future replica behind the present one
@@ -37,18 +37,20 @@ ALTER_REPLICA_LOG_DIRS = api(
     versions="1-2",
     flexible="2+",
     request="""
-    dirs []
+    dirs AlterReplicaLogDir[]
         path                    string
-        topics []
+        topics AlterReplicaLogDirTopic[]
             name                string
             partitions          int32[]
 """,
     response="""
     throttle_time_ms            int32
-    results []
+    results AlterReplicaLogDirTopicResult[]
         topic_name              string
-        partitions []
+        partitions AlterReplicaLogDirPartitionResult[]
             partition_index     int32
             error_code          int16
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_LOG_DIRS, ALTER_REPLICA_LOG_DIRS)

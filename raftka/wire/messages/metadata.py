@@ -1,6 +1,6 @@
 """Metadata (3): brokers, topics, partitions and their leaders."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 UNKNOWN_OPERATIONS = -(2**31)  # the caller did not ask which operations it is allowed
 
@@ -10,7 +10,7 @@ METADATA = api(
     versions="0-13",
     flexible="9+",
     request="""
-    topics []?1+                            # null: all topics; in version 0 an empty array says so
+    topics MetadataRequestTopic[]?1+        # null: all topics; in version 0 an empty array says so
         topic_id                uuid        10+
         name                    string?10+
     allow_auto_topic_creation   bool=true   4+ !
@@ -19,19 +19,19 @@ METADATA = api(
 """,
     response="""
     throttle_time_ms            int32       3+
-    brokers []
+    brokers MetadataResponseBroker[]
         node_id                 int32
         host                    string
         port                    int32
         rack                    string?     1+
     cluster_id                  string?     2+
     controller_id               int32=-1    1+
-    topics []
+    topics MetadataResponseTopic[]
         error_code              int16
         name                    string?12+
         topic_id                uuid        10+
         is_internal             bool        1+
-        partitions []
+        partitions MetadataResponsePartition[]
             error_code          int16
             partition_index     int32
             leader_id           int32
@@ -44,3 +44,5 @@ METADATA = api(
     error_code                  int16       13+
 """,
 )
+
+__getattr__ = row_classes(METADATA)

@@ -1,6 +1,6 @@
 """Offsets of groups: OffsetCommit (8), OffsetFetch (9), OffsetDelete (47); topics by id from version 10 on (KIP-848)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 OFFSET_COMMIT = api(
     "OffsetCommit",
@@ -13,10 +13,10 @@ OFFSET_COMMIT = api(
     member_id                       string
     group_instance_id               string?     7+ !
     retention_time_ms               int64=-1    2-4
-    topics []
+    topics OffsetCommitRequestTopic[]
         name                        string      0-9
         topic_id                    uuid        10+
-        partitions []
+        partitions OffsetCommitRequestPartition[]
             partition_index         int32
             committed_offset        int64
             committed_leader_epoch  int32=-1    6+
@@ -24,10 +24,10 @@ OFFSET_COMMIT = api(
 """,
     response="""
     throttle_time_ms                int32       3+
-    topics []
+    topics OffsetCommitResponseTopic[]
         name                        string      0-9
         topic_id                    uuid        10+
-        partitions []
+        partitions OffsetCommitResponsePartition[]
             partition_index         int32
             error_code              int16
 """,
@@ -40,14 +40,14 @@ OFFSET_FETCH = api(
     flexible="6+",
     request="""
     group_id                        string      0-7 !
-    topics []?2+                                0-7 !   # null: all of the group
+    topics OffsetFetchRequestTopic[]?2+         0-7 !   # null: all of the group
         name                        string
         partition_indexes           int32[]
-    groups []                                   8+ !    # KIP-709
+    groups OffsetFetchRequestGroup[]            8+ !    # KIP-709
         group_id                    string
         member_id                   string?     9+
         member_epoch                int32=-1    9+
-        topics []?                                      # null: all of the group
+        topics OffsetFetchRequestTopics[]?              # null: all of the group
             name                    string      0-9
             topic_id                uuid        10+
             partition_indexes       int32[]
@@ -55,21 +55,21 @@ OFFSET_FETCH = api(
 """,
     response="""
     throttle_time_ms                int32       3+
-    topics []                                   0-7 !
+    topics OffsetFetchResponseTopic[]           0-7 !
         name                        string
-        partitions []
+        partitions OffsetFetchResponsePartition[]
             partition_index         int32
             committed_offset        int64
             committed_leader_epoch  int32=-1    5+
             metadata                string?
             error_code              int16
     error_code                      int16       2-7
-    groups []                                   8+ !
+    groups OffsetFetchResponseGroup[]           8+ !
         group_id                    string
-        topics []
+        topics OffsetFetchResponseTopics[]
             name                    string      0-9
             topic_id                uuid        10+
-            partitions []
+            partitions OffsetFetchResponsePartitions[]
                 partition_index     int32
                 committed_offset    int64
                 committed_leader_epoch int32=-1
@@ -86,18 +86,20 @@ OFFSET_DELETE = api(
     flexible=None,
     request="""
     group_id                        string
-    topics []
+    topics OffsetDeleteRequestTopic[]
         name                        string
-        partitions []
+        partitions OffsetDeleteRequestPartition[]
             partition_index         int32
 """,
     response="""
     error_code                      int16
     throttle_time_ms                int32
-    topics []
+    topics OffsetDeleteResponseTopic[]
         name                        string
-        partitions []
+        partitions OffsetDeleteResponsePartition[]
             partition_index         int32
             error_code              int16
 """,
 )
+
+__getattr__ = row_classes(OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE)

@@ -1,6 +1,6 @@
 """InitProducerId (22): identity and epoch of an idempotent or transactional producer. Version 6 (KIP-939) is not stable in 4.3."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 INIT_PRODUCER_ID = api(
     "InitProducerId",
@@ -20,3 +20,5 @@ INIT_PRODUCER_ID = api(
     producer_epoch              int16
 """,
 )
+
+__getattr__ = row_classes(INIT_PRODUCER_ID)

@@ -1,6 +1,6 @@
 """DescribeProducers (61): who writes idempotently or in transactions to a partition."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_PRODUCERS = api(
     "DescribeProducers",
@@ -8,19 +8,19 @@ DESCRIBE_PRODUCERS = api(
     versions="0",
     flexible="0+",
     request="""
-    topics []
+    topics TopicRequest[]
         name                    string
         partition_indexes       int32[]
 """,
     response="""
     throttle_time_ms            int32
-    topics []
+    topics TopicResponse[]
         name                    string
-        partitions []
+        partitions PartitionResponse[]
             partition_index     int32
             error_code          int16
             error_message       string?
-            active_producers []
+            active_producers ProducerState[]
                 producer_id     int64
                 producer_epoch  int32
                 last_sequence   int32=-1
@@ -29,3 +29,5 @@ DESCRIBE_PRODUCERS = api(
                 current_txn_start_offset int64=-1
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_PRODUCERS)

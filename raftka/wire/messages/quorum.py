@@ -1,14 +1,6 @@
 """DescribeQuorum (55, KIP-595, KIP-836, KIP-853) and UpdateFeatures (57, KIP-584)."""
 
-from raftka.wire.schema import api
-
-REPLICA = """
-                replica_id          int32
-                replica_directory_id uuid   2+ !
-                log_end_offset      int64
-                last_fetch_timestamp int64=-1 1+
-                last_caught_up_timestamp int64=-1 1+
-"""
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_QUORUM = api(
     "DescribeQuorum",
@@ -16,30 +8,33 @@ DESCRIBE_QUORUM = api(
     versions="0-2",
     flexible="0+",
     request="""
-    topics []
+    topics RequestTopicData[]
         topic_name              string
-        partitions []
+        partitions RequestPartitionData[]
             partition_index     int32
 """,
-    response=f"""
+    response="""
     error_code                  int16
     error_message               string?     2+
-    topics []
+    topics TopicData[]
         topic_name              string
-        partitions []
+        partitions PartitionData[]
             partition_index     int32
             error_code          int16
             error_message       string?     2+
             leader_id           int32
             leader_epoch        int32
             high_watermark      int64
-            current_voters []
-{REPLICA}
-            observers []
-{REPLICA}
-    nodes []                                2+ !
+            current_voters ReplicaState[]
+                replica_id          int32
+                replica_directory_id uuid   2+ !
+                log_end_offset      int64
+                last_fetch_timestamp int64=-1 1+
+                last_caught_up_timestamp int64=-1 1+
+            observers           ReplicaState[]
+    nodes Node[]                            2+ !
         node_id                 int32
-        listeners []
+        listeners Listener[]
             name                string
             host                string
             port                uint16
@@ -53,7 +48,7 @@ UPDATE_FEATURES = api(
     flexible="0+",
     request="""
     timeout_ms                  int32=60000
-    feature_updates []
+    feature_updates FeatureUpdateKey[]
         feature                 string
         max_version_level       int16
         allow_downgrade         bool        0 !
@@ -64,9 +59,11 @@ UPDATE_FEATURES = api(
     throttle_time_ms            int32
     error_code                  int16
     error_message               string?
-    results []                              0-1
+    results UpdatableFeatureResult[]        0-1
         feature                 string
         error_code              int16
         error_message           string?
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_QUORUM, UPDATE_FEATURES)

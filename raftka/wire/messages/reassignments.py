@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (45) and ListPartitionReassignments (46): KIP-455."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 ALTER_PARTITION_REASSIGNMENTS = api(
     "AlterPartitionReassignments",
@@ -10,9 +10,9 @@ ALTER_PARTITION_REASSIGNMENTS = api(
     request="""
     timeout_ms                  int32=60000
     allow_replication_factor_change bool=true 1+ !  # KIP-860
-    topics []
+    topics ReassignableTopic[]
         name                    string
-        partitions []
+        partitions ReassignablePartition[]
             partition_index     int32
             replicas            int32[]?    # null: cancel
 """,
@@ -21,9 +21,9 @@ ALTER_PARTITION_REASSIGNMENTS = api(
     allow_replication_factor_change bool=true 1+
     error_code                  int16
     error_message               string?
-    responses []
+    responses ReassignableTopicResponse[]
         name                    string
-        partitions []
+        partitions ReassignablePartitionResponse[]
             partition_index     int32
             error_code          int16
             error_message       string?
@@ -37,7 +37,7 @@ LIST_PARTITION_REASSIGNMENTS = api(
     flexible="0+",
     request="""
     timeout_ms                  int32=60000
-    topics []?                              # null: all
+    topics ListPartitionReassignmentsTopics[]? # null: all
         name                    string
         partition_indexes       int32[]
 """,
@@ -45,12 +45,14 @@ LIST_PARTITION_REASSIGNMENTS = api(
     throttle_time_ms            int32
     error_code                  int16
     error_message               string?
-    topics []
+    topics OngoingTopicReassignment[]
         name                    string
-        partitions []
+        partitions OngoingPartitionReassignment[]
             partition_index     int32
             replicas            int32[]
             adding_replicas     int32[]
             removing_replicas   int32[]
 """,
 )
+
+__getattr__ = row_classes(ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS)

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (75): Metadata a page at a time (KIP-966)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 DESCRIBE_TOPIC_PARTITIONS = api(
     "DescribeTopicPartitions",
@@ -8,21 +8,21 @@ DESCRIBE_TOPIC_PARTITIONS = api(
     versions="0",
     flexible="0+",
     request="""
-    topics []                               # none: all
+    topics TopicRequest[]                   # none: all
         name                    string
     response_partition_limit    int32=2000
-    cursor {}?
+    cursor Cursor?
         topic_name              string
         partition_index         int32
 """,
     response="""
     throttle_time_ms            int32
-    topics []
+    topics DescribeTopicPartitionsResponseTopic[]
         error_code              int16
         name                    string?
         topic_id                uuid
         is_internal             bool
-        partitions []
+        partitions DescribeTopicPartitionsResponsePartition[]
             error_code          int16
             partition_index     int32
             leader_id           int32
@@ -33,8 +33,10 @@ DESCRIBE_TOPIC_PARTITIONS = api(
             last_known_elr      int32[]?=null
             offline_replicas    int32[]
         topic_authorized_operations int32=-2147483648
-    next_cursor {}?
+    next_cursor NextCursor?
         topic_name              string
         partition_index         int32
 """,
 )
+
+__getattr__ = row_classes(DESCRIBE_TOPIC_PARTITIONS)

@@ -1,6 +1,6 @@
 """CreateTopics (19) and DeleteTopics (20)."""
 
-from raftka.wire.schema import api
+from raftka.wire.schema import api, row_classes
 
 CREATE_TOPICS = api(
     "CreateTopics",
@@ -8,14 +8,14 @@ CREATE_TOPICS = api(
     versions="2-7",
     flexible="5+",
     request="""
-    topics []
+    topics CreatableTopic[]
         name                    string
         num_partitions          int32       # -1: the broker's default
         replication_factor      int16       # -1: the broker's default
-        assignments []
+        assignments CreatableReplicaAssignment[]
             partition_index     int32
             broker_ids          int32[]
-        configs []
+        configs CreatableTopicConfig[]
             name                string
             value               string?
     timeout_ms                  int32=60000
@@ -23,7 +23,7 @@ CREATE_TOPICS = api(
 """,
     response="""
     throttle_time_ms            int32
-    topics []
+    topics CreatableTopicResult[]
         name                    string
         topic_id                uuid        7+
         error_code              int16
@@ -31,7 +31,7 @@ CREATE_TOPICS = api(
         topic_config_error_code int16       5+ @0
         num_partitions          int32=-1    5+
         replication_factor      int16=-1    5+
-        configs []?                         5+
+        configs CreatableTopicConfigs[]?    5+
             name                string
             value               string?
             read_only           bool
@@ -46,7 +46,7 @@ DELETE_TOPICS = api(
     versions="1-6",
     flexible="4+",
     request="""
-    topics []                               6+ !
+    topics DeleteTopicState[]               6+ !
         name                    string?
         topic_id                uuid
     topic_names                 string[]    0-5
@@ -54,10 +54,12 @@ DELETE_TOPICS = api(
 """,
     response="""
     throttle_time_ms            int32
-    responses []
+    responses DeletableTopicResult[]
         name                    string?6+
         topic_id                uuid        6+
         error_code              int16
         error_message           string?     5+
 """,
 )
+
+__getattr__ = row_classes(CREATE_TOPICS, DELETE_TOPICS)

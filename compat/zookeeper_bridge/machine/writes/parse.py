@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.tree.projection import number_of
@@ -16,7 +15,7 @@ def bad(message: str) -> ZooKeeperError:
     return ZooKeeperError(Err.BAD_ARGUMENTS, message)
 
 
-def fields_of(data: bytes | None) -> Mapping[str, Any]:
+def fields_of(data: bytes | None) -> Mapping[str, object]:
     """A JSON object."""
     try:
         found = json.loads(data or b"")
@@ -67,7 +66,7 @@ def block_of(data: bytes | None) -> tuple[int, int]:
     return _id(block.get("block_start")), _id(block.get("block_end"))
 
 
-def _id(given: Any) -> int:
+def _id(given: object) -> int:
     """As a string: JSON's numbers have no 64 bits everywhere."""
     if not isinstance(given, str) or not re.fullmatch("[0-9]{1,19}", given):
         raise bad("no block of producer ids")
@@ -81,11 +80,11 @@ def _number(name: str) -> int:
     return number
 
 
-def _replicas(given: Any) -> tuple[int, ...]:
+def _replicas(given: object) -> tuple[int, ...]:
     if not isinstance(given, list) or not all(map(_is_number, given)):
         raise bad("replicas are numbers of brokers")
     return tuple(given)
 
 
-def _is_number(given: Any) -> bool:
+def _is_number(given: object) -> bool:
     return type(given) is int and 0 <= given <= MOST

@@ -1,7 +1,6 @@
 """Which write to which path is which command; all that is not here is refused. Knows no command itself."""
 
 from collections.abc import Callable
-from typing import Any
 
 from zookeeper_bridge.machine.operations import CREATES, Caller, Done, check_version
 from zookeeper_bridge.machine.writes import admin, configs, topics
@@ -28,7 +27,7 @@ COMMANDS: dict[str, dict[str, Verb]] = {
 }
 
 
-def write(rule: Rule, layer: Layer, opcode: int, request: Any, caller: Caller) -> Done:
+def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Caller) -> Done:
     verb = "create" if opcode in CREATES else {Op.SET_DATA: "set", Op.DELETE: "delete", Op.CHECK: "check"}.get(Op(opcode), "acl")
     path = check_path(request.path)
     projection = caller.controls.projection(layer)

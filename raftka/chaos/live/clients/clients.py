@@ -209,7 +209,7 @@ class _ConfluentReader:
         messages = self._consumer.consume(AT_ONCE, seconds)
         return [(each.partition(), each.offset(), each.value()) for each in messages if each.error() is None]
 
-    def _on_commit(self, error: Any, partitions: Any) -> None:
+    def _on_commit(self, error: object, partitions: object) -> None:
         self._told = (error, partitions)
 
     def commit(self, offsets: Mapping[int, int]) -> None:

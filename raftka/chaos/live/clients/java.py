@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from raftka.chaos.live.clients.clients import AT_ONCE, GIVE_UP_MS, SESSION_MS
+from raftka.json_values import JsonObject
 
 NAME = "java"
 OLDEST_JAVA, OLDEST_KAFKA = 17, (4, 2)  # which knows --command-config
@@ -32,12 +32,12 @@ PRODUCER = {
     "linger.ms": 5,
 }
 READER = {**AGAIN, "fetch.max.wait.ms": 200, "max.poll.records": AT_ONCE}
-KINDS: Mapping[str, Mapping[str, Any]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
+KINDS: Mapping[str, Mapping[str, object]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
 
 _prctl = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1
 
-Event = dict[str, Any]
+Event = JsonObject
 
 
 class Missing(Exception):
@@ -61,7 +61,7 @@ class Kafka:
             given += ["--session-timeout", str(SESSION_MS)]
         return self._start("VerifiableConsumer", servers, topic, given, KINDS[protocol])
 
-    def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, Any]) -> "Tool":
+    def _start(self, tool: str, servers: str, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
         begin = [self.java, *JVM, "-cp", f"{self.jars}/*", f"org.apache.kafka.tools.{tool}", "--bootstrap-server", servers, "--topic", topic]
         return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in settings.items()))
 

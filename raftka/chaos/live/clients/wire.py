@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, LIST_OFFSETS, OK, POLL, PRODUCE, Told
 from raftka.chaos.live.clients.roles import AGAIN_S, PAYLOAD_BYTES, QUIET_S, Task
 from raftka.chaos.live.recorder import key, payload, polled
+from raftka.json_values import Json
 from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.frame import decode_response_header, encode_request
 from raftka.wire.messages import list_offsets
@@ -23,7 +24,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE as PRODUCE_API
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import build_batch, iterate, records_of
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import Api, Req, Resp
 
 T = TypeVar("T")
 NAME = "raftka's own"
@@ -43,7 +44,7 @@ class NoAnswer(Exception):
 Address = tuple[str, int]
 
 
-def call(address: Address, api: Api, request: Row, version: int) -> Row:
+def call(address: Address, api: Api[Req, Resp], request: Req, version: int) -> Resp:
     """In that version, whatever the broker says that it knows. Raises OSError and ProtocolError."""
     with socket.create_connection(address, REQUEST_S) as sock:
         sock.sendall(encode_request(api, version, 1, "raftka", request))
@@ -71,14 +72,14 @@ class Wire:
         self._leaders: dict[int, tuple[Address, int]] = {}
         self._epochs: dict[int, int] = {}
 
-    def ask(self, address: Address, api: Any, row: Any) -> Any:
+    def ask(self, address: Address, api: Api[Req, Resp], row: Req) -> Resp:
         """Raises NoAnswer."""
         try:
             return call(address, api, row, BY_NAME.get(api.key, api.max_version))
         except (OSError, ProtocolError) as error:
             raise NoAnswer(repr(error)) from error
 
-    def anybody(self, api: Any, row: Any) -> Any:
+    def anybody(self, api: Api[Req, Resp], row: Req) -> Resp:
         return self.ask(self.random.choice(self._servers), api, row)
 
     def leader(self, partition: int) -> tuple[Address, int]:
@@ -254,7 +255,7 @@ class WireCommitting:
             process = self._end(process, lambda partition=partition, where=where: {"offsets": {where: self.committed(partition)}})  # type: ignore[misc]
             self.task.over.wait(self.wire.random.uniform(*PAUSE_S))
 
-    def _end(self, process: int, work: Callable[[], Mapping[str, Any]]) -> int:
+    def _end(self, process: int, work: Callable[[], Mapping[str, Json]]) -> int:
         try:
             body = work()
         except NoAnswer as error:
@@ -268,7 +269,7 @@ class WireCommitting:
     def lost(self) -> None:
         self._coordinator = None
 
-    def _ask(self, api: Any, row: Any) -> Any:
+    def _ask(self, api: Api[Req, Resp], row: Req) -> Resp:
         if self._coordinator is None:
             found = self.wire.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=self.group, key_type=0))
             if found.error_code:
@@ -276,7 +277,7 @@ class WireCommitting:
             self._coordinator = (found.host, found.port)
         return self.wire.ask(self._coordinator, api, row)
 
-    def _commit(self, partition: int, offset: int) -> Mapping[str, Any]:
+    def _commit(self, partition: int, offset: int) -> Mapping[str, Json]:
         request = OFFSET_COMMIT.request
         asked = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
         row = self._ask(OFFSET_COMMIT, request(group_id=self.group, member_id="", topics=[request.topics(name=self.task.topic, partitions=[asked])]))

@@ -19,7 +19,7 @@ STOP_S = 130.0  # a little more than a record may take
 MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
 
 
-def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[Any]:
+def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[object]:
     if client == wire.NAME:
         return [wire.WireProducing(task, seed), wire.WireReading(task, seed + 1), wire.WireCommitting(task, seed + 2)]
     if client == java.NAME:

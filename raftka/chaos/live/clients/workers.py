@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from raftka.chaos.live.clients import clients, java, wire
 from raftka.chaos.live.clients.worker import STOP_S
 from raftka.cluster.processes import SOURCES
+from raftka.json_values import JsonObject
 
 ANSWER_S = STOP_S + 30.0
 READ_S = 600.0
@@ -36,7 +36,7 @@ def clients_here(kafka_home: str) -> list[str]:
 class Workers:
     """One process for each client. Leaving the block kills them."""
 
-    def __init__(self, clients: list[str], given: dict[str, Any]) -> None:
+    def __init__(self, clients: list[str], given: JsonObject) -> None:
         self.wrong: list[str] = []
         self._processes: dict[str, subprocess.Popen[str]] = {}
         try:
@@ -84,7 +84,7 @@ class Workers:
                 self.wrong.append(wrong)
 
 
-def _start(given: dict[str, Any]) -> "subprocess.Popen[str]":
+def _start(given: JsonObject) -> "subprocess.Popen[str]":
     log = Path(given["history"]).with_name(f"worker-{given['worker']}.log")
     with log.open("ab") as errors:
         return subprocess.Popen(

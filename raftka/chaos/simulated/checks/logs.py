@@ -277,7 +277,7 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     return found
 
 
-def _some(found: Sequence[Any]) -> list[Any]:
+def _some(found: Sequence[object]) -> list[Any]:
     """Spread over all, with the first and the last."""
     step = max(1, len(found) // SEARCHES)
     return list(dict.fromkeys([*found[::step], *found[-1:]]))

@@ -6,8 +6,8 @@ The judge derives Kafka's rules from the batches themselves. It does not disturb
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from raftka.json_values import JsonObject
 from raftka.log.log import Log
 from raftka.log.segments.scan import headers
 from raftka.log.segments.segment import Segment
@@ -58,7 +58,7 @@ def _youngest(log: Log, segment: Segment) -> int:
     return max(times, default=-1) if max(times, default=-1) >= 0 else segment.created_ms
 
 
-def _told(log: Log, now_ms: int, up_to: int) -> dict[str, Any]:
+def _told(log: Log, now_ms: int, up_to: int) -> JsonObject:
     segments = [(segment.base_offset, segment.size) for segment in log.segments[:3]]
     bounds = {"ms": log.config.retention_ms, "bytes": log.config.retention_bytes, "committed": up_to, "start": log.start_offset}
     return {"segments": segments, "end": log.end_offset, "now": now_ms, **bounds}

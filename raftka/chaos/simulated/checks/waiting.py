@@ -33,7 +33,7 @@ class Waiting:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._since: dict[tuple[Node, object, str], float] = {}
-        self._asked: dict[CoordinatorPartition, list[CoordinatorRequest]] = {}  # what waited in each when it was last looked at
+        self._asked: dict[CoordinatorPartition, list[CoordinatorRequest[Any, Any]]] = {}  # what waited in each when it was last looked at
 
     def begin(self) -> None:
         self.cluster.world.at(self.cluster.world.now + EVERY_S, self._look)

@@ -13,15 +13,15 @@ from raftka.chaos.simulated.clients.shapes import PLAIN, Shape
 from raftka.client.connection import ClientConnection, open_connection
 from raftka.runtime.interfaces import Runtime
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
+from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
+from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS, ListOffsetsRequest
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, ProduceRequest
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import LOG_APPEND_TIME, build_batch, iterate, records_of
 from raftka.wire.rows import ZERO_UUID
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 RETRY_S = 0.1
 REQUEST_S = 3.0
@@ -76,32 +76,34 @@ class Client:
 
     # asking
 
-    async def ask(self, address: Address, api: Api, row: Row, timeout_s: float = REQUEST_S, version: int | None = None) -> Any:
+    async def ask(self, address: Address, api: Api[Req, Resp], row: Req, timeout_s: float = REQUEST_S, version: int | None = None) -> Resp:
         """One request. `version`: the highest that it may have. Raises NoAnswer."""
         (answer,) = await self.ask_all(address, api, [row], timeout_s, version)
         if answer is None:
             raise NoAnswer
         return answer
 
-    async def ask_all(self, address: Address, api: Api, rows: Sequence[Row], timeout_s: float = REQUEST_S, version: int | None = None) -> list[Any]:
+    async def ask_all(
+        self, address: Address, api: Api[Req, Resp], rows: Sequence[Req], timeout_s: float = REQUEST_S, version: int | None = None
+    ) -> list[Resp | None]:
         """Many requests on one connection, in order, none waiting for another; None where no answer came."""
         return await self.ask_many(address, [(api, row) for row in rows], timeout_s, version)
 
     async def ask_many(
-        self, address: Address, questions: Sequence[tuple[Api, Row]], timeout_s: float = REQUEST_S, version: int | None = None
+        self, address: Address, questions: Sequence[tuple[AnyApi, Row]], timeout_s: float = REQUEST_S, version: int | None = None
     ) -> list[Any]:
         """The same of different APIs."""
         answered = trio.Event()
         answers: list[Any] = []
 
-        def on_reply(api: Api, reply: Row | None, error: str | None) -> None:
-            answers.append(_kept(api, reply))
+        def on_reply(reply: Row | None, error: str | None) -> None:
+            answers.append(_kept(reply))
             if len(answers) == len(questions):
                 answered.set()
 
         connection = self._connection(address)
         for api, row in questions:
-            connection.request(api, row, partial(on_reply, api), self.shape.version(api) if version is None else version)
+            connection.request(api, row, on_reply, self.shape.version(api) if version is None else version)
         with trio.move_on_after(timeout_s):
             await answered.wait()
         if len(answers) < len(questions):
@@ -124,7 +126,7 @@ class Client:
         if connection is not None:
             connection.close("no answer came")
 
-    async def anybody(self, api: Api, row: Row) -> Any:
+    async def anybody(self, api: Api[Req, Resp], row: Req) -> Resp:
         """Ask one broker after the other until one answers."""
         while True:
             self._turn += 1
@@ -171,7 +173,7 @@ class Client:
         self._leaders.pop((topic, partition), None)
         await trio.sleep(RETRY_S)
 
-    async def ask_leader(self, topic: str, partition: int, api: Api, row: Row, *also: Code) -> Row:
+    async def ask_leader(self, topic: str, partition: int, api: Api[Req, Resp], row: Req, *also: Code) -> Any:
         """The partition's answer: asked again, perhaps of another, as long as it is an error that passes. `also`: errors that are an answer too."""
         while True:
             leader = await self.leader(topic, partition)
@@ -214,7 +216,7 @@ class Client:
         answer = await self.ask_leader(topic, partition, PRODUCE, self.produce_row(topic, partition, batch))
         return int(answer.base_offset)
 
-    def produce_row(self, topic: str, partition: int, batch: bytearray, acks: int = -1) -> Row:
+    def produce_row(self, topic: str, partition: int, batch: bytearray, acks: int = -1) -> ProduceRequest:
         return produce_row(topic, partition, batch, acks, self.topic_ids.get(topic, ZERO_UUID))
 
     async def end_offset(self, topic: str, partition: int) -> int:
@@ -236,13 +238,13 @@ class Client:
         return found
 
 
-def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1, topic_id: bytes = ZERO_UUID) -> Row:
+def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1, topic_id: bytes = ZERO_UUID) -> ProduceRequest:
     request = PRODUCE.request
     data = request.topic_data(name=topic, topic_id=topic_id, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
     return request(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data])
 
 
-def fetch_row(topic: str, partition: int, offset: int, epoch: int = -1, last_epoch: int = -1) -> Row:
+def fetch_row(topic: str, partition: int, offset: int, epoch: int = -1, last_epoch: int = -1) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(
         partition=partition, fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, partition_max_bytes=FETCH_BYTES
@@ -250,7 +252,7 @@ def fetch_row(topic: str, partition: int, offset: int, epoch: int = -1, last_epo
     return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
 
 
-def end_row(topic: str, partition: int, epoch: int = -1) -> Row:
+def end_row(topic: str, partition: int, epoch: int = -1) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=LATEST)
     return request(topics=[request.topics(name=topic, partitions=[asked])])
@@ -265,26 +267,26 @@ class Batch(NamedTuple):
     times: list[int]  # ms, of each record
 
 
-def batches_of(answer: Row, offset: int) -> Iterator[Batch]:
+def batches_of(answer: PartitionData, offset: int) -> Iterator[Batch]:
     """The answer's, without what is before `offset`."""
-    for header, batch in iterate(memoryview(answer.records)):
+    for header, batch in iterate(memoryview(answer.records or b"")):
         found = [record for record in records_of(batch) if record.offset >= offset]
         stamped = header.attributes & LOG_APPEND_TIME
         times = [header.max_timestamp if stamped else record.timestamp for record in found]
         yield Batch(header.last_offset + 1, header.leader_epoch, [(record.offset, record.value or b"") for record in found], times)
 
 
-def only_partition(api: Api, answer: Row) -> Row:
+def only_partition(api: AnyApi, answer: Any) -> Any:
     if api is PRODUCE:
-        return answer.responses[0].partition_responses[0]  # type: ignore[no-any-return]
+        return answer.responses[0].partition_responses[0]
     if api is FETCH:
-        return answer.responses[0].partitions[0]  # type: ignore[no-any-return]
-    return answer.topics[0].partitions[0]  # type: ignore[no-any-return]
+        return answer.responses[0].partitions[0]
+    return answer.topics[0].partitions[0]
 
 
-def _kept(api: Api, reply: Row | None) -> Row | None:
+def _kept(reply: Row | None) -> Row | None:
     """A Fetch's records are lent to us for this turn only."""
-    if api is FETCH and reply is not None:
+    if isinstance(reply, FetchResponse):
         for topic in reply.responses:
             for partition in topic.partitions:
                 partition.records = bytes(partition.records or b"")

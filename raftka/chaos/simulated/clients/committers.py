@@ -7,8 +7,8 @@ from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
 from raftka.chaos.simulated.clients.producers import History, key_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import ZERO_UUID, Row
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest, OffsetFetchRequest
+from raftka.wire.rows import ZERO_UUID
 
 PASSES = frozenset(
     {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
@@ -17,13 +17,13 @@ RETRY_S = 0.1
 LOOKS = 0.25  # of what it does
 
 
-def commit_row(group: str, topic: str, partition: int, offset: int, topic_id: bytes = ZERO_UUID) -> Row:
+def commit_row(group: str, topic: str, partition: int, offset: int, topic_id: bytes = ZERO_UUID) -> OffsetCommitRequest:
     request = OFFSET_COMMIT.request
     row = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
     return request(group_id=group, topics=[request.topics(name=topic, topic_id=topic_id, partitions=[row])])
 
 
-def committed_row(group: str, topic: str, partition: int) -> Row:
+def committed_row(group: str, topic: str, partition: int) -> OffsetFetchRequest:
     request = OFFSET_FETCH.request
     return request(groups=[request.groups(group_id=group, topics=[request.groups.topics(name=topic, partition_indexes=[partition])])])
 

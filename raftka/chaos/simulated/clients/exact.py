@@ -7,14 +7,14 @@ Only of a partition from which nothing is deleted, read from its beginning: what
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Batch, Leader, batches_of
 from raftka.wire.errors import Code
-from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.list_offsets import EARLIEST, LIST_OFFSETS, MAX_TIMESTAMP
-from raftka.wire.schema import Api, Row
+from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH, EpochEndOffset
+from raftka.wire.messages.fetch import FETCH, PartitionData
+from raftka.wire.messages.list_offsets import EARLIEST, LIST_OFFSETS, MAX_TIMESTAMP, ListOffsetsPartitionResponse
+from raftka.wire.schema import AnyApi
 
 FAR = 1_000_000  # offsets: no log of a life is so long
 READ_BYTES = (1, 300, FETCH_BYTES)
@@ -54,8 +54,8 @@ class Known:
 
 
 class Question(NamedTuple):
-    api: Api
-    row: Row
+    api: AnyApi
+    row: Any
     what: str
     offset: int  # which the answer is about
 
@@ -72,7 +72,7 @@ class Examiner:
         by_time, in_the_log = (self._time, self._time, self._largest, self._start), (self._outside, self._read, self._read, self._parted)
         return self._random.choice((*by_time, *in_the_log, self._epoch_end))(leader.epoch)
 
-    def answered(self, question: Question, answer: Row, epoch: int) -> Code:
+    def answered(self, question: Question, answer: Any, epoch: int) -> Code:
         """What is not to be judged is an error that passes."""
         code = Code(answer.error_code)
         expected = Code.OFFSET_OUT_OF_RANGE if question.what == "outside" else Code.NONE
@@ -98,7 +98,7 @@ class Examiner:
         timestamp = self._random.choice(self.known.times[-400:]) + self._random.choice((0, 0, 1, -1))
         return self._listed("time", epoch, timestamp, self.known.first_since(timestamp))
 
-    def _told_time(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_time(self, question: Question, answer: ListOffsetsPartitionResponse, epoch: int) -> None:
         known, there = self.known, question.offset
         if there == len(known):
             if answer.offset != -1 and answer.offset < there:
@@ -110,7 +110,7 @@ class Examiner:
     def _largest(self, epoch: int) -> Question:
         return self._listed("largest", epoch, MAX_TIMESTAMP, self.known.first_since(self.known.largest_time))
 
-    def _told_largest(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_largest(self, question: Question, answer: ListOffsetsPartitionResponse, epoch: int) -> None:
         known = self.known.largest_time
         if answer.offset == -1:
             return  # the largest is not committed yet: then it tells of none, as Kafka
@@ -120,7 +120,7 @@ class Examiner:
     def _start(self, epoch: int) -> Question:
         return self._listed("start", epoch, EARLIEST, 0)
 
-    def _told_start(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_start(self, question: Question, answer: ListOffsetsPartitionResponse, epoch: int) -> None:
         if (answer.offset, answer.leader_epoch) != (0, self.known.epochs[0]):
             self._say(question, epoch, f"{answer.offset} of epoch {answer.leader_epoch}, written in {self.known.epochs[0]}")
 
@@ -135,7 +135,7 @@ class Examiner:
         row = request(replica_id=-1, topics=[request.topics(topic=self._topic, partitions=[asked])])
         return Question(OFFSET_FOR_LEADER_EPOCH, row, "epoch_end", asked_epoch)
 
-    def _told_epoch_end(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_epoch_end(self, question: Question, answer: EpochEndOffset, epoch: int) -> None:
         there, end = self.known.end_of(question.offset)
         told = answer.leader_epoch, answer.end_offset
         if end < len(self.known):
@@ -159,7 +159,7 @@ class Examiner:
     def _read(self, epoch: int) -> Question:
         return self._fetched("read", epoch, self._random.randrange(len(self.known)), max_bytes=self._random.choice(READ_BYTES))
 
-    def _told_read(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_read(self, question: Question, answer: PartitionData, epoch: int) -> None:
         known, offset = self.known, question.offset
         if answer.high_watermark <= offset:
             return  # a new leader has not heard yet that it is committed
@@ -180,7 +180,7 @@ class Examiner:
         beyond = self._random.choice((0, 1, 1, 3)) if end < len(self.known) else 0
         return self._fetched("parted", epoch, end + beyond, last)
 
-    def _told_parted(self, question: Question, answer: Row, epoch: int) -> None:
+    def _told_parted(self, question: Question, answer: PartitionData, epoch: int) -> None:
         last = question.row.topics[0].partitions[0].last_fetched_epoch
         there, end = self.known.end_of(last)
         if end == len(self.known):

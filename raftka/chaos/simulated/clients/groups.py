@@ -13,8 +13,7 @@ from raftka.chaos.history import COMMIT, FAIL, FETCH_OFFSET, INFO, OK, History
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.rows import Row
+from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequestPartition
 
 TOPIC = "orders"
 SESSION_MS = 1000
@@ -189,7 +188,7 @@ class GroupClient:
     ) -> dict[Place, int]:
         """The error of each. The history is not told."""
         request, shape = OFFSET_COMMIT.request, self.client.shape
-        rows: dict[str, list[Row]] = {}
+        rows: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (name, index), offset in places.items():
             row = request.topics.partitions(partition_index=index, committed_offset=offset, committed_metadata=shape.commit_metadata)
             rows.setdefault(name, []).append(row)
@@ -206,7 +205,7 @@ class GroupClient:
         found = [each for topic in answer.topics for each in topic.partitions]
         return {(name, each.partition_index): each.error_code for name, each in zip(names, found, strict=True)}
 
-    async def fetch(self, where: Address, partitions: Sequence[Any], member_id: str | None = None, epoch: int = -1) -> dict[Any, int]:
+    async def fetch(self, where: Address, partitions: Sequence[object], member_id: str | None = None, epoch: int = -1) -> dict[Any, int]:
         """By what was asked for: each a Place, or a partition of TOPIC."""
         history = self.story.history
         history.invoke(self._process, FETCH_OFFSET, self.now, group=self.group)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
@@ -17,11 +17,11 @@ from raftka.chaos.simulated.checks.forgotten import Forgotten
 from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
 from raftka.chaos.simulated.clients.exact import Examiner
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
 from raftka.wire.records import build_batch
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Row
 
 BATCH_RECORDS = (1, 4)
 PADDING_BYTES = (0, 300)
@@ -60,13 +60,13 @@ class History:
         self._processes += 1
         return self._processes
 
-    def begin(self, process: int, verb: str, **body: Any) -> None:
+    def begin(self, process: int, verb: str, **body: object) -> None:
         self.told.invoke(process, verb, self.now(), **body)
 
-    def end(self, process: int, outcome: str, **body: Any) -> None:
+    def end(self, process: int, outcome: str, **body: object) -> None:
         self.told.end(process, outcome, self.now(), **body)
 
-    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: Any) -> None:
+    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: object) -> None:
         self.end(process, story.OK, polled={key: [(offset, name_of(value)) for offset, value in records]}, **body)
 
     @property
@@ -204,7 +204,7 @@ class Producer:
     def _begin_epoch(self) -> None:
         self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
 
-    def _took(self, batch: Batch, answer: Row, refused: bool) -> bool:
+    def _took(self, batch: Batch, answer: PartitionProduceResponse, refused: bool) -> bool:
         """`refused`: one before it was not taken, so this one may be told that it is out of order; and by an earlier leader, that is cut off."""
         code = Code(answer.error_code)
         if code is Code.NONE:
@@ -313,10 +313,7 @@ class Reader:
             if self._examiner is not None and self._examiner.known and self._random.random() < EXAMINED:
                 await self._examine(self._examiner, leader)
                 continue
-            if self._random.random() < 0.2:
-                row, api, verb = end_row(self._topic, self._partition, leader.epoch), LIST_OFFSETS, story.LIST_OFFSETS
-            else:
-                row, api, verb = fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), FETCH, story.POLL
+            api, row, verb = self._question(leader)
             self.history.begin(self._process, verb)
             try:
                 found = only_partition(api, await self.client.ask(leader.address, api, row))
@@ -334,6 +331,11 @@ class Reader:
             else:
                 self._read(found, leader.epoch)
 
+    def _question(self, leader: Leader) -> tuple[AnyApi, Row, str]:
+        if self._random.random() < 0.2:
+            return LIST_OFFSETS, end_row(self._topic, self._partition, leader.epoch), story.LIST_OFFSETS
+        return FETCH, fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), story.POLL
+
     async def _examine(self, examiner: Examiner, leader: Leader) -> None:
         question = examiner.question(leader)
         try:
@@ -348,7 +350,7 @@ class Reader:
     def _wrong(self, what: str) -> None:
         self.history.violations.append(f"reader of {self._topic}-{self._partition} at {self.position}: {what}")
 
-    def _refused(self, api: Api, code: Code) -> None:
+    def _refused(self, api: AnyApi, code: Code) -> None:
         if code not in PASSES:
             self._wrong(f"{api.name} is refused with {code.name}")
 
@@ -357,7 +359,7 @@ class Reader:
             self._wrong(f"the end was {self._end}, now it is {offset}")
         self._end = max(self._end, offset)
 
-    def _read(self, answer: Row, epoch: int) -> None:
+    def _read(self, answer: PartitionData, epoch: int) -> None:
         if answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0:
             self._wrong(f"what was read of epoch {self._last_epoch} diverges at {answer.diverging_epoch.end_offset}")
             self._last_epoch = -1

@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi
 
-APIS = (
+APIS: tuple[AnyApi, ...] = (
     PRODUCE,
     FETCH,
     LIST_OFFSETS,
@@ -49,11 +55,11 @@ class Shape:
     names_epochs: bool = True  # of leaders, in Fetch and OffsetCommit
     reason: str | None = None  # why it joins a group
 
-    def version(self, api: Api) -> int | None:
+    def version(self, api: AnyApi) -> int | None:
         """None: the highest."""
         return self.versions.get(api.key)
 
-    def instance(self, api: Api, instance_id: str | None) -> str | None:
+    def instance(self, api: AnyApi, instance_id: str | None) -> str | None:
         """What it can say of its instance: old versions of this API have no word for it."""
         return instance_id if self.versions.get(api.key, 99) >= INSTANCE_SINCE[api.key] else None
 
@@ -62,35 +68,36 @@ class Shape:
         """Coordinators of several groups at once."""
         return self.versions.get(FIND_COORDINATOR.key, 99) >= MANY_KEYS
 
-    def find_coordinator(self, groups: Sequence[str]) -> Row:
+    def find_coordinator(self, groups: Sequence[str]) -> FindCoordinatorRequest:
         """`groups`: one where the version knows no more."""
         if not self.asks_for_many:
             (key,) = groups
             return FIND_COORDINATOR.request(key=key)
         return FIND_COORDINATOR.request(coordinator_keys=list(groups))
 
-    def coordinators(self, answer: Row) -> Sequence[Any]:
+    def coordinators(self, answer: FindCoordinatorResponse) -> Sequence[Coordinator | FindCoordinatorResponse]:
         """In the order of the groups that were asked for: node_id, host, port, error_code."""
         return answer.coordinators if self.asks_for_many else (answer,)
 
     def fetch_offsets(
         self, group: str, topics: Mapping[str, Sequence[int]] | None, ids: Mapping[str, bytes], member_id: str | None = None, epoch: int = -1
-    ) -> Row:
+    ) -> OffsetFetchRequest:
         """`topics`: None are all; partitions by name. `ids`: of topics, where the version knows no names."""
         request, version = OFFSET_FETCH.request, self.versions.get(OFFSET_FETCH.key, 99)
         if version < MANY_GROUPS:
             rows = None if topics is None else [request.topics(name=name, partition_indexes=list(each)) for name, each in topics.items()]
             return request(group_id=group, topics=rows)
-        rows = None if topics is None else [self._asked(name, each, ids) for name, each in topics.items()]
-        fields = {"member_id": member_id, "member_epoch": epoch} if version >= OF_MEMBERS else {}
-        return request(groups=[request.groups(group_id=group, topics=rows, **fields)])
+        asked = None if topics is None else [self._asked(name, each, ids) for name, each in topics.items()]
+        row = request.groups(group_id=group, topics=asked)
+        if version >= OF_MEMBERS:
+            row.member_id, row.member_epoch = member_id, epoch
+        return request(groups=[row])
 
     @staticmethod
-    def _asked(name: str, partitions: Sequence[int], ids: Mapping[str, bytes]) -> Row:
-        row: Row = OFFSET_FETCH.request.groups.topics(name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=list(partitions))
-        return row
+    def _asked(name: str, partitions: Sequence[int], ids: Mapping[str, bytes]) -> OffsetFetchRequestTopics:
+        return OFFSET_FETCH.request.groups.topics(name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=list(partitions))
 
-    def offsets(self, answer: Row) -> Any:
+    def offsets(self, answer: OffsetFetchResponse) -> Any:
         """Of the one group that was asked for: error_code, topics."""
         return answer if self.versions.get(OFFSET_FETCH.key, 99) < MANY_GROUPS else answer.groups[0]
 

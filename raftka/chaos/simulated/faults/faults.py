@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
 
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults import corruption as faults_of_rot
@@ -35,7 +34,7 @@ class Faults:
     def happened(self) -> list[Happened]:
         return self.scene.happened
 
-    def at_their_moments(self) -> AbstractContextManager[Any]:
+    def at_their_moments(self) -> AbstractContextManager[object]:
         """While it holds, those that wait for a moment see it."""
         return lurking(self.scene.lurker)
 

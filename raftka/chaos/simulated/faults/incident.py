@@ -150,9 +150,9 @@ class Incident:
                 self.world.network.mend(*link)
 
 
-KINDS: dict[str, Callable[[Incident], Any]] = {}
+KINDS: dict[str, Callable[[Incident], object]] = {}
 
 
-def kind(happens: Callable[[Incident], Any]) -> Callable[[Incident], Any]:
+def kind(happens: Callable[[Incident], object]) -> Callable[[Incident], object]:
     KINDS[happens.__name__] = happens
     return happens

@@ -1,7 +1,6 @@
 """Faults that wait for a moment: armed by the schedule, they strike in the midst of what a node does (nemeses.py). The moment may never come."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.incident import Incident, Scene, kind
@@ -49,7 +48,7 @@ class Lurker(Nemesis):
         it.later(it.random.uniform(0.2, 5.0), lambda: it.let_go(*links))
 
 
-def lurking(lurker: Lurker | None) -> AbstractContextManager[Any]:
+def lurking(lurker: Lurker | None) -> AbstractContextManager[object]:
     return lurker.lurking() if lurker is not None else nullcontext()
 
 

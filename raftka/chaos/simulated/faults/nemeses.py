@@ -108,8 +108,8 @@ class Nemesis:
         self._not_before, self._until = world.now + WARM_UP_S, world.now + self._seconds
         self._cluster = cluster
 
-    def _wrapped(self, name: str, original: Callable[..., Any], before: bool) -> Callable[..., Any]:
-        def moment(*args: Any, **named: Any) -> Any:
+    def _wrapped(self, name: str, original: Callable[..., object], before: bool) -> Callable[..., object]:
+        def moment(*args: object, **named: object) -> Any:
             if before:
                 self._came(name)
                 return original(*args, **named)

@@ -5,22 +5,21 @@ So it is known what a reader must find: by time, by offset, at the start, before
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
 from raftka.chaos.simulated.checks.log_starts import LogStarts
-from raftka.chaos.simulated.clients.client import PASSES, Client, NoAnswer, batches_of, only_partition, produce_row
+from raftka.chaos.simulated.clients.client import PASSES, Address, Client, NoAnswer, batches_of, only_partition, produce_row
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
-from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.delete_records import DELETE_RECORDS, DeleteRecordsPartitionResult
+from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
-from raftka.wire.schema import Row
 
 ARCHIVE = "archive"
 PAUSE_S = (0.0, 0.15)
@@ -86,7 +85,7 @@ class Prober:
     def _say(self, what: str) -> None:
         self.wrong.append(f"{ARCHIVE}: {what}")
 
-    def _sound(self, answer: Row, *also: Code) -> Code:
+    def _sound(self, answer: PartitionData | DeleteRecordsPartitionResult, *also: Code) -> Code:
         """Raises NoAnswer for what passes."""
         code = Code(answer.error_code)
         if code in PASSES:
@@ -95,7 +94,7 @@ class Prober:
             self._say(f"refused with {code.name}")
         return code
 
-    async def _offsets(self, where: Any, epoch: int, *timestamps: int) -> list[int]:
+    async def _offsets(self, where: Address, epoch: int, *timestamps: int) -> list[int]:
         """One behind the other. Raises NoAnswer."""
         request = LIST_OFFSETS.request
         asked = [request.topics.partitions(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp) for timestamp in timestamps]
@@ -108,13 +107,13 @@ class Prober:
             self._sound(each)
         return [each.offset for each in found]
 
-    async def _fetch(self, where: Any, epoch: int, offset: int, max_bytes: int = 4000) -> Row:
+    async def _fetch(self, where: Address, epoch: int, offset: int, max_bytes: int = 4000) -> PartitionData:
         request = FETCH.request
         asked = request.topics.partitions(partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=max_bytes)
         row = request(max_wait_ms=0, min_bytes=1, topics=[request.topics(topic=ARCHIVE, partitions=[asked])])
-        return only_partition(FETCH, await self.client.ask(where, FETCH, row))
+        return (await self.client.ask(where, FETCH, row)).responses[0].partitions[0]
 
-    async def _by_time(self, where: Any, epoch: int) -> None:
+    async def _by_time(self, where: Address, epoch: int) -> None:
         """The first that is not older, among what is there; and nothing that is not committed."""
         times = self.writer.times.copy()
         wanted = self._random.choice([*times[-60:], *self.writer.under_way]) + self._random.choice((0, 0, 1))
@@ -126,7 +125,7 @@ class Prober:
             if (there is not None and found != there) or (there is None and -1 < found < max(begin, len(times))):
                 self._say(f"asked for {wanted} it tells of {found}, the first is at {there}; it begins at {begin}")
 
-    async def _around_the_start(self, where: Any, epoch: int) -> None:
+    async def _around_the_start(self, where: Address, epoch: int) -> None:
         (begin,) = await self._offsets(where, epoch, EARLIEST)
         for offset in (begin - 1, begin, len(self.writer.times) + FAR):
             answer = await self._fetch(where, epoch, offset)
@@ -137,7 +136,7 @@ class Prober:
             if inside is not (code is Code.NONE):
                 self._say(f"it begins at {begin}, a fetch at {offset} is answered with {code.name}")
 
-    async def _read(self, where: Any, epoch: int) -> None:
+    async def _read(self, where: Address, epoch: int) -> None:
         begin, end = await self._offsets(where, epoch, EARLIEST, LATEST)
         writer = self.writer
         known = min(end, len(writer.times))
@@ -159,7 +158,7 @@ class Prober:
         if other:
             self._say(f"it has {other[0]}, acknowledged is {writer.values[other[0][0]]!r} with {writer.times[other[0][0]]}")
 
-    async def _delete(self, where: Any, epoch: int) -> None:
+    async def _delete(self, where: Address, epoch: int) -> None:
         """Acknowledged is what the whole ISR has done, and nothing beyond what is committed."""
         if self._random.random() < 0.5:
             return
@@ -178,14 +177,14 @@ class Prober:
         if begin > end or begin < offset:
             self._say(f"deleted before {offset}, it begins at {begin} and ends at {end}")
 
-    async def _alter(self, where: Any, epoch: int) -> None:
+    async def _alter(self, where: Address, epoch: int) -> None:
         name = self._random.choice(sorted(RETENTION))
         request = INCREMENTAL_ALTER_CONFIGS.request
         config = request.resources.configs(name=name, config_operation=0, value=self._random.choice(RETENTION[name]))
         resource = request.resources(resource_type=TOPIC, resource_name=ARCHIVE, configs=[config])
         await self.client.ask(where, INCREMENTAL_ALTER_CONFIGS, request(resources=[resource]))
 
-    async def _written_down(self, where: Any, epoch: int) -> None:
+    async def _written_down(self, where: Address, epoch: int) -> None:
         least = self.starts.least()
         (begin,) = await self._offsets(where, epoch, EARLIEST)
         if begin < least:

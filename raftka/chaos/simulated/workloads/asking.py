@@ -20,14 +20,13 @@ from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
-from raftka.wire.rows import Row
-from raftka.wire.schema import Api
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 PAUSE_S = (0.05, 0.4)
 LONG_POLL_MS = 200
@@ -79,7 +78,7 @@ class Asker:
             raise NoAnswer
         return node
 
-    async def _ask(self, node: Node, api: Any, row: Row, version: int | None = None) -> Any:
+    async def _ask(self, node: Node, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """The answer, if the broker still lives and has seen no change of the metadata meanwhile. Raises NoAnswer."""
         image = node.image
         answer = await self.client.ask((f"n{node.node_id}", CLIENT_PORT), api, row, version=version)
@@ -97,7 +96,7 @@ class Asker:
         asked = [METADATA.request.topics(name=name) for name in names]
         answer = await self._ask(node, METADATA, METADATA.request(topics=asked, allow_auto_topic_creation=False))
         for topic in answer.topics:
-            known = node.image.topic_named(topic.name)
+            known = node.image.topic_named(topic.name or "")
             self._say(node, f"the partitions of {topic.name}", len(topic.partitions), len(known.partitions) if known is not None else 0)
             for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
                 found = _told(partition, epoch=version >= TELLS_EPOCHS, offline=version >= TELLS_OFFLINE)
@@ -111,7 +110,7 @@ class Asker:
             node, DESCRIBE_TOPIC_PARTITIONS, request(topics=[request.topics(name=name) for name in sorted(node.image.topic_ids)])
         )
         for topic in answer.topics:
-            known = node.image.topic_named(topic.name)
+            known = node.image.topic_named(topic.name or "")
             for partition, each in zip(topic.partitions, known.partitions if known is not None else (), strict=False):
                 expected = _known(node.image, each, epoch=True, offline=True)
                 self._say(node, f"{topic.name}-{partition.partition_index}", _told(partition, epoch=True, offline=True), expected)
@@ -142,12 +141,13 @@ class Asker:
         if epoch < 0:
             return
         if self._random.random() < 0.5:
-            api, row = LIST_OFFSETS, _list_row(host, LATEST, epoch)
+            found = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, LATEST, epoch), version=99))
         else:
             request = OFFSET_FOR_LEADER_EPOCH.request
             asked = request.topics.partitions(partition=host.index, current_leader_epoch=epoch, leader_epoch=host.leader_epoch)
-            api, row = OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic=host.topic, partitions=[asked])])
-        code = Code(only_partition(api, await self._ask(node, api, row, version=99)).error_code)
+            row = request(topics=[request.topics(topic=host.topic, partitions=[asked])])
+            found = only_partition(OFFSET_FOR_LEADER_EPOCH, await self._ask(node, OFFSET_FOR_LEADER_EPOCH, row, version=99))
+        code = Code(found.error_code)
         if host.leader is not None and code not in NOT_HERE:
             self._say(node, f"{host.name} by epoch {epoch}", code.name, expected.name)
 
@@ -180,7 +180,7 @@ class Asker:
         """Behind one that waits. Whether the answers come in their order the connection says."""
         node = self._node(node_id)
         host, shape = self._leads(node), self.client.shape
-        questions: list[tuple[Api, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
+        questions: list[tuple[AnyApi, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
         questions.append((FIND_COORDINATOR, shape.find_coordinator(["one"])))
         self._random.shuffle(questions)
         fetches = [(FETCH, _fetch_row(host, host.high_watermark)), (FETCH, _fetch_row(host, host.log.end_offset + BEYOND))]  # it waits; it is refused
@@ -202,14 +202,14 @@ async def _producer_id(client: Client, node_id: int) -> None:
             client.producer_ids.append(int(answer.producer_id))
 
 
-def _fetch_row(host: Partition, offset: int) -> Row:
+def _fetch_row(host: Partition, offset: int) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(partition=host.index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topic = request.topics(topic=host.topic, topic_id=bytes(host.topic_id), partitions=[asked])
     return request(max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[topic])
 
 
-def _list_row(host: Partition, timestamp: int, epoch: int) -> Row:
+def _list_row(host: Partition, timestamp: int, epoch: int) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=host.index, current_leader_epoch=epoch, timestamp=timestamp)
     return request(topics=[request.topics(name=host.topic, partitions=[asked])])

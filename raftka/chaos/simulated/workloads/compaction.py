@@ -14,11 +14,10 @@ from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Client, N
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS
+from raftka.wire.messages.fetch import FETCH, FetchRequest
+from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsPartitionResponse, ListOffsetsRequest
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
-from raftka.wire.rows import Row
 
 COMPACTED, DELETED = "keys", "events"
 KEYS = 12
@@ -154,10 +153,10 @@ class Deleter:
         if answer.error_code == Code.NONE and (behind := self.starts.behind(before, leader.address, offset)):
             self.wrong.append(f"deleted before {offset} of {writer.topic}-{writer.partition}: {behind} of the ISR begin earlier")
 
-    async def _ask(self, writer: Writer, timestamp: int) -> Row:
+    async def _ask(self, writer: Writer, timestamp: int) -> ListOffsetsPartitionResponse:
         leader = await self.client.leader(writer.topic, writer.partition)
         row = times_row(writer.topic, writer.partition, leader.epoch, timestamp)
-        answer = only_partition(LIST_OFFSETS, await self.client.ask(leader.address, LIST_OFFSETS, row))
+        answer = (await self.client.ask(leader.address, LIST_OFFSETS, row)).topics[0].partitions[0]
         if answer.error_code:
             raise NoAnswer
         return answer
@@ -217,13 +216,13 @@ class Replayer:
         return offset
 
 
-def fetch_row(topic: str, partition: int, offset: int, max_bytes: int) -> Row:
+def fetch_row(topic: str, partition: int, offset: int, max_bytes: int) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
 
 
-def times_row(topic: str, partition: int, epoch: int, timestamp: int) -> Row:
+def times_row(topic: str, partition: int, epoch: int, timestamp: int) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
     return request(topics=[request.topics(name=topic, partitions=[asked])])

@@ -13,7 +13,7 @@ from raftka.metadata.configs.broker import BROKER_SETTINGS
 from raftka.metadata.image import BROKER, GROUP, TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from raftka.wire.schema import Api, Row
+from raftka.wire.schema import AnyApi, Row
 
 LOADED = "trucks_gps"  # the topic that the life's own producers write to
 PAUSE_S = (0.02, 0.4)
@@ -132,7 +132,7 @@ class Alterer:
         row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=configs)])
         await self._send(INCREMENTAL_ALTER_CONFIGS, row, resource, values)
 
-    async def _send(self, api: Api, row: Row, resource: Resource, values: Mapping[str, str | None]) -> None:
+    async def _send(self, api: AnyApi, row: Row, resource: Resource, values: Mapping[str, str | None]) -> None:
         """`values`: what stands there when it is done."""
         for name, value in values.items():
             self._doubtful[resource, name].add(value)

@@ -24,9 +24,8 @@ from raftka.chaos.simulated.workloads.group import PARTITIONS, PATIENCE_S, PAUSE
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
+from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, OwnedTopicPartitions
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
-from raftka.wire.rows import Row
 
 GROUP = "consumers"
 MEMBERS = 4
@@ -122,10 +121,10 @@ class ConsumerMember(GroupClient):
         self.given_up.clear()
         self.is_new()
 
-    def _row(self, epoch: int, whole: bool) -> Row:
+    def _row(self, epoch: int, whole: bool) -> ConsumerGroupHeartbeatRequest:
         """`whole`: what the coordinator may not know, or not any more."""
         request, habits = CONSUMER_GROUP_HEARTBEAT.request, self.habits
-        owned: list[Row] = []
+        owned: list[OwnedTopicPartitions] = []
         for topic_id, name in self.names().items():
             partitions = sorted(index for topic, index in self.at if topic == name)
             owned += [request.topic_partitions(topic_id=topic_id, partitions=partitions)] if partitions else []

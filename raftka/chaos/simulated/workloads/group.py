@@ -8,7 +8,7 @@ earlier generation. In the end nobody is there any more, and so no group may hav
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -25,8 +25,7 @@ from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import group_key
 from raftka.metadata.commands import AlterReassignments, ElectLeaders, Move, MovedTopic
 from raftka.wire.errors import Code
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from raftka.wire.rows import Row
+from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, JoinGroupResponse
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 4
@@ -149,7 +148,7 @@ class Member(GroupClient):
         member_id, generation = self.synced
         self.earlier = generation if member_id == joined.member_id and generation < joined.generation_id else -1
         self.is_new()  # who was not assigned anything is not written down
-        self.protocol = joined.protocol_name
+        self.protocol = joined.protocol_name or ""
         self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
         known = (self.member_id, self.generation) == self.synced  # nobody waits for who is given the generation again that it had
         if self.instance is None and not known and self.random.random() < HANGS_BACK:
@@ -159,7 +158,7 @@ class Member(GroupClient):
         self.story.claims.given(self.place, self.member_id, asked_at)  # not before
         return mine
 
-    async def _sync(self, where: Address, joined: Row) -> list[int]:
+    async def _sync(self, where: Address, joined: JoinGroupResponse) -> list[int]:
         request = SYNC_GROUP.request
         members = [each.member_id for each in joined.members] if joined.leader == self.member_id else []
         shares = {each: bytes(p for p in range(PARTITIONS) if p % len(members) == place) for place, each in enumerate(members)}
@@ -335,7 +334,7 @@ class OfGroups:
     def ended(self) -> bool:
         return all(each.done for each in self.clients)
 
-    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[Any]]) -> list[str]:
+    def judge(self, cluster: Cluster, groups: Mapping[str, Sequence[object]]) -> list[str]:
         """Once more, what each of these groups has for its partitions in the end."""
         found = []
         if not cluster.settled(lambda: not members_left(cluster), ALL_GONE_S):
@@ -390,7 +389,7 @@ class GroupWork(OfGroups):
         return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
 
 
-async def _insist(reader: GroupClient, partitions: Sequence[Any]) -> Any:
+async def _insist(reader: GroupClient, partitions: Sequence[object]) -> object:
     while True:
         try:
             return await reader.fetch(await reader.coordinator(), partitions)

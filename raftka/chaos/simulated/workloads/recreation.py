@@ -27,7 +27,7 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
@@ -35,6 +35,7 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.records import build_batch
 from raftka.wire.rows import ZERO_UUID
+from raftka.wire.schema import Api, Req, Resp
 
 NAME, GROUP = "phoenix", "ashes"
 PARTITIONS = 2
@@ -134,7 +135,7 @@ class Recreator:
                 return brokers.get(each.leader_id)
         return None
 
-    async def _ask(self, topic_id: bytes, partition: int, api: Any, row: Any) -> Any:
+    async def _ask(self, topic_id: bytes, partition: int, api: Api[Req, Resp], row: Req) -> Any:
         """Raises NoAnswer, also when there is no leader."""
         where = await self._leader(topic_id, partition)
         if where is None:
@@ -246,7 +247,7 @@ class Recreator:
         return not group.error_code and group.topics[0].partitions[0].committed_offset not in (-1, self._generation)
 
 
-def _fetch_row(topic_id: bytes, partition: int, offset: int) -> Any:
+def _fetch_row(topic_id: bytes, partition: int, offset: int) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     return request(max_wait_ms=200, min_bytes=1, topics=[request.topics(topic_id=topic_id, partitions=[asked])])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -16,7 +16,7 @@ from raftka.chaos.simulated.clients.client import PASSES, Address, Client, NoAns
 from raftka.chaos.simulated.clients.shapes import PLAIN
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
+from raftka.wire.messages.fetch import FETCH, FetchRequest, PartitionData
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch
@@ -155,7 +155,7 @@ class SessionReader:
                 self._leaders[partition], self._epochs[partition] = where, max(each.leader_epoch, self._epochs[partition])
         self._topic_id = bytes(row.topics[0].topic_id)
 
-    def _row(self, session: Session, mine: set[int]) -> Any:
+    def _row(self, session: Session, mine: set[int]) -> FetchRequest:
         """Of an incremental fetch, what is new: partitions, or where they are to be read from."""
         request, by_id, shape = FETCH.request, self._version >= BY_ID, self.client.shape
         if session.epoch == 0 or session.told.keys() - mine == session.told.keys():
@@ -207,7 +207,7 @@ class SessionReader:
             session.id, session.epoch = answer.session_id, session.epoch + 1
         return went_well
 
-    def _took(self, session: Session, mine: set[int], answer: Any) -> bool:
+    def _took(self, session: Session, mine: set[int], answer: PartitionData) -> bool:
         partition = answer.partition_index
         if partition not in mine:
             self.wrong.append(f"session reader {self.number} is told of {WIDE}-{partition}, which it does not want")
