@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json, JsonObject
-from raftka.pipeline.records.columns import Ints
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.ledger import Split, read_split, splits
+from raftka.pipeline.records.columns import Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
