@@ -69,8 +69,8 @@ OUTSIDE_OF_PURE = OUTSIDE | {"os", "trio", "uuid", "io", "pathlib", "tempfile", 
 FORBIDDEN_NAMES = {"os.urandom", "uuid.uuid1", "uuid.uuid4", "trio.to_thread"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
 REAL_CLIENTS = ("raftka.cluster.demo", "raftka.cluster.traffic", "raftka.chaos.live.clients")  # what they show is that libraries work with a node
-# These alone make frames of requests: TLS and SASL are built in the first; the checker's client and the controller's probe stand apart.
-OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire", "raftka.broker.controller.controller_host")
+# These alone make frames of requests: TLS and SASL are built in the first; the checker's client stands apart.
+OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire")
 ENGINE = "pysyncobj"
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
 

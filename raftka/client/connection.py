@@ -113,6 +113,11 @@ class ClientConnection:
         highest = min(theirs.high, api.max_version, api.max_version if cap is None else cap)
         return highest if highest >= max(theirs.low, api.min_version) else None
 
+    @property
+    def opened_once(self) -> bool:
+        """The broker, or its operating system, took the connection."""
+        return self._transport is not None
+
     def close(self, reason: str) -> None:
         """Everything unanswered gets `reason`, when the network has closed."""
         self._close_wanted = self._close_wanted or reason

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.broker.purgatory import Purgatory
+from raftka.client.connection import Address, ClientConnection, Opener, open_connection
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Controller
@@ -20,16 +21,14 @@ from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
 from raftka.metadata.records import encode_batch
-from raftka.runtime.interfaces import Transport
 from raftka.wire.errors import Code, KafkaError, limit_of
-from raftka.wire.frame import encode_request
-from raftka.wire.messages.api_versions import API_VERSIONS
 
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
 
 Done = Callable[[KafkaError | None, Any], None]  # the refusal, or the reply
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
+SILENT = "no answer came"
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
 DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first
 
@@ -288,9 +287,8 @@ class ControllerHost:
             if probes > 1:
                 self.clock.call_at(self.clock.now() + PROBE_AGAIN_S, lambda: self._probe(endpoint, command, probes - 1))
 
-        probe = _Probe(refused, again)
-        self.clock.call_at(self.clock.now() + PROBE_S, probe.give_up)
-        self.context.runtime.network.connect(endpoint.host, endpoint.port, probe)
+        self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))  # it hangs: its session will end
+        probe = open_probe(self.context.runtime.network, (endpoint.host, endpoint.port), refused, again)
 
 
 class _Reply:
@@ -310,41 +308,15 @@ class _Reply:
             self._done(KafkaError(code), None)
 
 
-class _Probe:
-    """Connects and asks for the versions; whatever comes, it lives."""
+def open_probe(network: Opener, address: Address, refused: Callable[[], None], broken: Callable[[], None]) -> ClientConnection:
+    """Connect and ask for the versions: a broker that answers lives. `broken`: the connection was taken, and ended without an answer."""
 
-    def __init__(self, refused: Callable[[], None], broken: Callable[[], None]) -> None:
-        self._refused = refused
-        self._broken = broken
-        self._transport: Transport | None = None
-        self._answered = False
-        self._output: tuple[bytes, ...] = (encode_request(API_VERSIONS, 0, 1, "probe", API_VERSIONS.request()),)
-
-    def opened(self, transport: Transport) -> None:
-        self._transport = transport
-        transport.wake()
-
-    def room(self) -> None:
-        return None
-
-    def give_up(self) -> None:
-        """It hangs: its session will end."""
-        self._answered = True
-        if self._transport is not None:
-            self._transport.close("no answer came")
-
-    def receive(self, view: memoryview) -> None:
-        self._answered = self._answered or bool(view)
-        assert self._transport is not None
-        self._transport.close("it lives" if self._answered else "closed by the other side")
-
-    def take_output(self) -> tuple[bytes, ...]:
-        output, self._output = self._output, ()
-        return output
-
-    def closed(self, reason: str) -> None:
-        if self._transport is None:
+    def closed(reason: str) -> None:
+        if not probe.opened_once:
             if "refused" in reason.lower():
-                self._refused()
-        elif not self._answered:
-            self._broken()
+                refused()
+        elif not probe.versions and reason != SILENT:
+            broken()
+
+    probe = open_connection(network, address, "probe", lambda: probe.close("it lives"), closed)
+    return probe
