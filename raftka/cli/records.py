@@ -60,12 +60,16 @@ def produce(
             producer.flush()
             sent(read if size else 0)
 
-        for number, line in enumerate(_lines(_input(sys.stdin.fileno(), idle), source, key_separator)):
-            where = (topic, _place(line, partition, count, number))
-            if not 0 <= where[1] < count:
-                raise CommandFailed(f"{topic} has no partition {where[1]}")
-            told.sent(where)
-            producer.add(where, (line.key, line.value, line.headers, time.time_ns() // 1_000_000))
+        try:
+            for number, line in enumerate(_lines(_input(sys.stdin.fileno(), idle), source, key_separator)):
+                where = (topic, _place(line, partition, count, number))
+                if not 0 <= where[1] < count:
+                    raise CommandFailed(f"{topic} has no partition {where[1]}")
+                told.sent(where)
+                producer.add(where, (line.key, line.value, line.headers, time.time_ns() // 1_000_000))
+        except CommandFailed:
+            producer.flush()  # what stands before the line that is wrong
+            raise
         producer.flush()
         sent(size)
 

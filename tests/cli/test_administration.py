@@ -222,6 +222,12 @@ def test_what_goes_wrong_is_one_line_that_says_what_to_do(raftka: Any, command: 
     assert len(done.err.splitlines()) == 1
 
 
+def test_lines_before_a_wrong_one_are_written(raftka: Any, topic: str) -> None:
+    done = raftka(f"produce {topic} -K : -p 0", "a:1\nb:2\nnone\n")
+    assert (done.code, "line 3 has no ':'" in done.err) == (1, True)
+    assert raftka(f"consume {topic} --from start -e --keys").table == [["a", "1"], ["b", "2"]]
+
+
 def test_a_file_goes_in_and_comes_out(raftka: Any, topic: str, tmp_path: Path) -> None:
     lines = "".join(f"line {i}\n" for i in range(12_000))
     assert raftka(f"produce {topic} -p 1", lines).code == 0

@@ -37,8 +37,16 @@ def test_help_answers_in_time() -> None:
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
 
 
+@pytest.mark.parametrize("module", ["admin.topics", "admin.configs", "admin.groups", "admin.reassign", "cluster", "records"])
+def test_a_command_carries_no_client_library_and_no_node(module: str) -> None:
+    imported = imported_by("-c", f"import raftka.cli.{module}")
+
+    assert "raftka.client.blocking.client" in imported
+    assert not imported & {"kafka", "trio", "pysyncobj", "cramjam", "asyncio", "raftka.broker.node", "raftka.metadata.image"}
+
+
 def test_a_broker_carries_no_command_line() -> None:
     imported = imported_by("-c", "import raftka.cli.broker")
 
     assert "raftka.broker.node" in imported
-    assert not imported & {"click", "rich", "kafka", "prometheus_client", "structlog", "cramjam", "asyncio", "hypothesis"}
+    assert not imported & {"click", "rich", "kafka", "prometheus_client", "structlog", "cramjam", "asyncio", "hypothesis", "raftka.client.blocking"}

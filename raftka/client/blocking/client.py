@@ -73,7 +73,7 @@ class Client:
         self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
         self.brokers: dict[int, Address] = {}  # those that are alive, as the last Metadata had it
         self.missing: set[str] = set()  # topics that were asked for and not known
-        self._client_id, self._answer_s = client_id, answer_s
+        self.client_id, self._answer_s = client_id, answer_s
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[str, Address] = {}
@@ -91,7 +91,7 @@ class Client:
     def take(self, address: Address) -> Connection:
         """Raises OSError."""
         idle = self._idle.get(address)
-        return idle.pop() if idle else Connection(address, self._client_id, self._answer_s)
+        return idle.pop() if idle else Connection(address, self.client_id, self._answer_s)
 
     def give(self, connection: Connection) -> None:
         """Nothing is under way on it."""

@@ -34,7 +34,7 @@ class Member:
         self._joined = threading.Event()  # not set: join again
         self._over = threading.Event()
         self._polled = time.monotonic()
-        self._joiner = Client(client.bootstrap, "raftka-cli", client.patience_s, answer_s=POLL_S + client.patience_s)
+        self._joiner = Client(client.bootstrap, client.client_id, client.patience_s, answer_s=POLL_S + client.patience_s)
         self._heart = threading.Thread(target=self._beat, name="heartbeats", daemon=True)
         self._heart.start()
 
@@ -153,7 +153,7 @@ class Member:
     # heartbeats
 
     def _beat(self) -> None:
-        with Client(self._client.bootstrap, "raftka-cli", HEARTBEAT_S) as client:
+        with Client(self._client.bootstrap, self._client.client_id, HEARTBEAT_S) as client:
             while not self._over.wait(HEARTBEAT_S):
                 if not self._joined.is_set() or time.monotonic() > self._polled + POLL_S:
                     continue
