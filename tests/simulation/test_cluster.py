@@ -1,4 +1,4 @@
-"""The three-node cluster in the simulation: unmodified nodes, acks=all through wire/client.py, a leader that loses power, all read back."""
+"""The three-node cluster in the simulation: unmodified nodes, acks=all through client/connection.py, a leader that loses power, all read back."""
 
 import os
 import subprocess
