@@ -1,5 +1,6 @@
 """What one decision of the group coordinator goes by, and what it comes to. Knows no rule."""
 
+from collections.abc import Callable
 from typing import Any
 
 from raftka.coordinator.commands import GroupSettings
@@ -11,7 +12,7 @@ MANY_RECORDS = 1_000  # of one decision: they may not fit into one batch
 
 
 class Turn:
-    __slots__ = ("alarms", "context", "now", "records", "replies", "settings")
+    __slots__ = ("alarms", "context", "now", "records", "replies", "settings", "undo")
 
     def __init__(self, context: Context, settings: GroupSettings, alarms: Alarms) -> None:
         self.context = context
@@ -20,6 +21,7 @@ class Turn:
         self.alarms = alarms
         self.records: list[Record] = []
         self.replies: list[tuple[Ticket, Any]] = []
+        self.undo: Callable[[], None] | None = None  # see Outcome
 
     def reply(self, ticket: Ticket, answer: object) -> None:
         self.replies.append((ticket, answer))
@@ -29,4 +31,4 @@ class Turn:
 
     def outcome(self, *, atomic: bool | None = None) -> Outcome:
         """Targets of very many members may not fit into one batch; their epoch comes last, and without it they are worked out anew."""
-        return Outcome(self.records, self.replies, len(self.records) < MANY_RECORDS if atomic is None else atomic)
+        return Outcome(self.records, self.replies, len(self.records) < MANY_RECORDS if atomic is None else atomic, self.undo)

@@ -12,7 +12,7 @@ machine nothing else to do meanwhile, so a decision sees the same state from its
 `tick` may change it, in such a way that nothing is wrong when the records of the same Outcome are refused: its replies then carry an error.
 """
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -59,6 +59,7 @@ class Outcome:
     records: Sequence[Record] = ()  # one batch
     replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
     atomic: bool = True  # False: may come in parts where it is too large for one batch, as when a group with very many offsets goes
+    undo: Callable[[], None] | None = None  # called when the records are refused: takes back what `decide` has done already
     confirm: Record | None = None  # the replies must not be of the past: this record is written if the turn has no other (see Context.vouched_for)
 
 

@@ -267,6 +267,8 @@ class CoordinatorPartition:
                 self._reply(ticket, answer)
         else:
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
+            if outcome.undo is not None:
+                outcome.undo()
             for ticket, _ in outcome.replies:
                 self._reply(ticket, shown_as(code))
 

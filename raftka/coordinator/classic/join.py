@@ -171,6 +171,13 @@ def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) 
     rebalance_or_complete(group, turn)
 
 
+def _take_back(group: ClassicGroup, old: Member, member: Member, turn: Turn) -> None:
+    """The record that names a static member's new id was refused: the member keeps the old one."""
+    turn.alarms.off(member.session)
+    group.replace(member, old)
+    begin_session(group, old, turn)
+
+
 def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: Join, ticket: Ticket, turn: Turn) -> None:
     """A static member has started anew: it gets its place under another id, and who has the old one is fenced."""
     led = group.leader
@@ -185,6 +192,7 @@ def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: J
     if group.state is State.STABLE and group.elect_protocol() == group.protocol_name:
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
+        turn.undo = partial(_take_back, group, old, member, turn)  # as Kafka: the log knows the old id
         leads = group.leader == member_id
         if command.may_skip:
             turn.reply(ticket, joined(group, member, skip=leads))
