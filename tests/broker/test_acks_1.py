@@ -132,6 +132,23 @@ def test_a_wait_for_the_flush_ends_with_the_leadership(before: int) -> None:
         assert [(answer.error_code, answer.base_offset) for answer in answers] == [(Code.KAFKA_STORAGE_ERROR, -1)] * 2
 
 
+def test_a_duplicate_that_a_plan_answers_waits_for_the_flush_of_its_batch() -> None:
+    with Stage() as stage:
+        stage.create("t")
+        again = stage.wire()
+        for sequence in range(2):
+            again.ask(PRODUCE, produce("t", idempotent(sequence, b"v"), acks=1))
+        slow_flushes(stage)
+        stage.wire().request(PRODUCE, produce("t", idempotent(2, b"v"), acks=1))
+        stage.wait(lambda: stage.host("t").log.written_offset == 3)
+
+        answer = produced(again.ask(PRODUCE, produce("t", idempotent(2, b"v"), acks=1)))
+
+        assert (answer.error_code, answer.base_offset) == (0, 2)
+        assert stage.host("t").log.flushed_offset == 3
+        assert latest(again) == 3
+
+
 @pytest.mark.parametrize("acks", [1, -1])
 def test_a_duplicate_waits_for_its_own_batch_alone(acks: int) -> None:
     with Stage() as stage:

@@ -148,6 +148,20 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_answers(stage: S
     assert stage.events("suspicion_over", node.node_id)[-1]["reason"] == "the broker answered"
 
 
+def test_an_answer_that_names_several_leaders_waits_for_those_that_are_suspected_alone(stage: Stage) -> None:
+    stage.create("u", 3)
+    leader = stage.leader("u")
+    node = another(stage, leader)
+    wire = connected(stage, node)
+    cut_off(stage, node, leader)
+
+    answer = wire.ask(METADATA, METADATA.request(topics=[METADATA.request.topics(name="u")]))
+
+    assert len({each.leader_id for each in answer.topics[0].partitions}) > 1
+    assert node.metrics.held.count == 1
+    assert node.suspects.holding == 0
+
+
 def test_a_wrong_suspicion_ends_within_its_bound(stage: Stage) -> None:
     leader = stage.leader("t")
     node = another(stage, leader)
