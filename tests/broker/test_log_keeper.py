@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from raftka.broker.replica.partition import Partition
 from raftka.log.compaction.cleaner import dirt_of, is_worth_it
+from raftka.log.log import Log
 from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH
@@ -97,6 +99,18 @@ def test_nothing_is_compacted_twice(stage: Stage) -> None:
     counted = stage.counted("raftka_compactions_total")
     stage.world.run(stage.world.now + 30)
     assert stage.counted("raftka_compactions_total") == counted
+
+
+def test_nothing_that_is_not_committed_is_compacted(stage: Stage) -> None:
+    stage.create("t", configs=COMPACTED)
+    host = stage.host("t")
+    update(stage, 120)
+    assert host.leader is not None
+    committed = host.leader.high_watermark = host.log.cleaned_offset + 10  # as if the followers had no more
+    stage.wait(lambda: host.log.settled_point >= host.log.active.base_offset > committed)
+    stage.world.run(stage.world.now + 5)
+
+    assert host.log.cleaned_offset <= committed
 
 
 def test_nothing_is_compacted_when_that_is_switched_off() -> None:
@@ -355,6 +369,28 @@ def test_retention_keeps_what_is_not_committed() -> None:
         stage.world.run(stage.world.now + 60)
 
         assert 0 < host.log.start_offset <= 10
+
+
+def test_the_removal_of_a_segment_is_on_the_disk_before_the_next_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a loss of power could give back an older one without those behind it."""
+    flush_s, delete = 0.5, Log.delete_oldest
+    removed_at: list[float] = []
+    with Stage(log_retention_check_interval_ms="60000") as stage:
+        stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
+        update(stage, 60)
+        world = stage.world
+
+        def noted(log: Log, *given: int) -> int:
+            outlived = delete(log, *given)
+            if outlived:
+                removed_at.append(world.now)
+            return outlived
+
+        monkeypatch.setattr(Log, "delete_oldest", noted)
+        stage.world.disk("n1").sync_s = flush_s, flush_s
+        stage.wait(lambda: len(removed_at) > 3, 60.0)
+
+    assert all(later - earlier >= flush_s for earlier, later in pairwise(removed_at))
 
 
 def test_who_reads_where_retention_was_is_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 from raftka.log.checkpointing import LOOKED_AT_ONCE, Gathered
 from raftka.log.checkpoints import decode_offsets
 from raftka.log.config import LogConfig
-from raftka.log.directory import LogDirectoryError
+from raftka.log.directory import CHECKPOINTS, LogDirectoryError
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.recovery import Damaged
@@ -478,3 +478,17 @@ def test_a_log_that_failed_keeps_the_directory_from_being_clean() -> None:
     logs.close({})
 
     assert not files.exists("data/.kafka_cleanshutdown")
+
+
+def test_what_is_written_down_of_an_earlier_log_of_the_name_is_forgotten() -> None:
+    files = MemoryFiles()
+    logs = manager(files)
+    home, new, other = logs.directories[0], ("t", 0), ("u", 0)
+    for name in CHECKPOINTS:
+        home.write(name, {new: 7, other: 8})
+
+    log = logs.get_or_create(*new, ID, CONFIG)
+
+    assert (log.start_offset, log.recovery_point, log.cleaned_offset) == (0, 0, 0)
+    assert [home.offsets[name] for name in CHECKPOINTS] == [{other: 8}] * len(CHECKPOINTS)
+    assert all(b"t 0" not in files.read(f"data/{name}") for name in CHECKPOINTS)
