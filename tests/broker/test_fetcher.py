@@ -1,0 +1,36 @@
+"""A follower's fetcher: what comes for a partition that it does not fetch any more."""
+
+import pytest
+
+from raftka.broker.replica.fetcher import PartitionFetchState
+from tests.broker.stage import Stage
+
+
+def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They began the log of a deleted topic anew, so the broker took its disk for broken; it could as well have been that of a leader by now."""
+    carried_out: list[PartitionFetchState] = []
+    carry_out = PartitionFetchState.carry_out
+
+    def noted(state: PartitionFetchState, effects: tuple[object, ...]) -> None:
+        carried_out.append(state)
+        carry_out(state, effects)
+
+    with Stage(3) as stage:
+        stage.create("t", 6)  # each broker leads two: the connection stays for the other one
+        leader = stage.leader("t")
+        node = stage.nodes[next(node_id for node_id in (1, 2, 3) if node_id != leader)]
+        fetchers, host = node.replicas.fetchers, node.replicas.hosts["t", 0]
+        stage.wait(lambda: leader in fetchers.by_leader and fetchers.by_leader[leader].connection is not None)
+        fetcher = fetchers.by_leader[leader]
+        state = fetcher.follows[host.topic_id, 0]
+        monkeypatch.setattr(PartitionFetchState, "carry_out", noted)
+
+        def ask_and_go() -> None:
+            fetcher.ask_offsets(state, host.leader_epoch)
+            fetchers.remove(host)
+            carried_out.clear()
+
+        node.runtime.take(lambda _: ask_and_go(), None)  # type: ignore[attr-defined]
+        stage.world.run(stage.world.now + 1.0)
+
+    assert state not in carried_out
