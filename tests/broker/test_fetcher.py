@@ -19,7 +19,7 @@ def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(monke
         stage.create("t", 6)  # each broker leads two: the connection stays for the other one
         leader = stage.leader("t")
         node = stage.nodes[next(node_id for node_id in (1, 2, 3) if node_id != leader)]
-        fetchers, host = node.replicas.fetchers, node.replicas.hosts["t", 0]
+        fetchers, host = node.replicas.fetchers, node.replicas.partitions["t", 0]
         stage.wait(lambda: leader in fetchers.by_leader and fetchers.by_leader[leader].connection is not None)
         fetcher = fetchers.by_leader[leader]
         state = fetcher.follows[host.topic_id, 0]
