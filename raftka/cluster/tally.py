@@ -3,10 +3,10 @@
 Records of a key carry a number that counts from 0. One thread sends, another acknowledges, a third reads: each writes only what is its own.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 
 @dataclass(slots=True)
@@ -18,8 +18,8 @@ class KeyTally:
     out_of_order: int = 0
     highest_read: int = -1
     partition: int = -1  # where its records went, as the first acknowledgement said
-    sent_hash: Any = field(default_factory=sha256)
-    read_hash: Any = field(default_factory=sha256)
+    sent_hash: "hashlib._Hash" = field(default_factory=sha256)
+    read_hash: "hashlib._Hash" = field(default_factory=sha256)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from raftka.cluster.tally import Tally
+
+if TYPE_CHECKING:
+    from kafka.consumer.fetcher import ConsumerRecord
+    from kafka.producer.future import RecordMetadata
 
 IN_FLIGHT = 20_000  # records sent and not yet acknowledged: the client itself has no bound
 GIVE_UP_MS = 60_000
@@ -57,7 +61,7 @@ class Sender:
         with suppress(KafkaTimeoutError):
             self._producer.close(timeout=0)
 
-    def _acknowledged(self, key: bytes, number: int, metadata: Any) -> None:
+    def _acknowledged(self, key: bytes, number: int, metadata: "RecordMetadata") -> None:
         self._tally.acknowledge(key, number, metadata.partition)
         self._slots.release()
         self.on_acknowledged(key, number)
@@ -109,7 +113,7 @@ class Reader(threading.Thread):
         finally:
             consumer.close()
 
-    def _read_to_the_end(self, consumer: Any) -> None:
+    def _read_to_the_end(self, consumer: "KafkaConsumer") -> None:
         if self._stopped.is_set():
             return
         ends, quiet_since = consumer.end_offsets(self._where), time.monotonic()
@@ -119,7 +123,7 @@ class Reader(threading.Thread):
             elif time.monotonic() - quiet_since > QUIET_SECONDS:
                 return  # what is missing is missing: the tally says so
 
-    def _take(self, polled: dict[Any, list[Any]]) -> int:
+    def _take(self, polled: "dict[TopicPartition, list[ConsumerRecord]]") -> int:
         for where, records in polled.items():
             for record in records:
                 self._tally.read(record.key, int(record.headers[0][1]), record.value, where.partition)

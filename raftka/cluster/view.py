@@ -11,10 +11,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 from raftka.cluster.ask import ClusterView, PartitionView, ask_any
 from raftka.cluster.tally import Tally
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 NO_LEADER = -1
 SECONDS = 1.0
@@ -116,7 +119,7 @@ class View(threading.Thread):
             self._look()
             live.update(self._table(), refresh=True)
 
-    def _table(self) -> Any:
+    def _table(self) -> "Group":
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text

@@ -7,7 +7,7 @@ record says becomes so; one about something that is not there, or that creates w
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 
@@ -41,6 +41,8 @@ from raftka.metadata.records import (
 SNAPSHOT_VERSION = 3  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed
 NO_LEADER = -1
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
+K = TypeVar("K")
+V = TypeVar("V")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -401,7 +403,7 @@ class _Draft:
         self.delta.configs_changed.add(resource)
 
 
-def _put(values: dict[Any, Any], key: Any, value: Any) -> None:
+def _put(values: dict[K, V], key: K, value: V | None) -> None:
     if value is None:
         values.pop(key, None)
     else:

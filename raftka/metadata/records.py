@@ -230,7 +230,7 @@ Record = (
 KINDS: dict[int, type[Any]] = {kind.KIND: kind for kind in Record.__args__}
 
 
-def _field_getter(kind: type[Any]) -> Callable[[Any], tuple[object, ...]]:
+def _field_getter(kind: type) -> Callable[[Record], tuple[object, ...]]:
     names = [field.name for field in fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)

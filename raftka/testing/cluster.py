@@ -18,7 +18,7 @@ from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.cluster.embedded import Cluster as Embedded
 from raftka.cluster.embedded import EmbeddedNode, launch
-from raftka.metadata.commands import CreateTopics, DeleteTopics, DoomedTopic, NewTopic
+from raftka.metadata.commands import Command, CreateTopics, DeleteTopics, DoomedTopic, NewTopic
 from raftka.testing.faults import Fault, Faults, api_key, error_code
 from raftka.testing.views import GroupView, StoredRecord, committed_records, group_view
 from raftka.wire.errors import Code, KafkaError
@@ -240,7 +240,7 @@ class Cluster:
                 return host
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
 
-    def _ask(self, command: Any) -> Any:
+    def _ask(self, command: Command) -> Any:
         return self._async(lambda: self._a_node().controller.ask(command))
 
     def _sync(self, work: Callable[[], T]) -> T:

@@ -3,10 +3,9 @@
 Clients alone are hit; what brokers ask each other goes through as always.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
-from typing import Any
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed, Request
@@ -100,7 +99,7 @@ class Faults:
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
             assert node.node is not None
-            handler: Any = HANDLERS[key].handler
+            handler = HANDLERS[key].handler
             if iscoroutinefunction(handler):
                 node.node.runtime.spawn(partial(_quietly, handler, request, node.node.services), "a lost answer")
             elif isgeneratorfunction(handler):
@@ -169,7 +168,7 @@ def _lost(request: Request[Row]) -> Row:
     return empty
 
 
-async def _quietly(handler: Any, request: Request[Row], services: Services) -> None:
+async def _quietly(handler: Callable[[Request[Row], Services], Awaitable[object]], request: Request[Row], services: Services) -> None:
     try:
         await handler(request, services)
     except KafkaError:

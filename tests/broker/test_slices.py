@@ -183,7 +183,7 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monk
             return deadline(self)
 
         monkeypatch.setattr(LeaderState, "deadline", counted)
-        monkeypatch.setattr(replicas.isr_shrinks, "_hosts", Repeated(host, many))
+        monkeypatch.setattr(replicas.isr_shrinks, "_partitions", Repeated(host, many))
         replicas.isr_shrinks.later(stage.world.now + 1.0)
         stage.wait(lambda: len(looked) >= many)
 

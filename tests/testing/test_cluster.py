@@ -13,6 +13,7 @@ from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE, ProduceRequest
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import build_batch
 from raftka.wire.schema import AnyApi, Row
@@ -105,6 +106,15 @@ def test_what_asks_the_controller_is_done_too_when_its_answer_is_lost(cluster: C
         call(address(cluster, 1), CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=5000))
 
     cluster.wait_for(lambda: "nobody-heard" in topics(cluster))
+
+
+def test_the_answer_of_every_part_of_a_broker_can_be_lost(cluster: Cluster) -> None:
+    """The handler is given what it has without the fault: producer ids are no part that the node itself has."""
+    with cluster.lose_answers("InitProducerId"), pytest.raises(OSError, match=r".*"):
+        call(address(cluster, 1), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=1000))
+
+    after = call(address(cluster, 1), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=1000))
+    assert (after.error_code, after.producer_id) == (0, 1)
 
 
 def topics(cluster: Cluster) -> set[str]:

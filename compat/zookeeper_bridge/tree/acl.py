@@ -34,7 +34,7 @@ def check(stored: bytes, permission: int, identities: Sequence[Identity]) -> Non
 
 
 def allows(stored: bytes, permission: int, identities: Sequence[Identity]) -> bool:
-    """Any of the permissions is enough."""
+    """One of the permissions is enough."""
     if SUPER in identities:
         return True
     return any(acl.perms & permission and _matches(acl, identities) for acl in entries_of(stored))

@@ -4,7 +4,7 @@ The machine runs ahead of what is committed; whenever this node's leadership beg
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from raftka.metadata.controller.decision import Context, Outcome, Rest
 from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import NotLeader, ProposalsFull
-from raftka.metadata.records import encode_batch
+from raftka.metadata.records import Record, encode_batch
 from raftka.wire.errors import Code, KafkaError, limit_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class ControllerHost:
     def _context(self) -> Context:
         return Context(self.clock.now(), self.clock.wall_ms(), self.context.runtime.random("controller"), self.core.last_index + 1)
 
-    def _append(self, records: Any) -> None:
+    def _append(self, records: Sequence[Record]) -> None:
         if not records:
             return
         assert self.machine is not None

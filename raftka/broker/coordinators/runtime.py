@@ -222,7 +222,7 @@ class CoordinatorRuntime:
         for coordinator in touched:
             coordinator.end_turn()
 
-    def deliver(self, ticket: Any, answer: Any) -> None:
+    def deliver(self, ticket: Any, answer: object) -> None:
         """Call the ticket, in a later turn when many are called in this one; in the order in which they come."""
         if self._delivered >= REPLIES_OF_TURN or self._undelivered:
             if not self._undelivered:

@@ -6,14 +6,14 @@ version: where the records begin, and where the numbers of an encoded answer sta
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.replica.partition import Partition
 from raftka.limits import REQUESTS_IN_HAND
-from raftka.wire.codec import varint
+from raftka.wire.codec import Piece, varint
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import decode_response_header
 from raftka.wire.messages.produce import PRODUCE, ProduceRequest
@@ -117,7 +117,7 @@ class ProducePlan:
             return self.answer(size, correlation_id, pre, 0, base, time_ms, self.partition.log.start_offset, post)
         return self.answer(22 + len(pre) + len(post), correlation_id, pre, 0, base, time_ms, post)
 
-    def refused(self, code: Code, correlation_id: int) -> list[Any]:
+    def refused(self, code: Code, correlation_id: int) -> list[Piece]:
         """The answer to a request that was appended and whose wait ended in an error."""
         request = self.request
         topic = request.body.topic_data[0]

@@ -1,14 +1,11 @@
 """LeaveGroup: v0-5; one member, from version 3 on several, each with its own error."""
 
-from itertools import chain
-from typing import Any
-
 from raftka.broker.handlers.asking import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import Pending, Request, handles
 from raftka.broker.network.long_work import Steps
 from raftka.coordinator.commands import Leave, LeavingMember, Left
-from raftka.wire.errors import KafkaError
+from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
 
 response = LEAVE_GROUP.response
@@ -35,11 +32,14 @@ def _one(request: Request[LeaveGroupRequest], answer: Left | KafkaError) -> Leav
     return response(error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0]))
 
 
-def _all(request: Request[LeaveGroupRequest], answers: list[Any]) -> Steps[LeaveGroupResponse]:
-    if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
-        return response(error_code=int(error.code))
+def _all(request: Request[LeaveGroupRequest], answers: list[Left | KafkaError]) -> Steps[LeaveGroupResponse]:
+    codes: list[Code] = []
+    for answer in answers:
+        if isinstance(answer, KafkaError):
+            return response(error_code=int(answer.code))
+        codes += answer.errors
     rows = request.encoded_rows(response.members)
-    for member, code in zip(request.body.members, chain.from_iterable(answer.errors for answer in answers), strict=True):
+    for member, code in zip(request.body.members, codes, strict=True):
         rows.add(response.members(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=int(code)))
         yield
     return response(members=rows)

@@ -6,6 +6,7 @@ disk the round is tried again after log.cleaner.backoff.ms.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from raftka.broker.replica.manager import ReplicaManager
@@ -120,7 +121,7 @@ class Round:
         self.now_ms = now_ms
         self.bytes_in = bytes_in
         self.began = cleaner.clock.now()
-        self.cancel: Any = None
+        self.cancel: Callable[[], None] = lambda: None
         self._truncations = partition.log.truncations
         self._results: deque[Cleaned] = deque()
         self._ended: Ended | None = None

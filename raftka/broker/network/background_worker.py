@@ -13,7 +13,8 @@ from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Offload
 from raftka.wire.errors import Code, KafkaError
 
-Work = tuple[int, Callable[[], object], Callable[[Any], None], Callable[[], bool]]
+Done = Callable[[Any], None]  # with what the work returns, or its exception
+Work = tuple[int, Callable[[], object], Done, Callable[[], bool]]
 
 
 class BackgroundWorker:
@@ -29,7 +30,7 @@ class BackgroundWorker:
             self._metrics.hit(BESIDE_BYTES)
             raise KafkaError(Code.REQUEST_TIMED_OUT, str(LimitExceeded(BESIDE_BYTES, self._bytes + size)))
 
-    def run(self, size: int, work: Callable[[], Any], done: Callable[[Any], None], wanted: Callable[[], bool] = lambda: True) -> None:
+    def run(self, size: int, work: Callable[[], object], done: Done, wanted: Callable[[], bool] = lambda: True) -> None:
         """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that `work` may take.
 
         `wanted` is asked when its turn comes: work that nobody waits for any more is not begun, and `done` is called with a KafkaError.
@@ -49,7 +50,7 @@ class BackgroundWorker:
             self._bytes -= size
             done(KafkaError(Code.REQUEST_TIMED_OUT, "the client has gone"))
 
-    def _begin(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _begin(self, size: int, work: Callable[[], object], done: Done) -> None:
         def came(result: object) -> None:
             self._waiting.popleft()
             self._bytes -= size

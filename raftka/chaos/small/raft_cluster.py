@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
 
-from raftka.chaos.small.memory_files import MemoryFiles
+from raftka.chaos.small.memory_files import MemoryFile, MemoryFiles
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import Committed, Message, RaftConfig, RaftCore, Snapshot, WrongCluster
 
@@ -93,7 +92,7 @@ class Node:
         else:
             self._give_out()
 
-    def _flushed(self, life: int, files: list[Any]) -> None:
+    def _flushed(self, life: int, files: list[MemoryFile]) -> None:
         if life != self.life:
             return
         if self.paused:  # the process notices when it runs again
@@ -145,7 +144,7 @@ class Cluster:
         self.config = config or RaftConfig()
         self.net = Network()
         self.disk_delay: Callable[[int], float] = lambda node: 0.0005
-        self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self.events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._count = 0
         self._last: dict[tuple[int, int], float] = {}
         self.refused: list[WrongCluster] = []

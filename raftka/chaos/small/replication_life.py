@@ -3,7 +3,7 @@
 Some ten simulated seconds with a hundred records. Then all heals: everybody must come into the ISR, with the same log, and all that was acknowledged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
@@ -12,6 +12,7 @@ from typing import Any
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Entry, Replica
 from raftka.metadata.commands import (
+    AlteredPartition,
     AlterPartition,
     AlterReassignments,
     BrokerLost,
@@ -24,6 +25,7 @@ from raftka.metadata.commands import (
     MovedTopic,
     NewTopic,
     RegisterBroker,
+    Registered,
 )
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.controller.controller import Controller
@@ -217,7 +219,7 @@ class Life:
         change = Change(topic.topic_id, 0, effect.leader_epoch, effect.partition_epoch, effect.isr)
         leader = replica.leader
 
-        def answered(reply: Any, code: Code) -> None:
+        def answered(reply: Sequence[AlteredPartition] | None, code: Code) -> None:
             if replica.leader is leader and leader is not None:
                 row = reply[0] if reply else None
                 code = Code(row.error) if row is not None else code
@@ -239,7 +241,7 @@ class Life:
         endpoints = (("PLAINTEXT", "host", 9090 + replica.id, "PLAINTEXT"),)
         command = RegisterBroker(replica.id, incarnation, bytes([replica.id]) * 16, None, endpoints)
 
-        def answered(reply: Any, code: Code) -> None:
+        def answered(reply: Registered, code: Code) -> None:
             if code is Code.NONE:
                 replica.broker_epoch = reply.broker_epoch
                 replica.on_image(self.image)

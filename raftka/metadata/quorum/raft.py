@@ -11,7 +11,6 @@ Knows no socket, no thread, no clock, and not what the entries mean.
 from collections import deque
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft_engine import LEADER, STATES
@@ -122,7 +121,7 @@ class RaftCore:
 
     # what comes in
 
-    def receive(self, sender: int, message: Any) -> None:
+    def receive(self, sender: int, message: Message) -> None:
         """Raises MalformedMessage or WrongCluster: then its connection should be closed."""
         check_message(message)
         if sender not in self._voter.nodes or sender == self._me:

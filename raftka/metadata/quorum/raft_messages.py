@@ -3,8 +3,6 @@
 The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and `timeout_now` are pysyncobj's, the others are ours.
 """
 
-from typing import Any
-
 from raftka.limits import METADATA_SNAPSHOT_BYTES
 from raftka.metadata.quorum.journal import Standing
 from raftka.metadata.quorum.raft_types import MalformedMessage, Message
@@ -32,7 +30,7 @@ SHAPES: dict[str, dict[str, type]] = {
 REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the others change membership and code versions
 
 
-def check_message(message: Any) -> None:
+def check_message(message: Message) -> None:
     """Raises MalformedMessage. A field too much is a newer version's, and no harm."""
     shape = SHAPES.get(str(message.get("type"))) if isinstance(message, dict) else None
     if shape is None:

@@ -51,7 +51,7 @@ class SnapshotSender:
         stream.position, stream.sent_at = position, float("-inf")
         return True
 
-    def getTransmissionData(self, node: object) -> tuple[bytes, bool, bool]:
+    def getTransmissionData(self, node: Any) -> tuple[bytes, bool, bool]:
         """SyncObj's question; the engine's `ship` puts the piece in the answer's place."""
         return b"", False, False
 

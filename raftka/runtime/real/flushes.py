@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 THREADS = 2
 AT_ONCE = 256
 CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4), "riscv64": (0, 1, 2, 4)}  # io_setup, io_destroy, io_submit, io_getevents
+T = TypeVar("T")
 CONTROL_BLOCK = Struct("<QIIHhIQQqQII")  # data, key, flags, operation, priority, descriptor, what only reads and writes have; flags, eventfd
 EVENT = Struct("<QQqq")  # data, control block, result, second result
 FDATASYNC = 3
@@ -98,7 +99,7 @@ class Flusher:
         for fd, job in self._kernel.reap(wait=wait):
             self._in_thread(fdatasync, fd, job)
 
-    def _in_thread(self, sync: Callable[[Any], OSError | None], what: object, job: Job) -> None:
+    def _in_thread(self, sync: Callable[[T], OSError | None], what: T, job: Job) -> None:
         def work() -> None:
             error = sync(what)
             self._post(lambda: job.part_done(error))

@@ -307,7 +307,7 @@ class Node:
                 action(argument)
             while self.turn_ends or self.woken:
                 self._end_turn()
-        except OSError as error:  # of a fault; as with the real runtime the process ends. Any other exception is a bug and ends the world
+        except OSError as error:  # of a fault; as with the real runtime the process ends. Every other exception is a bug and ends the world
             self.fail(error)
 
     def _end_turn(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
+Theirs = Any  # an object of kafka-python, confluent-kafka or aiokafka, which have no types
+
 T = TypeVar("T")
 Told = Callable[[int | None, str], None]  # the record's offset, or the error
 Record = tuple[int, int, bytes | None]  # partition, offset, value
@@ -89,7 +91,7 @@ class _KafkaPythonReader:
             **(grouped if group else {}),
         )
 
-    def _where(self, partitions: Iterable[int]) -> list[Any]:
+    def _where(self, partitions: Iterable[int]) -> list[Theirs]:
         return [self._kafka.TopicPartition(self._topic, each) for each in partitions]
 
     def assign(self, start: Mapping[int, int]) -> None:
@@ -99,10 +101,10 @@ class _KafkaPythonReader:
 
     def subscribe(self, moved: Moved) -> None:
         class Listener(self._kafka.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]
-            def on_partitions_revoked(self, revoked: Any) -> None:
+            def on_partitions_revoked(self, revoked: Theirs) -> None:
                 moved([each.partition for each in revoked])
 
-            def on_partitions_assigned(self, assigned: Any) -> None:
+            def on_partitions_assigned(self, assigned: Theirs) -> None:
                 moved([each.partition for each in assigned])
 
         self._consumer.subscribe([self._topic], listener=Listener())
@@ -156,7 +158,7 @@ class _ConfluentSender:
         self._producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0, "error_cb": lambda error: None, **settings})
 
     def send(self, partition: int, value: bytes, told: Told) -> None:
-        def delivered(error: Any, message: Any) -> None:
+        def delivered(error: Theirs, message: Theirs) -> None:
             told(None, str(error)) if error is not None else told(message.offset(), "")
 
         self._producer.produce(self._topic, value=value, partition=partition, on_delivery=delivered)
@@ -184,19 +186,19 @@ class _ConfluentReader:
             "reconnect.backoff.max.ms": 500,
         }
         classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": "range"}
-        self._told: Any = None  # of the commit that is under way: its partitions, or its error
+        self._told: Theirs = None  # of the commit that is under way: its partitions, or its error
         self._kept: list[Record] = []  # came while a commit was waited for
         kind = {"group.protocol": "consumer"} if new_protocol else classic
         self._consumer = confluent_kafka.Consumer({**settings, **kind, "on_commit": self._on_commit})
 
-    def _where(self, partitions: Iterable[int]) -> list[Any]:
+    def _where(self, partitions: Iterable[int]) -> list[Theirs]:
         return [self._confluent.TopicPartition(self._topic, each) for each in partitions]
 
     def assign(self, start: Mapping[int, int]) -> None:
         self._consumer.assign([self._confluent.TopicPartition(self._topic, each, offset) for each, offset in start.items()])
 
     def subscribe(self, moved: Moved) -> None:
-        def changed(_consumer: Any, partitions: Any) -> None:
+        def changed(_consumer: Theirs, partitions: Theirs) -> None:
             moved([each.partition for each in partitions])
 
         self._consumer.subscribe([self._topic], on_assign=changed, on_revoke=changed, on_lost=changed)
@@ -258,7 +260,7 @@ class _Loop:
         self._thread = threading.Thread(target=self.loop.run_forever, name="aiokafka", daemon=True)
         self._thread.start()
 
-    def do(self, work: Coroutine[Any, Any, T], within_s: float = CALL_S) -> T:
+    def do(self, work: Coroutine[object, None, T], within_s: float = CALL_S) -> T:
         async def bounded() -> T:
             return await asyncio.wait_for(work, within_s)
 
@@ -276,7 +278,7 @@ class _AiokafkaSender:
         self._producer = self._loop.do(self._start(servers))
 
     @staticmethod
-    async def _start(servers: str) -> Any:
+    async def _start(servers: str) -> Theirs:
         import aiokafka
 
         producer = aiokafka.AIOKafkaProducer(
@@ -288,7 +290,7 @@ class _AiokafkaSender:
     def send(self, partition: int, value: bytes, told: Told) -> None:
         """Returns when it stands in its line: what is sent later must not overtake it."""
 
-        def done(future: Any) -> None:
+        def done(future: Theirs) -> None:
             error = future.exception() if not future.cancelled() else asyncio.CancelledError()
             told(None, repr(error)) if error is not None else told(future.result().offset, "")
 
@@ -315,7 +317,7 @@ class _AiokafkaReader:
         self._consumer = self._loop.do(self._start(servers, group))
 
     @staticmethod
-    async def _start(servers: str, group: str | None) -> Any:
+    async def _start(servers: str, group: str | None) -> Theirs:
         import aiokafka
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
@@ -332,7 +334,7 @@ class _AiokafkaReader:
         await consumer.start()
         return consumer
 
-    def _where(self, partitions: Iterable[int]) -> list[Any]:
+    def _where(self, partitions: Iterable[int]) -> list[Theirs]:
         from aiokafka import TopicPartition
 
         return [TopicPartition(self._topic, each) for each in partitions]
@@ -349,10 +351,10 @@ class _AiokafkaReader:
         from aiokafka import ConsumerRebalanceListener
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-            def on_partitions_revoked(self, revoked: Any) -> None:
+            def on_partitions_revoked(self, revoked: Theirs) -> None:
                 moved([each.partition for each in revoked])
 
-            def on_partitions_assigned(self, assigned: Any) -> None:
+            def on_partitions_assigned(self, assigned: Theirs) -> None:
                 moved([each.partition for each in assigned])
 
         async def work() -> None:

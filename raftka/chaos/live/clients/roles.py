@@ -3,11 +3,10 @@
 import random
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Condition, Event
-from typing import Any
 
 from raftka.chaos.history import ASSIGN, COMMIT, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE
 from raftka.chaos.live.clients.clients import GIVE_UP_MS, Library, Reader, Sender
@@ -107,7 +106,7 @@ class _OneProducer:
                 self._free.append(process)
             self._changed.notify_all()
 
-    def _wait(self, holds: Any, at_most_s: float) -> None:
+    def _wait(self, holds: Callable[[], bool], at_most_s: float) -> None:
         end = time.monotonic() + at_most_s
         while not holds() and (left := end - time.monotonic()) > 0:
             self._sender.serve()
