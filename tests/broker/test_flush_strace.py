@@ -18,6 +18,7 @@ import pytest
 
 from raftka.cluster.ask import ClusterView, ask, call
 from raftka.cluster.processes import Processes, running
+from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from tests.broker.requests import batch, produce, produced
@@ -148,10 +149,11 @@ def run(cluster: Processes, folder: Path) -> list[tuple[int, int]]:
             for offset in range(PRODUCES):
                 answer = produced(line.ask(PRODUCE, produce("t", BATCH, timeout_ms=20_000), 12))
                 assert (answer.error_code, answer.base_offset) == (0, offset)
+            line.ask(API_VERSIONS, API_VERSIONS.request(), 0)  # so that strace has seen the end of each send before
     (partition,) = _settled(cluster).of("t")
     assert partition.leader == view.of("t")[0].leader
     traces = {node_id: calls_of(folder / f"{node_id}.strace") for node_id in cluster.nodes}
-    answers = answered_at(traces[partition.leader], client)
+    answers = answered_at(traces[partition.leader], client)[:PRODUCES]
     assert len(answers) == PRODUCES
     early = []
     for node_id in sorted(partition.isr):

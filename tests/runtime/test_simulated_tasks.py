@@ -5,7 +5,7 @@ import random
 import secrets  # noqa: F401  # named in REACHES
 import socket  # noqa: F401
 import sys
-import threading  # noqa: F401
+import threading
 import time
 import uuid  # noqa: F401
 from collections.abc import Callable
@@ -236,6 +236,24 @@ def test_the_guard_lets_seeded_randomness_pass_and_nests() -> None:
         with pytest.raises(Unrepeatable):
             time.monotonic()
     assert time.monotonic() > 0
+
+
+def test_a_thread_that_no_simulation_has_begun_may_look_at_the_clock() -> None:
+    """Threads of libraries stay when a test is over."""
+    times: list[float] = []
+    go_on, done = threading.Event(), threading.Event()
+
+    def look() -> None:
+        go_on.wait()
+        times.append(time.monotonic())
+        done.set()
+
+    threading.Thread(target=look).start()
+    with sim_guard():
+        go_on.set()
+        assert done.wait(30)
+
+    assert times
 
 
 def test_a_world_without_guard_may_look_at_the_clock() -> None:

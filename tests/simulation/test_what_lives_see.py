@@ -39,7 +39,7 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 
-SEEDS = 8
+SEEDS = 16
 
 
 def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
         (a_heartbeat_begins_no_session, ConsumerGroupWork, ""),
         (half_of_what_a_member_gives_up_is_enough, ConsumerGroupWork, "zombie"),
         (a_static_member_that_restarts_has_nothing, GroupWork, "before it restarted"),
-        (followers_that_wait_hear_of_no_deletion, RecreationWork, "progress"),
+        (followers_that_wait_hear_of_no_deletion, RecreationWork, "it is not told where"),
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
         (an_alarm_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),

@@ -1,7 +1,8 @@
 """`sim_guard()`: while it holds, whoever asks the real world for time, chance, sockets or threads gets an exception instead of an answer that
-no seed can repeat. Names what it traps and uses none of it."""
+no seed can repeat. Names what it traps and uses none of it. Other threads of the process, which no simulation has begun, go on as ever."""
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,15 +25,20 @@ class Unrepeatable(AssertionError):
 
 
 _depth = 0
+_thread = 0  # the one whose simulation it is
 _lifted = 0
 _originals: list[tuple[object, str, object]] = []
 _traps: dict[str, tuple[object, object]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
 
 
+def _is_lifted() -> bool:
+    return bool(_lifted) or get_ident() != _thread
+
+
 def _trap(name: str, original: Any) -> Callable[..., object]:
     def trapped(*args: Any, **kwargs: Any) -> object:
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if _lifted or caller.split(".", maxsplit=1)[0] in ALLOWED_CALLERS:
+        if _is_lifted() or caller.split(".", maxsplit=1)[0] in ALLOWED_CALLERS:
             return original(*args, **kwargs)
         _refuse(name, caller)
 
@@ -48,7 +54,7 @@ def _trap_class(name: str, original: Any) -> object:
 
     class Trapped(original):  # type: ignore[misc]
         def __init__(self, *args: object, **kwargs: object) -> None:
-            if not _lifted:
+            if not _is_lifted():
                 _refuse(name, sys._getframe(1).f_globals.get("__name__", ""))
             super().__init__(*args, **kwargs)
 
@@ -79,7 +85,7 @@ def _trap_unseeded(random_class: Any) -> None:
     original = random_class.seed
 
     def seed(self: object, a: object = None, version: int = 2) -> None:
-        if a is None and not _lifted:
+        if a is None and not _is_lifted():
             _refuse("random.Random() without a seed", sys._getframe(2).f_globals.get("__name__", ""))
         original(self, a, version)
 
@@ -90,8 +96,9 @@ def _trap_unseeded(random_class: Any) -> None:
 @contextmanager
 def sim_guard() -> Iterator[None]:
     """Inside another one it does nothing more."""
-    global _depth
+    global _depth, _thread
     if not _depth:
+        _thread = get_ident()
         _set_traps()
     _depth += 1
     try:
