@@ -8,8 +8,9 @@ from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed, Request
+from raftka.broker.network.dispatch import HANDLERS, Interceptor, Postponed
 from raftka.broker.network.long_work import drained
+from raftka.broker.network.request import Request
 from raftka.cluster.embedded import EmbeddedNode
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import Row

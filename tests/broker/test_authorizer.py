@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS, DescribeConfigsRequest

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.quorum.raft_types import Snapshot

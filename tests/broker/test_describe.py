@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, PartitionResponse

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.network.dispatch import HANDLERS, Request
+from raftka.broker.network.dispatch import HANDLERS
+from raftka.broker.network.request import Request
 from raftka.log.log import Log
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import MetadataImage
@@ -169,7 +170,7 @@ def _filled(struct: Any) -> Row:
     structs = {field.name: field.struct for field in struct.fields}
     for name in ("partitions", "topics"):
         inner[name] = [_filled(structs[name])] if structs.get(name) is not None else [0]
-    filled: Row = struct(**{name: value for name, value in inner.items() if name in structs})
+    filled: Row = struct.row(**{name: value for name, value in inner.items() if name in structs})
     return filled
 
 
@@ -179,7 +180,7 @@ def filled(key: int) -> tuple[Row, int]:
     request = api.request
     for name in ("topics", "groups", "groups_names", "group_ids", "coordinator_keys", "resources", "dirs"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
-            struct = next((f.struct for f in request.fields if f.name == name), None)
+            struct = next((f.struct for f in request.struct.fields if f.name == name), None)
             row = request(**{name: [_filled(struct) if struct is not None else "key"]})
     return row, 12 if key in (PRODUCE.key, FETCH.key) else api.max_version
 

@@ -7,7 +7,7 @@ import pytest
 
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import (

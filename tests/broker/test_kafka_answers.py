@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.connection import Session
 from raftka.broker.network.dispatch import HANDLERS
+from raftka.broker.network.session import Session
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.metadata import METADATA

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.broker.network.authorizer import Resource
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP

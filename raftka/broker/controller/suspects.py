@@ -12,8 +12,8 @@ those of clients (`Network.listen`, `first`), so that this node has noticed when
 from collections.abc import Callable
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.dispatch import Pending, Request
 from raftka.broker.network.long_work import LongWork, Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.client.connection import ClientConnection, open_connection
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage
@@ -40,7 +40,7 @@ class _Held:
 
     __slots__ = ("began", "make", "pending", "waits_for")
 
-    def __init__(self, began: float, make: Make[Row], waits_for: set[int], pending: Pending) -> None:
+    def __init__(self, began: float, make: Make[Row], waits_for: set[int], pending: Delayed) -> None:
         self.began = began
         self.make = make
         self.waits_for = waits_for
@@ -85,7 +85,7 @@ class Suspects:
 
     # what handlers ask
 
-    def answer(self, request: Request[Row], make: Make[Resp]) -> Steps[Resp | Pending]:
+    def answer(self, request: Request[Row], make: Make[Resp]) -> Steps[Resp | Delayed]:
         """The answer, now or when no broker that it names is suspected. `make` may run a second time then."""
         named: set[int] = set()
         row = yield from make(named)
@@ -106,12 +106,12 @@ class Suspects:
         """How many answers are held."""
         return len(self._held)
 
-    def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Pending:
+    def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Delayed:
         def hurry() -> None:
             if request.connection.gone:
                 self._held.pop(held, None)
 
-        held = _Held(self._clock.now(), make, waits_for, Pending(request, hurry))
+        held = _Held(self._clock.now(), make, waits_for, Delayed(request, hurry))
         self._held[held] = None
         return held.pending
 

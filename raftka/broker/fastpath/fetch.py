@@ -18,7 +18,7 @@ from raftka.wire.errors import KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchRequest
 
 if TYPE_CHECKING:
-    from raftka.broker.network.dispatch import Request
+    from raftka.broker.network.request import Request
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
@@ -67,7 +67,7 @@ class FetchPlan:
         assert partition is not None
         self.version = request.version
         self.partition = partition
-        self.kind = request.connection.dispatcher.metrics.kind(FETCH.name)
+        self.kind = request.dispatcher.metrics.kind(FETCH.name)
         self.resource = (TOPIC, partition.topic)
         self.leader = partition.leader
         self.min_bytes: int = body.min_bytes

@@ -13,7 +13,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
 
 if TYPE_CHECKING:
-    from raftka.broker.network.dispatch import Request
+    from raftka.broker.network.request import Request
 
 TIMESTAMP = Struct(">q")
 OFFSET_AND_EPOCH = Struct(">qi")
@@ -31,7 +31,7 @@ class EndsPlan:
 
     def __init__(self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int) -> None:
         self.version = request.version
-        self.kind = request.connection.dispatcher.metrics.kind(LIST_OFFSETS.name)
+        self.kind = request.dispatcher.metrics.kind(LIST_OFFSETS.name)
         self.resource = (TOPIC, partition.topic)
         self.partition = partition
         self.leader = partition.leader

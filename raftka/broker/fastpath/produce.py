@@ -21,7 +21,7 @@ from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRES
 from raftka.wire.schema import AnyApi
 
 if TYPE_CHECKING:
-    from raftka.broker.network.dispatch import Request
+    from raftka.broker.network.request import Request
 
 INT32 = CORRELATION = Struct(">i")
 KEY_AND_VERSION = Struct(">hh")

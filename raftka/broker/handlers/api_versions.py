@@ -3,7 +3,8 @@
 import re
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import HANDLERS, Request, handles
+from raftka.broker.network.dispatch import HANDLERS, handles
+from raftka.broker.network.request import Request
 from raftka.metadata.controller.features import SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse

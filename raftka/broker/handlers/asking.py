@@ -1,4 +1,4 @@
-"""A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Pending. Knows no API."""
+"""A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Delayed. Knows no API."""
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
@@ -7,8 +7,8 @@ from typing import Any, Generic
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
-from raftka.broker.network.dispatch import Pending, Request
 from raftka.broker.network.long_work import LongWork, Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Req, Resp, Row
 
@@ -27,7 +27,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
         self.make = make
         self.row: Resp | None = None
         self.error: Exception | None = None
-        self.pending: Pending | None = None
+        self.pending: Delayed | None = None
 
     def __call__(self, answer: object) -> None:
         try:
@@ -36,15 +36,15 @@ class CoordinatorRequest(Generic[Req, Resp]):
             self._done(error)
             return
         if isinstance(row, Generator):
-            self.pending = self.pending or Pending(self.request)
-            failed = partial(self.request.connection.dispatcher.request_failed, self.request)
+            self.pending = self.pending or Delayed(self.request)
+            failed = partial(self.request.dispatcher.request_failed, self.request)
             self.long_work.run(self.request.api.name, row, self._done, self._wanted, failed)
         else:
             self._done(row)
 
     def _wanted(self) -> bool:
         """Whether the client is still there."""
-        dispatcher = self.request.connection.dispatcher
+        dispatcher = self.request.dispatcher
         if self.pending is not None and self.pending.over:
             dispatcher.answered(self.request)
             return False
@@ -52,7 +52,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
 
     def _done(self, result: Resp | Exception) -> None:
         if self.request.stays:
-            self.request.connection.dispatcher.answered(self.request)
+            self.request.dispatcher.answered(self.request)
         if self.pending is None:
             if isinstance(result, Exception):
                 self.error = result
@@ -61,7 +61,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
         else:
             self.pending.settle(result)
 
-    def result(self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None) -> Resp | Pending:
+    def result(self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None) -> Resp | Delayed:
         """`gone` is called when nobody waits any more."""
         if self.error is not None:
             raise self.error
@@ -74,13 +74,13 @@ class CoordinatorRequest(Generic[Req, Resp]):
             if gone is not None and self.request.connection.gone:
                 gone(self)
 
-        self.pending = Pending(self.request, hurry if gone is not None else None)
+        self.pending = Delayed(self.request, hurry if gone is not None else None)
         return self.pending
 
 
 def ask(
     request: Request[Req], services: Services, group_id: str, command: object, make: Make[Req, Resp], *, may_wait: bool = False
-) -> Resp | Pending:
+) -> Resp | Delayed:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
     asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
     runtime = services.groups.runtime
@@ -93,7 +93,7 @@ def ask(
 
 def ask_of_each(
     request: Request[Req], services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], object], make: Make[Req, Resp]
-) -> Steps[Resp | Pending]:
+) -> Steps[Resp | Delayed]:
     """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
 
     def question(group_id: str) -> tuple[str, Any, str]:
@@ -108,7 +108,7 @@ def ask_of_each(
 
 def ask_all(
     request: Request[Req], services: Services, count: int, questions: Iterable[tuple[str, object, str]], make: Make[Req, Resp]
-) -> Steps[Resp | Pending]:
+) -> Steps[Resp | Delayed]:
     """`count` questions: group, command (or the error that there is instead), and the operation that the client must be allowed.
 
     `make` gets the list of all answers, in that order.

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from raftka.broker.network.dispatch import Request
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import TopicPartitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.schema import Element, Row

@@ -7,8 +7,9 @@ from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.consumer.commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
@@ -34,7 +35,7 @@ def _refused(request: Request[ConsumerGroupDescribeRequest], code: Code) -> Step
 
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
-def consumer_group_describe(request: Request[ConsumerGroupDescribeRequest], services: Services) -> Steps[ConsumerGroupDescribeResponse | Pending]:
+def consumer_group_describe(request: Request[ConsumerGroupDescribeRequest], services: Services) -> Steps[ConsumerGroupDescribeResponse | Delayed]:
     check_served(services)
     asked = dict.fromkeys(request.body.group_ids)
 

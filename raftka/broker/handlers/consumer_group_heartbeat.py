@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.controller.features import GROUP_VERSION
@@ -22,7 +23,7 @@ response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request[ConsumerGroupHeartbeatRequest], services: Services) -> Steps[ConsumerGroupHeartbeatResponse | Pending]:
+def consumer_group_heartbeat(request: Request[ConsumerGroupHeartbeatRequest], services: Services) -> Steps[ConsumerGroupHeartbeatResponse | Delayed]:
     body, version, session = request.body, request.version, request.session
     check_served(services)
     check_group(request, "READ", body.group_id)

@@ -2,8 +2,9 @@
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

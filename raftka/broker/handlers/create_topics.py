@@ -5,8 +5,9 @@ from functools import partial
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import CreatedTopic, CreateTopics, NewTopic, StaticSettings, TopicDefaults
 from raftka.metadata.configs.describe import ConfigRow, OfController, Static, TopicRows

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,7 +20,7 @@ def _refused(request: Request[DeleteGroupsRequest], code: Code) -> Steps[DeleteG
 
 
 @handles(DELETE_GROUPS, refused=_refused)
-def delete_groups(request: Request[DeleteGroupsRequest], services: Services) -> Steps[DeleteGroupsResponse | Pending]:
+def delete_groups(request: Request[DeleteGroupsRequest], services: Services) -> Steps[DeleteGroupsResponse | Delayed]:
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
 
 

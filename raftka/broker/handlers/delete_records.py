@@ -9,8 +9,9 @@ from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delete_records import (
@@ -35,7 +36,7 @@ def _refused(request: Request[DeleteRecordsRequest], code: Code) -> Steps[Delete
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request[DeleteRecordsRequest], services: Services) -> Steps[DeleteRecordsResponse | Pending]:
+def delete_records(request: Request[DeleteRecordsRequest], services: Services) -> Steps[DeleteRecordsResponse | Delayed]:
     return (yield from _Deletion(request, services).run())
 
 
@@ -47,10 +48,10 @@ class _Deletion:
         self.services = services
         self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
         self.waiting = 1  # partitions, and the request itself until all of them were looked at
-        self.pending: Pending | None = None
+        self.pending: Delayed | None = None
         self.deadline = services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
 
-    def run(self) -> Steps[DeleteRecordsResponse | Pending]:
+    def run(self) -> Steps[DeleteRecordsResponse | Delayed]:
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
@@ -60,7 +61,7 @@ class _Deletion:
         self.waiting -= 1
         if not self.waiting:
             return (yield from self._row())
-        self.pending = Pending(self.request)
+        self.pending = Delayed(self.request)
         return self.pending
 
     def _partition(self, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

@@ -6,8 +6,9 @@ One that is named twice is described once: an answer is no larger than what ther
 from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator import commands
 from raftka.coordinator.commands import DescribeGroup
 from raftka.wire.errors import Code, KafkaError
@@ -25,7 +26,7 @@ def _refused(request: Request[DescribeGroupsRequest], code: Code) -> Steps[Descr
 
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
-def describe_groups(request: Request[DescribeGroupsRequest], services: Services) -> Steps[DescribeGroupsResponse | Pending]:
+def describe_groups(request: Request[DescribeGroupsRequest], services: Services) -> Steps[DescribeGroupsResponse | Delayed]:
     return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
 
 

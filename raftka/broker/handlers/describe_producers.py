@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState

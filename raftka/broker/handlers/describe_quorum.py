@@ -3,8 +3,9 @@
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
 from raftka.metadata.controller.topics import CLUSTER_METADATA
 from raftka.wire.errors import Code, KafkaError

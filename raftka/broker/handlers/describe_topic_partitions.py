@@ -7,8 +7,9 @@ from itertools import islice
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
@@ -35,7 +36,7 @@ def _refused(request: Request[DescribeTopicPartitionsRequest], code: Code) -> St
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
 def describe_topic_partitions(
     request: Request[DescribeTopicPartitionsRequest], services: Services
-) -> Steps[DescribeTopicPartitionsResponse | Pending]:
+) -> Steps[DescribeTopicPartitionsResponse | Delayed]:
     return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from raftka.broker.handlers.by_topic import partition_commands
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse

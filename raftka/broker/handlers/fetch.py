@@ -17,8 +17,9 @@ from raftka.broker.handlers.fetch_answer import FetchAnswer, told_again
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartition, FetchSession, Reader
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
@@ -39,10 +40,10 @@ LEADER_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
 @handles(FETCH, refused=lambda request, code: response(error_code=int(code)))
-def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResponse | Pending]:
+def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResponse | Delayed]:
     run = Fetch(request, services)
     if run.replica >= 0:
-        request.connection.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
+        request.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
     yield from run.begin()
     try:
         yield from run.look()
@@ -99,7 +100,7 @@ class Fetch:
         self.broker_epoch = state.replica_epoch if request.version >= 15 else -1
         self.isolated = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = min(body.max_bytes, services.metadata.settings["fetch.max.bytes"])
-        self.pending: Pending | None = None
+        self.pending: Delayed | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
         self.plain: CachedPartition | None = None  # of a consumer of one partition that got records: its next request will look the same
@@ -363,9 +364,9 @@ class Fetch:
 
     # waiting
 
-    def park(self, wait_s: float) -> Pending:
+    def park(self, wait_s: float) -> Delayed:
         session = self.session
-        self.pending = Pending(self.request, self._answer)
+        self.pending = Delayed(self.request, self._answer)
         self.services.context.metrics.parked_fetches += 1
         clock = self.services.context.runtime.clock
         self.timer = clock.call_at(clock.now() + wait_s, self._answer)
@@ -412,7 +413,7 @@ class Fetch:
         self.stale = self.stale or held  # found some time ago
         return (yield from self.answer())
 
-    def _looked(self, pending: Pending, row: Row | Exception | None) -> None:
+    def _looked(self, pending: Delayed, row: Row | Exception | None) -> None:
         self.reading = False
         if isinstance(row, Exception):
             self.abandon()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Request
+from raftka.broker.network.request import Request
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.messages.fetch import FETCH, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData

@@ -2,8 +2,9 @@
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from raftka.wire.schema import Element
@@ -27,7 +28,7 @@ def _refused(request: Request[FindCoordinatorRequest], code: Code) -> Steps[Find
 
 
 @handles(FIND_COORDINATOR, refused=_refused)
-def find_coordinator(request: Request[FindCoordinatorRequest], services: Services) -> Steps[FindCoordinatorResponse | Pending]:
+def find_coordinator(request: Request[FindCoordinatorRequest], services: Services) -> Steps[FindCoordinatorResponse | Delayed]:
     return (yield from services.suspects.answer(request, lambda coordinators: _answer(request, services, coordinators)))
 
 

@@ -2,7 +2,7 @@
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Request
+from raftka.broker.network.request import Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Row

@@ -2,7 +2,8 @@
 
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import Heartbeat
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
@@ -11,7 +12,7 @@ response = HEARTBEAT.response
 
 
 @handles(HEARTBEAT)
-def heartbeat(request: Request[HeartbeatRequest], services: Services) -> HeartbeatResponse | Pending:
+def heartbeat(request: Request[HeartbeatRequest], services: Services) -> HeartbeatResponse | Delayed:
     body = request.body
     check_group(request, "READ", body.group_id)
     return ask(request, services, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)

@@ -5,7 +5,8 @@ Transactional ids are refused until there is a transaction coordinator.
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.request import Request
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 

@@ -2,8 +2,9 @@
 
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import Join, Joined, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP, JoinGroupRequest, JoinGroupResponse
@@ -16,7 +17,7 @@ def _refused(request: Request[JoinGroupRequest], code: Code, member_id: str = ""
 
 
 @handles(JOIN_GROUP, refused=_refused)
-def join_group(request: Request[JoinGroupRequest], services: Services) -> Steps[JoinGroupResponse | Pending]:
+def join_group(request: Request[JoinGroupRequest], services: Services) -> Steps[JoinGroupResponse | Delayed]:
     body, version, session = request.body, request.version, request.session
     check_group(request, "READ", body.group_id)
     protocols = []

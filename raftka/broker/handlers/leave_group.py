@@ -2,8 +2,9 @@
 
 from raftka.broker.handlers.asking import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import Leave, LeavingMember, Left
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
@@ -13,7 +14,7 @@ MEMBERS_OF_COMMAND = 100
 
 
 @handles(LEAVE_GROUP)
-def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Steps[LeaveGroupResponse | Pending]:
+def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Steps[LeaveGroupResponse | Delayed]:
     """Very many members leave by several commands."""
     body = request.body
     check_group(request, "READ", body.group_id)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse

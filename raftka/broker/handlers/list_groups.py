@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from raftka.broker.handlers.asking import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.classic import group as classic_group
 from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group
@@ -20,7 +21,7 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Pending]:
+def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Delayed]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)

@@ -4,8 +4,9 @@ from raftka.broker.fastpath.list_offsets import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.list_offsets import (

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -36,7 +37,7 @@ def _nothing(request: Request[MetadataRequest], code: Code) -> Steps[MetadataRes
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request[MetadataRequest], services: Services) -> Steps[MetadataResponse | Pending]:
+def metadata(request: Request[MetadataRequest], services: Services) -> Steps[MetadataResponse | Delayed]:
     return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
 
 

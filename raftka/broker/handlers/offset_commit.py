@@ -7,8 +7,9 @@ from itertools import chain, repeat
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse
@@ -22,7 +23,7 @@ def _refused(request: Request[OffsetCommitRequest], code: Code) -> Steps[OffsetC
 
 
 @handles(OFFSET_COMMIT, refused=_refused)
-def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> Steps[OffsetCommitResponse | Pending]:
+def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> Steps[OffsetCommitResponse | Delayed]:
     """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
     check_group(request, "READ", request.body.group_id)
     commands: list[CommitOffsets] = []

@@ -7,8 +7,9 @@ from typing import Any
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import DeleteOffsets
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse
@@ -17,7 +18,7 @@ response = OFFSET_DELETE.response
 
 
 @handles(OFFSET_DELETE)
-def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> Steps[OffsetDeleteResponse | Pending]:
+def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> Steps[OffsetDeleteResponse | Delayed]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
     allowed: list[bool] = []

@@ -8,8 +8,9 @@ from typing import Any
 from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import FetchedPartition, FetchOffsets, FetchTopic, OffsetsFetched
 from raftka.metadata.image import MetadataImage
 from raftka.wire.encoder import EncodedRows
@@ -48,7 +49,7 @@ def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFe
 
 
 @handles(OFFSET_FETCH, refused=_refused)
-def offset_fetch(request: Request[OffsetFetchRequest], services: Services) -> Steps[OffsetFetchResponse | Pending]:
+def offset_fetch(request: Request[OffsetFetchRequest], services: Services) -> Steps[OffsetFetchResponse | Delayed]:
     groups: list[_OneGroup] = []
     questions: list[tuple[str, FetchOffsets, str]] = []
     for group in (yield from _groups(request)):

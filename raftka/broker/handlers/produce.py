@@ -12,8 +12,9 @@ from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TRANSACTIONAL_ID
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
 from raftka.log.checkpoints import uuid_text
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
@@ -46,7 +47,7 @@ def _refused(request: Request[ProduceRequest], code: Code) -> Steps[ProduceRespo
 
 
 @handles(PRODUCE, refused=_refused)
-def produce(request: Request[ProduceRequest], services: Services) -> Steps[ProduceResponse | Pending | None]:
+def produce(request: Request[ProduceRequest], services: Services) -> Steps[ProduceResponse | Delayed | None]:
     body = request.body
     run = _Produce(request, services)
     if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
@@ -85,7 +86,7 @@ class _Produce:
         self.services = services
         self.rows: dict[int, list[PartitionProduceResponse]] = {}  # by the topic's place in the request
         self.failed = False
-        self.pending: Pending | None = None
+        self.pending: Delayed | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
         self.kept = False  # its bytes are our own, no longer those of this turn
         self.now_ms = services.context.runtime.clock.wall_ms()
@@ -94,7 +95,7 @@ class _Produce:
 
     # appending
 
-    def append_all(self, outcome: Outcome | None = None) -> Steps[ProduceResponse | Pending | None]:
+    def append_all(self, outcome: Outcome | None = None) -> Steps[ProduceResponse | Delayed | None]:
         """Append one batch after the other, until one takes long; `outcome` is what came of the first of those that are left."""
         while self.left:
             topic, partition = self.left[0]
@@ -113,7 +114,7 @@ class _Produce:
         request = self.request
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
-            self.pending = Pending(request)
+            self.pending = Delayed(request)
         is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
         if not self.kept:
             self.kept = True
@@ -131,14 +132,14 @@ class _Produce:
         self.now_ms = self.services.context.runtime.clock.wall_ms()
         self.services.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
 
-    def _appended(self, answer: ProduceResponse | Pending | Exception | None) -> None:
+    def _appended(self, answer: ProduceResponse | Delayed | Exception | None) -> None:
         request = self.request
         if isinstance(answer, Exception):
             self.left.clear()
             if self.pending is not None:
                 self.pending.broken(answer)
             else:
-                request.connection.dispatcher.broken(request, answer)
+                request.dispatcher.broken(request, answer)
         elif isinstance(answer, Row) and self.pending is not None:
             self.pending.complete(answer)
         request.connection.release()
@@ -233,14 +234,14 @@ class _Produce:
         if not self.waiting and self.pending is not None:
             self.services.dispatcher.long_work.run("Produce", self._row(), self.pending.settle)
 
-    def _answer(self) -> Steps[ProduceResponse | Pending | None]:
+    def _answer(self) -> Steps[ProduceResponse | Delayed | None]:
         self.waiting -= 1
         if self.request.body.acks == 0:
             if self.failed:  # there is no answer to put an error in
                 self.request.connection.end("a produce without acknowledgement failed")
             return None
         if self.waiting:
-            self.pending = self.pending or Pending(self.request)
+            self.pending = self.pending or Delayed(self.request)
             return self.pending
         return (yield from self._row())
 

@@ -2,8 +2,9 @@
 
 from raftka.broker.handlers.asking import ask, check_group
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.dispatch import Pending, Request, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import Sync, Synced
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
@@ -12,7 +13,7 @@ response = SYNC_GROUP.response
 
 
 @handles(SYNC_GROUP)
-def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[SyncGroupResponse | Pending]:
+def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[SyncGroupResponse | Delayed]:
     body = request.body
     check_group(request, "READ", body.group_id)
     assignments = []

@@ -2,7 +2,8 @@
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import Request, handles
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.request import Request
 from raftka.metadata.commands import UnregisterBroker
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.cluster import UNREGISTER_BROKER, UnregisterBrokerRequest, UnregisterBrokerResponse

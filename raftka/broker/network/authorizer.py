@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from raftka.broker.network.connection import Session
+from raftka.broker.network.session import Session
 
 CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID = "cluster", "topic", "group", "transactional-id"
 Resource = tuple[str, str]  # kind, name

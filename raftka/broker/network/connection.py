@@ -7,20 +7,18 @@ authenticates: nothing behind it is decoded until it has its answer).
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.frame_pool import FramePool
-from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency
+from raftka.broker.network.session import Session
+from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
 from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
 from raftka.runtime.interfaces import Buffer, FileSpan, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
-
-if TYPE_CHECKING:
-    from raftka.broker.network.dispatch import Dispatcher
 
 REPLANS = 32  # of one connection
 TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
@@ -29,17 +27,6 @@ SHORT_READ_BYTES = 16 * 1024  # while no long frame is to be read: such a frame 
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
 Parts = Sequence[Buffer | FileSpan]
-
-
-@dataclass(slots=True)
-class Session:
-    """Who speaks: goes with every request, forwarded ones too."""
-
-    listener: str
-    peer: str = ""
-    principal: str = "User:ANONYMOUS"
-    client_id: str | None = None
-    authenticated: bool = True
 
 
 class Plan(Protocol):
@@ -58,6 +45,42 @@ class PipelinePlan(Plan, Protocol):
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
         """How many from the front it has answered."""
+
+
+class LongFrames(Protocol):
+    """Whether further long frames are to be read (long_requests.py)."""
+
+    is_full: bool
+
+    def hold_back(self, connection: "ServerConnection") -> None: ...
+
+
+class Dispatching(Protocol):
+    """What a connection sees of the dispatcher."""
+
+    context: BrokerContext
+    metrics: Metrics
+    now: Callable[[], float]
+    cpu_s: Callable[[], float]
+    began: float
+    kind: Latency | None
+
+    @property
+    def long_requests(self) -> LongFrames: ...
+
+    def dispatch(self, connection: "ServerConnection", frame: memoryview) -> None:
+        """Raises ProtocolError."""
+
+    def dispatch_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
+        """How many from the front are answered."""
+
+    def connection_opened(self, connection: "ServerConnection") -> None: ...
+
+    def connection_closed(self, connection: "ServerConnection", reason: str) -> None: ...
+
+    def refused(self, connection: "ServerConnection", reason: str) -> None: ...
+
+    def failed(self, connection: "ServerConnection", error: Exception) -> None: ...
 
 
 class Slot:
@@ -106,7 +129,7 @@ class ServerConnection:
         "transport",
     )
 
-    def __init__(self, dispatcher: "Dispatcher", pool: FramePool, listener: str) -> None:
+    def __init__(self, dispatcher: Dispatching, pool: FramePool, listener: str) -> None:
         self.dispatcher = dispatcher
         self.session = Session(listener)
         self.transport: Transport | None = None

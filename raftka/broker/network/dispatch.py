@@ -1,37 +1,34 @@
 """From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond ApiVersions' special case, and no socket.
 
-A handler is a plain function that answers with a row, or hands back a Pending (parked produce, fetch). The handler of a request that can
+A handler is a plain function that answers with a row, or hands back a Delayed (parked produce, fetch). The handler of a request that can
 have many items is a generator: it yields between items, so that one long request does not keep the loop (long_work.py); a long frame is
 decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction
-from typing import Any, Generic, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.authorizer import AllowAll, Authorizer, Resource, authorized_operations
-from raftka.broker.network.connection import HEAD, Parts, ServerConnection, Session, Slot
+from raftka.broker.network.authorizer import AllowAll, Authorizer
+from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.long_requests import CLOSED, LongRequests
-from raftka.broker.network.long_work import LongWork, Steps, T, Unfinished, drained
+from raftka.broker.network.long_work import LongWork, Steps, Unfinished, drained
+from raftka.broker.network.request import Delayed, Request
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
-from raftka.wire.codec import Piece
-from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
-from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.rows import free
-from raftka.wire.schema import AnyApi, Api, Element, Req, Resp, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
 FETCH_KEY = 1
 LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
 
-Body_co = TypeVar("Body_co", bound=Row, covariant=True)
 Services = TypeVar("Services")  # what handlers are given: handlers/services.py
 
 
@@ -43,89 +40,8 @@ class Postponed(Exception):
         self.seconds = seconds
 
 
-class Pending:
-    """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
-
-    __slots__ = ("request", "slot")
-
-    def __init__(self, request: "Request[Row]", hurry: Callable[[], None] | None = None) -> None:
-        self.request = request
-        self.slot: Slot | None = request.slot or request.connection.slot(hurry)
-        self.slot.hurry = hurry
-
-    def complete(self, row: Row) -> None:
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            request = self.request
-            slot.complete(request.connection.dispatcher.encoded(request, row))
-
-    def broken(self, error: Exception) -> None:
-        """What was to make the answer has failed."""
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            request = self.request
-            slot.complete(request.connection.dispatcher.broken(request, error))
-
-    def settle(self, result: Row | Exception) -> None:
-        """Complete it with the row, or say what has failed."""
-        if isinstance(result, Row):
-            self.complete(result)
-        else:
-            self.broken(result)
-
-    @property
-    def over(self) -> bool:
-        """Answered, or nobody is there any more to be answered."""
-        return self.slot is None or self.slot.connection.gone
-
-
-@dataclass(slots=True)
-class Request(Generic[Body_co]):
-    api: AnyApi
-    version: int
-    correlation_id: int
-    body: Body_co
-    session: Session
-    connection: ServerConnection
-    frame: memoryview = field(repr=False)
-    body_position: int  # in the frame
-    owns_frame: bool = False  # nobody else uses the frame's memory
-    goes_on: bool = False  # its handler is at work in later turns too
-    stays: bool = False  # among the long requests until its answer is written, also when that comes later
-    slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
-
-    def keep(self, pool: FramePool) -> None:
-        """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
-        if pool.lends(self.frame):
-            pool.hold(self.frame)
-        elif isinstance(self.body, ProduceRequest) and not self.owns_frame:
-            for topic in self.body.topic_data:
-                for partition in topic.partition_data:
-                    if partition.records is not None:
-                        partition.records = memoryview(bytearray(partition.records))
-        self.owns_frame = True
-        self.frame = self.frame[:0]
-
-    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
-        """For an array of the answer that may be long; `row` is the class of its elements."""
-        return self.api.encoded_rows(self.version, row)
-
-    async def finish(self, steps: Steps[T]) -> T:
-        """For async handlers: work over many items, in slices."""
-        return await self.connection.dispatcher.long_work.finish(self.api.name, steps)
-
-    def may(self, operation: str, resource: Resource) -> bool:
-        return self.connection.dispatcher.authorizer.allowed(self.session, operation, resource)
-
-    def authorized_operations(self, resource: Resource) -> int:
-        return authorized_operations(self.connection.dispatcher.authorizer, self.session, resource)
-
-    def encode(self, row: Row) -> list[Piece]:
-        return encode_response(self.api, self.version, self.correlation_id, row)
-
-
-Answer = Row | Pending | None
-Answers = Union[Resp, Pending, None, Steps[Union[Resp, Pending, None]], Awaitable[Union[Resp, Pending, None]]]  # noqa: UP007
+Answer = Row | Delayed | None
+Answers = Union[Resp, Delayed, None, Steps[Union[Resp, Delayed, None]], Awaitable[Union[Resp, Delayed, None]]]  # noqa: UP007
 Handler = Callable[[Request[Req], Services], Answers[Resp]]
 Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
 Interceptor = Callable[[Request[Any]], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
@@ -236,7 +152,7 @@ class Dispatcher:
     def _decode(self, connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> Request[Row]:
         header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
-        return Request(api, version, header.correlation_id, body, connection.session, connection, frame, position)
+        return Request(api, version, header.correlation_id, body, connection.session, connection, self, frame, position)
 
     @staticmethod
     def _header(connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
@@ -250,7 +166,9 @@ class Dispatcher:
         if not lent:
             frame = memoryview(bytearray(frame))  # it may be read in later turns too
         header, position = self._header(connection, api, version, frame)
-        request: Request[Row] = Request(api, version, header.correlation_id, api.request(), connection.session, connection, frame, position, not lent)
+        request: Request[Row] = Request(
+            api, version, header.correlation_id, api.request(), connection.session, connection, self, frame, position, not lent
+        )
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
         go_on = partial(self.long_work.go_on, api.name, steps, done, wanted, partial(self.request_failed, request))
@@ -365,7 +283,7 @@ class Dispatcher:
 
         def done(result: Answer | Exception) -> None:
             self._answer(request, result)
-            if not isinstance(result, Pending):
+            if not isinstance(result, Delayed):
                 self.answered(request)
             elif not request.stays:
                 self.long_requests.leave(request)
@@ -375,7 +293,7 @@ class Dispatcher:
 
     def _answer(self, request: Request[Row], answer: Answer | Exception) -> None:
         slot = request.slot
-        if isinstance(answer, Pending) or (answer is None and slot is None):
+        if isinstance(answer, Delayed) or (answer is None and slot is None):
             return
         parts: Parts = ()
         if isinstance(answer, Row):
@@ -390,10 +308,10 @@ class Dispatcher:
     def _spawn(self, registration: Registration, request: Request[Row]) -> None:
         request.connection.hold()
         request.goes_on = True
-        pending = Pending(request)
+        pending = Delayed(request)
         self.context.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
-    async def _wait(self, registration: Registration, request: Request[Row], pending: Pending) -> None:
+    async def _wait(self, registration: Registration, request: Request[Row], pending: Delayed) -> None:
         try:
             answer: Answer = await registration.handler(request, self.services)
         except KafkaError as error:

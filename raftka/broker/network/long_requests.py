@@ -2,16 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from raftka.broker.network.connection import ServerConnection
+from raftka.broker.network.request import Request
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES, MIB
-
-if TYPE_CHECKING:
-    from raftka.broker.network.connection import ServerConnection
-    from raftka.broker.network.dispatch import Request
-    from raftka.wire.schema import Row
-
+from raftka.wire.schema import Row
 
 LOOK_BYTES = 8 * MIB  # of requests that wait, before it is looked for clients that have gone
 CLOSED = "closed by the other side"

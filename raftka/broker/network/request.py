@@ -1,0 +1,122 @@
+"""A request, and an answer to it that comes later. Knows no API."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from raftka.broker.network.authorizer import Authorizer, Resource, authorized_operations
+from raftka.broker.network.connection import Parts, ServerConnection, Slot
+from raftka.broker.network.frame_pool import FramePool
+from raftka.broker.network.long_work import LongWork, Steps, T
+from raftka.broker.network.session import Session
+from raftka.broker.telemetry.metrics import Latency, Metrics
+from raftka.wire.codec import Piece
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.frame import encode_response
+from raftka.wire.messages.produce import ProduceRequest
+from raftka.wire.schema import AnyApi, Element, Row
+
+Body_co = TypeVar("Body_co", bound=Row, covariant=True)
+
+
+class Answering(Protocol):
+    """What a request sees of the dispatcher."""
+
+    authorizer: Authorizer
+    long_work: LongWork
+    metrics: Metrics
+    kind: Latency | None
+
+    def encoded(self, request: "Request[Row]", row: Row) -> Parts: ...
+
+    def broken(self, request: "Request[Row]", error: Exception) -> Parts: ...
+
+    def answered(self, request: "Request[Row]") -> None:
+        """Nobody reads the request any more."""
+
+    def wanted(self, request: "Request[Row]") -> bool:
+        """Whether there is still a client."""
+
+    def request_failed(self, request: "Request[Row]", error: Exception) -> None: ...
+
+
+class Delayed:
+    """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
+
+    __slots__ = ("request", "slot")
+
+    def __init__(self, request: "Request[Row]", hurry: Callable[[], None] | None = None) -> None:
+        self.request = request
+        self.slot: Slot | None = request.slot or request.connection.slot(hurry)
+        self.slot.hurry = hurry
+
+    def complete(self, row: Row) -> None:
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            request = self.request
+            slot.complete(request.dispatcher.encoded(request, row))
+
+    def broken(self, error: Exception) -> None:
+        """What was to make the answer has failed."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            request = self.request
+            slot.complete(request.dispatcher.broken(request, error))
+
+    def settle(self, result: Row | Exception) -> None:
+        """Complete it with the row, or say what has failed."""
+        if isinstance(result, Row):
+            self.complete(result)
+        else:
+            self.broken(result)
+
+    @property
+    def over(self) -> bool:
+        """Answered, or nobody is there any more to be answered."""
+        return self.slot is None or self.slot.connection.gone
+
+
+@dataclass(slots=True)
+class Request(Generic[Body_co]):
+    api: AnyApi
+    version: int
+    correlation_id: int
+    body: Body_co
+    session: Session
+    connection: ServerConnection
+    dispatcher: Answering = field(repr=False)
+    frame: memoryview = field(repr=False)
+    body_position: int  # in the frame
+    owns_frame: bool = False  # nobody else uses the frame's memory
+    goes_on: bool = False  # its handler is at work in later turns too
+    stays: bool = False  # among the long requests until its answer is written, also when that comes later
+    slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+
+    def keep(self, pool: FramePool) -> None:
+        """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
+        if pool.lends(self.frame):
+            pool.hold(self.frame)
+        elif isinstance(self.body, ProduceRequest) and not self.owns_frame:
+            for topic in self.body.topic_data:
+                for partition in topic.partition_data:
+                    if partition.records is not None:
+                        partition.records = memoryview(bytearray(partition.records))
+        self.owns_frame = True
+        self.frame = self.frame[:0]
+
+    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
+        """For an array of the answer that may be long; `row` is the class of its elements."""
+        return self.api.encoded_rows(self.version, row)
+
+    async def finish(self, steps: Steps[T]) -> T:
+        """For async handlers: work over many items, in slices."""
+        return await self.dispatcher.long_work.finish(self.api.name, steps)
+
+    def may(self, operation: str, resource: Resource) -> bool:
+        return self.dispatcher.authorizer.allowed(self.session, operation, resource)
+
+    def authorized_operations(self, resource: Resource) -> int:
+        return authorized_operations(self.dispatcher.authorizer, self.session, resource)
+
+    def encode(self, row: Row) -> list[Piece]:
+        return encode_response(self.api, self.version, self.correlation_id, row)
