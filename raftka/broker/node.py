@@ -220,15 +220,15 @@ class Node:
             if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
                 self.runtime.fail(NotRecoverable("the metadata quorum was recovered, and this node knows what that has forgotten: start it again"))
                 return
-            self._tell(Delta(reloaded=True, cluster_formed=True))
+            self._publish_to_extensions(Delta(reloaded=True, cluster_formed=True))
             return
         for entry in found:
             before = self.image
             self.metadata.image, delta = before.apply_entry(entry.index, entry.data)
             self.metadata_events.tell(before, self.image, delta)
-            self._tell(delta)
+            self._publish_to_extensions(delta)
 
-    def _tell(self, delta: Delta) -> None:
+    def _publish_to_extensions(self, delta: Delta) -> None:
         for each in self.extensions.values():
             each.applied(self.image, delta)
         self._publish(delta)

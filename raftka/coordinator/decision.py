@@ -5,20 +5,20 @@ from typing import Any
 
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.machine import Context, Outcome, Record, Ticket
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 
 MANY_RECORDS = 1_000  # of one decision: they may not fit into one batch
 
 
 class Turn:
-    __slots__ = ("alarms", "context", "now", "records", "replies", "settings", "undo")
+    __slots__ = ("context", "now", "records", "replies", "settings", "timers", "undo")
 
-    def __init__(self, context: Context, settings: GroupSettings, alarms: Alarms) -> None:
+    def __init__(self, context: Context, settings: GroupSettings, timers: Timers) -> None:
         self.context = context
         self.now = context.now
         self.settings = settings
-        self.alarms = alarms
+        self.timers = timers
         self.records: list[Record] = []
         self.replies: list[tuple[Ticket, Any]] = []
         self.undo: Callable[[], None] | None = None  # see Outcome

@@ -49,13 +49,13 @@ from raftka.coordinator.records import (
     read_offset_key,
     read_offset_value,
 )
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
 
 CLASSIC, CONSUMER = "classic", "consumer"
 EMPTY = (State.EMPTY, ConsumerState.EMPTY)
-DECIDED_IN_A_TICK = 100  # records, before those of the last alarm
+DECIDED_IN_A_TICK = 100  # records, before those of the last timer
 SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
 
 Decide = Callable[[Any, Ticket, Context], Decision]
@@ -65,8 +65,8 @@ class GroupCoordinator:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
-        self._alarms = Alarms()
-        self.consumers = ConsumerGroups(self.groups, self._alarms, settings)
+        self._timers = Timers()
+        self.consumers = ConsumerGroups(self.groups, self._timers, settings)
         self._room = Room(lambda: sum([group.weight for group in self.groups.values()]))
         self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
         self._sweep_at = inf
@@ -137,7 +137,7 @@ class GroupCoordinator:
         return Outcome(records, atomic=False)
 
     def deadline(self) -> float:
-        return 0.0 if self.consumers.resolutions else min(self._alarms.next(), self._sweep_at)
+        return 0.0 if self.consumers.resolutions else min(self._timers.next(), self._sweep_at)
 
     def tick(self, context: Context) -> Decision:
         return begun(self._tick(context))
@@ -146,16 +146,16 @@ class GroupCoordinator:
         """One group is not decided about twice: what was decided first is not replayed yet."""
         turn = self._turn(context)
         decided = set()
-        while len(turn.records) < DECIDED_IN_A_TICK and (alarm := self._alarms.due(context.now)) is not None:
+        while len(turn.records) < DECIDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None:
             yield
-            group = alarm.owner
+            group = timer.owner
             if group in decided:
-                self._alarms.set(alarm, context.now)
+                self._timers.set(timer, context.now)
                 break
             if isinstance(group, ClassicGroup) and self.groups.get(group.group_id) is not group:
                 continue  # of a group that did not come to be
             before = len(turn.records)
-            yield from alarm.ring(turn) or ()
+            yield from timer.ring(turn) or ()
             if len(turn.records) > before:
                 decided.add(group)
             if isinstance(group, ClassicGroup):
@@ -242,7 +242,7 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             self.consumers.classic_heartbeat(group, command, self._turn(context))
         else:
-            heartbeat(group, command, self._alarms, context.now)
+            heartbeat(group, command, self._timers, context.now)
         return Outcome((), ((ticket, None),))
 
     def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Steps[Outcome]:
@@ -263,10 +263,10 @@ class GroupCoordinator:
         if group is None:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
         elif isinstance(group, ConsumerGroup) and not group.members and command.generation_id < 0:
-            outcome = commit(None, command, ticket, self.settings, context, self._alarms)
+            outcome = commit(None, command, ticket, self.settings, context, self._timers)
             outcome.records = [*group.tombstones(), *outcome.records] if outcome.records else ()  # it is a simple group now
             return outcome
-        return commit(group, command, ticket, self.settings, context, self._alarms)
+        return commit(group, command, ticket, self.settings, context, self._timers)
 
     def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
         return fetch(self.groups.get(command.group_id), command, ticket, context)
@@ -377,7 +377,7 @@ class GroupCoordinator:
             self.groups[group_id] = group
         for member in group.restore(record):
             watch(group, member)
-        self._alarms.off(group.join_phase)
+        self._timers.off(group.join_phase)
 
     def _take_over(self, group: ConsumerGroup) -> None:
         """In the place of a classic group, of which the offsets stay."""
@@ -402,22 +402,22 @@ class GroupCoordinator:
             after.offsets, after.in_log = group.offsets, bool(group.offsets)
 
     def _turn_off(self, group: ClassicGroup) -> None:
-        for alarm in (
+        for timer in (
             group.join_phase,
             group.sync_phase,
             group.settling,
             *group.pending.values(),
             *(each.session for each in group.members.values()),
         ):
-            self._alarms.off(alarm)
+            self._timers.off(timer)
 
     def _forget_nothing(self, group: ClassicGroup) -> None:
         if group.is_nothing and self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
-            self._alarms.off(group.join_phase)
+            self._timers.off(group.join_phase)
 
     def _turn(self, context: Context) -> Turn:
-        return Turn(context, self.settings, self._alarms)
+        return Turn(context, self.settings, self._timers)
 
 
 def _known_weight(group: Group | None, member_id: str, instance_id: str | None) -> int:

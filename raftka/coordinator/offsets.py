@@ -33,7 +33,7 @@ from raftka.coordinator.records import (
     offset_topic_prefix,
     offset_value,
 )
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
 
@@ -47,9 +47,9 @@ NOTHING = Record(offset_key(offset_topic_prefix(offset_prefix(""), ""), 0), None
 # committing
 
 
-def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, alarms: Alarms) -> Outcome:
+def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, timers: Timers) -> Outcome:
     try:
-        check_commit(group, command, alarms, context.now, context.topics)
+        check_commit(group, command, timers, context.now, context.topics)
     except KafkaError as error:
         return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
     records: list[Record] = []
@@ -80,7 +80,7 @@ def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, 
     return tuple(codes)
 
 
-def check_commit(group: Group | None, command: CommitOffsets, alarms: Alarms, now: float, topics: Topics) -> None:
+def check_commit(group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics) -> None:
     """Raises KafkaError. A member's commit says that it is alive, in a classic group."""
     if isinstance(group, ConsumerGroup):
         check_consumer_commit(group, command, topics)
@@ -98,7 +98,7 @@ def check_commit(group: Group | None, command: CommitOffsets, alarms: Alarms, no
         raise KafkaError(Code.ILLEGAL_GENERATION)
     if group.state is State.COMPLETING:
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
-    alarms.set(member.session, now + member.session_timeout_ms / 1000)
+    timers.set(member.session, now + member.session_timeout_ms / 1000)
 
 
 def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:

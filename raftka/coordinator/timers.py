@@ -14,7 +14,7 @@ from raftka.coordinator.machine import Steps
 FEW = 100
 
 
-class Alarm:
+class Timer:
     """`ring` is called once `due` has come. It may be a generator, whose steps are then to be taken."""
 
     __slots__ = ("_known", "due", "owner", "ring")
@@ -26,24 +26,24 @@ class Alarm:
         self._known = inf  # when the heap looks at it next
 
 
-class Alarms:
+class Timers:
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Alarm]] = []
+        self._heap: list[tuple[float, int, Timer]] = []
         self._order = count()
         self._off = 0  # entries of the heap that wait for nothing, about
 
     def __len__(self) -> int:
-        """Of the heap: what all alarms cost, also those that are off."""
+        """Of the heap: what all timers cost, also those that are off."""
         return len(self._heap)
 
-    def set(self, alarm: Alarm, due: float) -> None:
-        alarm.due = due
-        if due < alarm._known:
-            self._push(alarm)
+    def set(self, timer: Timer, due: float) -> None:
+        timer.due = due
+        if due < timer._known:
+            self._push(timer)
 
-    def off(self, alarm: Alarm) -> None:
-        if alarm.due < inf:
-            alarm.due = inf
+    def off(self, timer: Timer) -> None:
+        if timer.due < inf:
+            timer.due = inf
             self._off += 1
             if self._off > FEW and self._off > len(self._heap) // 2:
                 self._clear()
@@ -52,37 +52,37 @@ class Alarms:
         """Not later than the first one is due."""
         heap = self._heap
         while heap:
-            when, _, alarm = heap[0]
-            if when == alarm._known and alarm.due == when:
+            when, _, timer = heap[0]
+            if when == timer._known and timer.due == when:
                 return when
-            self._look_again()
+            self._reschedule()
         return inf
 
-    def due(self, now: float) -> Alarm | None:
+    def due(self, now: float) -> Timer | None:
         """One whose time has come; it is off now."""
         while self.next() <= now:
-            alarm = heappop(self._heap)[2]
-            alarm._known = alarm.due = inf
-            return alarm
+            timer = heappop(self._heap)[2]
+            timer._known = timer.due = inf
+            return timer
         return None
 
-    def _look_again(self) -> None:
+    def _reschedule(self) -> None:
         """What the heap knew of its first one is not so any more."""
-        when, _, alarm = heappop(self._heap)
-        if when == alarm._known:
-            alarm._known = inf
-            if alarm.due < inf:
-                self._push(alarm)
+        when, _, timer = heappop(self._heap)
+        if when == timer._known:
+            timer._known = inf
+            if timer.due < inf:
+                self._push(timer)
 
     def _clear(self) -> None:
         """Else members that come and go would be remembered for as long as their sessions might have been."""
-        alarms = {id(alarm): alarm for _, _, alarm in self._heap}.values()
+        timers = {id(timer): timer for _, _, timer in self._heap}.values()
         self._heap, self._off = [], 0
-        for alarm in alarms:
-            alarm._known = inf
-            if alarm.due < inf:
-                self._push(alarm)
+        for timer in timers:
+            timer._known = inf
+            if timer.due < inf:
+                self._push(timer)
 
-    def _push(self, alarm: Alarm) -> None:
-        alarm._known = alarm.due
-        heappush(self._heap, (alarm.due, next(self._order), alarm))
+    def _push(self, timer: Timer) -> None:
+        timer._known = timer.due
+        heappush(self._heap, (timer.due, next(self._order), timer))

@@ -407,6 +407,6 @@ def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
     with pytest.raises(KafkaError) as refused:
         drained(cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False))
     assert refused.value.code is Code.FETCH_SESSION_ID_NOT_FOUND
-    assert len(session.take_news()) == 1
+    assert len(session.take_dirty()) == 1
     again, goes_on = drained(cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False))
-    assert (again, goes_on, len(again.news)) == (session, True, 1), "another process of the follower: what it has is looked at anew"
+    assert (again, goes_on, len(again.dirty)) == (session, True, 1), "another process of the follower: what it has is looked at anew"

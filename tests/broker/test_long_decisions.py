@@ -81,7 +81,7 @@ def test_time_and_deleted_topics_wait_for_a_long_decision(stage: ToyStage) -> No
     stage.topic()
     topic_id = stage.create("t")
     (slow,) = stage.ask_all(Slow("a", "1", steps=1_000_000))
-    machine(stage).alarms["bell"] = 0.0
+    machine(stage).timers["bell"] = 0.0
     stage.delete("t")
     stage.wait(lambda: topic_id not in stage.nodes[1].image.topics)
 

@@ -81,7 +81,8 @@ def test_the_leader_knows_what_the_follower_wants(rounds: list[tuple[dict[Key, P
     for changes, fate in rounds:
         session = pair.exchange(changes, answered=fate != "lost")
         known = {
-            key: (each.asked.fetch_offset, each.asked.last_fetched_epoch, each.asked.log_start_offset) for key, each in session.partitions.items()
+            key: (each.fetch_request.fetch_offset, each.fetch_request.last_fetched_epoch, each.fetch_request.log_start_offset)
+            for key, each in session.partitions.items()
         }
         assert known == {key: (place.position.fetch_offset, place.position.last_fetched_epoch, place.log_start) for key, place in pair.wanted.items()}
         if fate == "evicted" and session.id in pair.theirs.by_id:

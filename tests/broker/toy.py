@@ -63,7 +63,7 @@ class Slow(NamedTuple):
 class Toy:
     lists: dict[str, list[str]] = field(default_factory=dict)
     awaiting: list[tuple[str, Ticket]] = field(default_factory=list)
-    alarms: dict[str, float] = field(default_factory=dict)
+    timers: dict[str, float] = field(default_factory=dict)
     forgotten: list[Ticket] = field(default_factory=list)
     told: list[tuple[bytes, str]] = field(default_factory=list)
     begun: int = 0
@@ -87,7 +87,7 @@ class Toy:
                 self.awaiting.append((name, ticket))
                 return Outcome()
             case Ring(name, after_s):
-                self.alarms[name] = context.now + after_s
+                self.timers[name] = context.now + after_s
                 return Outcome(replies=[(ticket, None)])
         raise ZeroDivisionError
 
@@ -104,7 +104,7 @@ class Toy:
             raise ValueError("words are not taken back")
         self.lists.setdefault(record.key.decode(), []).append(record.value.decode())
         if record.value == b"rang":
-            self.alarms.pop(record.key.decode(), None)
+            self.timers.pop(record.key.decode(), None)
 
     def loaded(self, context: Context) -> Outcome:
         self.begun += 1
@@ -115,11 +115,11 @@ class Toy:
         return Outcome([Record(b"deleted", name.encode()) for _, name in deleted])
 
     def deadline(self) -> float:
-        return min(self.alarms.values(), default=inf)
+        return min(self.timers.values(), default=inf)
 
     def tick(self, context: Context) -> Outcome:
         self.ticks += 1
-        due = [name for name, at in self.alarms.items() if at <= context.now]
+        due = [name for name, at in self.timers.items() if at <= context.now]
         return Outcome([Record(name.encode(), b"rang") for name in due])
 
     def forget(self, ticket: Ticket) -> None:

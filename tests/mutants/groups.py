@@ -203,7 +203,7 @@ def loaded_classic_members_never_expire(loaded: Any) -> Any:
         loaded(self, group, turn)
         for member in group.members.values():
             if member.said.classic is not None:
-                self.soft[group.group_id].off(SESSION, member.member_id, turn.alarms)
+                self.soft[group.group_id].off(SESSION, member.member_id, turn.timers)
 
     return bug
 

@@ -31,7 +31,7 @@ from raftka.coordinator.consumer import reconciliation
 from raftka.coordinator.consumer.decisions import ConsumerTurn
 from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.records import read_offset_key
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.log.directory import LogDirectory
 from raftka.log.producer_state import ProducerState
 from raftka.log.segments.storage import Storage
@@ -142,13 +142,13 @@ def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Storage, "_swapping", wrong)
 
 
-def an_alarm_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Alarms) -> None:
-        when, _, alarm = heappop(self._heap)
-        if when == alarm._known and alarm.due < inf:
-            self._push(alarm)
+def a_timer_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Timers) -> None:
+        when, _, timer = heappop(self._heap)
+        if when == timer._known and timer.due < inf:
+            self._push(timer)
 
-    patch.setattr(Alarms, "_look_again", wrong)
+    patch.setattr(Timers, "_reschedule", wrong)
 
 
 def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def what_did_not_fit_is_no_news(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Fetch, host: Partition, wanted: Any, *given: Any) -> Any:
         row = read(self, host, wanted, *given)
         if not wanted.size:
-            self.session.news.pop(wanted, None)
+            self.session.dirty.pop(wanted, None)
         return row
 
     patch.setattr(Fetch, "_read", wrong)
@@ -200,7 +200,7 @@ def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
         (followers_that_wait_hear_of_no_deletion, RecreationWork, "it is not told where"),
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
-        (an_alarm_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
+        (a_timer_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
         (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "nobody waits for that to end"),
         (what_did_not_fit_is_no_news, WideWork, "it is not looked at"),
         (a_commit_is_in_memory_alone, GroupWork, "the log says"),

@@ -74,9 +74,9 @@ class ControllerHost:
                 self.clock.call_at(self.clock.now(), self._next_turn)
             self._behind.append((command, done))
         else:
-            self._take(command, done)
+            self._decide_and_append(command, done)
 
-    def _take(self, command: Command, done: Done) -> None:
+    def _decide_and_append(self, command: Command, done: Done) -> None:
         machine = self.machine
         if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
@@ -93,7 +93,7 @@ class ControllerHost:
     def _next_turn(self) -> None:
         behind = self._behind
         while behind and self._decided_s < DECIDING_S:
-            self._take(*behind.popleft())
+            self._decide_and_append(*behind.popleft())
         if behind:
             self.clock.call_at(self.clock.now(), self._next_turn)
 
@@ -104,7 +104,7 @@ class ControllerHost:
             self._append(outcome.records)
             reply = outcome.reply
             if outcome.rest is not None:
-                self._go_on(outcome.rest, done)
+                self._continue_later(outcome.rest, done)
                 return
             if outcome.hand_over:
                 done = self._handing_over(done)
@@ -125,7 +125,7 @@ class ControllerHost:
         self._release()
         self._arm()
 
-    def _go_on(self, rest: Rest, done: Done) -> None:
+    def _continue_later(self, rest: Rest, done: Done) -> None:
         """With what did not go into one entry, in another turn: others are served in between."""
         machine = self.machine
 
@@ -227,7 +227,7 @@ class ControllerHost:
         self.context.events.info("controller_active", term=self.core.term, offset=image.offset)
         self.context.metrics.count("raftka_controller_elections_total")
         self._tick_now()
-        self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._look_for_silent)
+        self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._probe_silent_brokers)
 
     def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
         return {package: each.machine(image, self.clock.now()) for package, each in self._extensions.items()}
@@ -261,7 +261,7 @@ class ControllerHost:
 
     # brokers that died
 
-    def _look_for_silent(self) -> None:
+    def _probe_silent_brokers(self) -> None:
         """Who died with the controller before has nobody left to notice it but us."""
         if self.machine is not None:
             for broker in self.context.metadata.image.brokers.values():

@@ -180,7 +180,7 @@ class Quorum:
         self._hand_out()
         core = self.core
         assert core is not None
-        self._tell_leader()
+        self._publish_leader()
         if self._handing_over is not None and core.state != "leader":
             self._handing_over.set()
         if core.wants_snapshot and self.context.metadata.image.offset:
@@ -218,7 +218,7 @@ class Quorum:
         """Of that leader; -1 as long as nobody has told us."""
         return self.core.term if self.core is not None else self._term
 
-    def _tell_leader(self) -> None:
+    def _publish_leader(self) -> None:
         core = self.core
         assert core is not None
         if core.leader != self._leader or core.term != self._term:

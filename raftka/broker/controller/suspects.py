@@ -67,7 +67,7 @@ class Suspects:
         if endpoint is None or not context.metadata.published:
             return
         now = self._clock.now()
-        timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._over(broker_id, "time is up"))
+        timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._end_suspicion(broker_id, "time is up"))
         context.events.info("broker_suspected", broker=broker_id)
         name, address = f"broker-{context.node_id}-probe", (endpoint.host, endpoint.port)
         probe = open_connection(context.runtime.network, address, name, lambda: self.heard(broker_id))
@@ -75,13 +75,13 @@ class Suspects:
 
     def heard(self, broker_id: int) -> None:
         """That broker has answered on a new connection, or has connected to this node."""
-        self._over(broker_id, "the broker answered")
+        self._end_suspicion(broker_id, "the broker answered")
 
     def on_image(self, image: MetadataImage) -> None:
         for broker_id, suspicion in tuple(self._suspected.items()):
             broker = image.brokers.get(broker_id)
             if broker is None or not broker.alive or broker.epoch != suspicion.epoch:
-                self._over(broker_id, "the controller has decided")
+                self._end_suspicion(broker_id, "the controller has decided")
 
     # what handlers ask
 
@@ -107,15 +107,15 @@ class Suspects:
         return len(self._held)
 
     def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Delayed:
-        def hurry() -> None:
+        def complete_early() -> None:
             if request.connection.gone:
                 self._held.pop(held, None)
 
-        held = _Held(self._clock.now(), make, waits_for, Delayed(request, hurry))
+        held = _Held(self._clock.now(), make, waits_for, Delayed(request, complete_early))
         self._held[held] = None
         return held.pending
 
-    def _over(self, broker_id: int, reason: str) -> None:
+    def _end_suspicion(self, broker_id: int, reason: str) -> None:
         suspicion = self._suspected.pop(broker_id, None)
         if suspicion is None:
             return

@@ -189,7 +189,7 @@ class CoordinatorPartition:
         except Exception as error:
             self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
-        yield from self._take(outcome)
+        yield from self._carry_out(outcome)
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self.waiting:
@@ -211,7 +211,7 @@ class CoordinatorPartition:
             self._runtime.broken(self, error)
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
             outcome = Outcome()
-        yield from self._take(outcome)
+        yield from self._carry_out(outcome)
 
     # what takes several turns
 
@@ -254,7 +254,7 @@ class CoordinatorPartition:
             self._touched = True
             self._runtime.touch(self)
 
-    def _take(self, outcome: Outcome) -> Steps[None]:
+    def _carry_out(self, outcome: Outcome) -> Steps[None]:
         self._touch()
         if outcome.confirm is not None and not self._records:
             outcome.records = (outcome.confirm,)  # one is enough for all reads of a turn

@@ -63,7 +63,7 @@ class FetchPlan:
         offset_at: int,
         epoch_at: int = -1,
     ) -> None:
-        body, asked, partition = request.body, wanted.asked, wanted.partition
+        body, asked, partition = request.body, wanted.fetch_request, wanted.partition
         assert partition is not None
         self.version = request.version
         self.partition = partition
@@ -93,7 +93,7 @@ class FetchPlan:
         """What stands before the three offsets, between them and the size of the records, and behind these."""
         session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
         rows = FETCH.response.responses
-        partition = rows.partitions(partition_index=wanted.asked.partition, aborted_transactions=[] if isolated else None, records=b"")
+        partition = rows.partitions(partition_index=wanted.fetch_request.partition, aborted_transactions=[] if isolated else None, records=b"")
         topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
         parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
         sample = b"".join([bytes(part) for part in parts if not isinstance(part, FileSpan)])
@@ -155,7 +155,7 @@ class SessionPlan(FetchPlan):
     ) -> None:
         super().__init__(request, sessions, wanted, isolated, max_bytes, offset_at)
         self.wanted, self.session, self.sessions = wanted, wanted.session, sessions
-        self.asked = wanted.asked
+        self.asked = wanted.fetch_request
         frame = bytes(request.frame)
         self.epoch_at = epoch_at
         self.begin = frame[HEAD_END : self.epoch_at]
@@ -177,8 +177,8 @@ class SessionPlan(FetchPlan):
         if wanted.partition is not partition or not self.serve(connection, offset, correlation_id):
             return False
         self.sessions.go_on(session, connection.dispatcher.now())
-        wanted.asked = self.asked
-        wanted.asked.fetch_offset = offset
+        wanted.fetch_request = self.asked
+        wanted.fetch_request.fetch_offset = offset
         wanted.high_watermark, wanted.log_start = partition.high_watermark, partition.log.start_offset
-        session.news[wanted] = None
+        session.dirty[wanted] = None
         return True

@@ -33,16 +33,16 @@ class CoordinatorRequest(Generic[Req, Resp]):
         try:
             row = self.make(self.request, answer)
         except Exception as error:  # whoever calls has others to answer
-            self._done(error)
+            self._complete(error)
             return
         if isinstance(row, Generator):
             self.pending = self.pending or Delayed(self.request)
             failed = partial(self.request.dispatcher.request_failed, self.request)
-            self.long_work.run(self.request.api.name, row, self._done, self._wanted, failed)
+            self.long_work.run(self.request.api.name, row, self._complete, self._has_client, failed)
         else:
-            self._done(row)
+            self._complete(row)
 
-    def _wanted(self) -> bool:
+    def _has_client(self) -> bool:
         """Whether the client is still there."""
         dispatcher = self.request.dispatcher
         if self.pending is not None and self.pending.over:
@@ -50,7 +50,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
             return False
         return dispatcher.wanted(self.request)
 
-    def _done(self, result: Resp | Exception) -> None:
+    def _complete(self, result: Resp | Exception) -> None:
         if self.request.stays:
             self.request.dispatcher.answered(self.request)
         if self.pending is None:
@@ -70,11 +70,11 @@ class CoordinatorRequest(Generic[Req, Resp]):
         if self.pending is not None:  # the answer is there, and is being written
             return self.pending
 
-        def hurry() -> None:
+        def complete_early() -> None:
             if gone is not None and self.request.connection.gone:
                 gone(self)
 
-        self.pending = Delayed(self.request, hurry if gone is not None else None)
+        self.pending = Delayed(self.request, complete_early if gone is not None else None)
         return self.pending
 
 

@@ -46,7 +46,7 @@ def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResp
         request.dispatcher.kind = services.context.metrics.kind(FOLLOWER)
     yield from run.begin()
     try:
-        yield from run.look()
+        yield from run.read_dirty()
         wait_ms = request.body.max_wait_ms
         if wait_ms > 0 and not run.settled:
             if services.context.metrics.parked_fetches < PARKED_REQUESTS.value:
@@ -138,13 +138,13 @@ class Fetch:
 
     # reading
 
-    def look(self) -> Steps[None]:
+    def read_dirty(self) -> Steps[None]:
         """Read where there is news."""
         session = self.session
         self.settled = not session.partitions
         self._note_slice()
-        for wanted in session.take_news():
-            self._look_at(wanted)
+        for wanted in session.take_dirty():
+            self._read_partition(wanted)
             yield
             self._note_slice()
         if self.bytes >= self.body.min_bytes:
@@ -157,10 +157,10 @@ class Fetch:
             if self.held:
                 self.full = self.stale = True
 
-    def _look_at(self, wanted: CachedPartition) -> None:
+    def _read_partition(self, wanted: CachedPartition) -> None:
         self.bytes -= wanted.size
         wanted.size = 0
-        asked = wanted.asked
+        asked = wanted.fetch_request
         try:
             partition = self._host(wanted)
             row = self._consumer_read(partition, wanted) if self.replica < 0 else self._follower_read(partition, wanted)
@@ -189,7 +189,7 @@ class Fetch:
         return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or told_again(row))
 
     def _host(self, wanted: CachedPartition) -> Partition:
-        request, asked = self.request, wanted.asked
+        request, asked = self.request, wanted.fetch_request
         if self.replica < 0:
             partition = find(request, self.services, "READ", wanted.name, asked.partition)
         elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
@@ -208,7 +208,7 @@ class Fetch:
         leader = partition.leader
         if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
             partition.leading()
-        asked, readable = wanted.asked, partition.high_watermark
+        asked, readable = wanted.fetch_request, partition.high_watermark
         if rack and leader is not None and (preferred := nearest(partition, leader, rack, asked.fetch_offset)) is not None:
             self.settled = True
             return self._row(partition, asked, readable, preferred_read_replica=preferred)
@@ -217,7 +217,7 @@ class Fetch:
         return self._read(partition, wanted, readable, readable)
 
     def _follower_read(self, partition: Partition, wanted: CachedPartition) -> PartitionData:
-        leader, asked = partition.leading(), wanted.asked
+        leader, asked = partition.leading(), wanted.fetch_request
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, asked)) is not None:
@@ -242,7 +242,7 @@ class Fetch:
         if self.goes_on and partition.manager.prefers_racks and row.high_watermark > wanted.high_watermark:
             self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
-            self.session.news[wanted] = None  # each of its fetches may be the one that lets it in
+            self.session.dirty[wanted] = None  # each of its fetches may be the one that lets it in
         return row
 
     def _divergence(self, partition: Partition, asked: FetchPartition) -> PartitionData | None:
@@ -258,7 +258,7 @@ class Fetch:
         return self._row(partition, asked, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
 
     def _read(self, partition: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
-        log, asked = partition.log, wanted.asked
+        log, asked = partition.log, wanted.fetch_request
         offset = asked.fetch_offset
         if offset < log.start_offset:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
@@ -277,7 +277,7 @@ class Fetch:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         wanted.size = size
         if not size:
-            self.session.news[wanted] = None  # what did not fit comes with the next answer
+            self.session.dirty[wanted] = None  # what did not fit comes with the next answer
             return self._row(partition, asked, high_watermark)
         return self._row(partition, asked, high_watermark, records=spans)
 
@@ -321,7 +321,7 @@ class Fetch:
         answer = FetchAnswer(self.request, session, told)
         if len(self.rows) > ROWS_OF_TURN:
             for wanted in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
-                self._look_at(wanted)  # its records come with the next answer
+                self._read_partition(wanted)  # its records come with the next answer
                 yield
             for wanted, row in list(self.rows.items()):
                 if wanted not in self.held:
@@ -334,7 +334,7 @@ class Fetch:
         if self.stale:
             self.full = False
             for wanted in list(self.held):
-                self._look_at(wanted)
+                self._read_partition(wanted)
         answer.add_rest(self.rows)
         if lasted or self.body.session_epoch == END or version < 7:
             self.plain = self._plain()
@@ -359,7 +359,7 @@ class Fetch:
         ):
             return None
         (wanted,) = self.rows
-        partition, epoch = wanted.partition, wanted.asked.last_fetched_epoch
+        partition, epoch = wanted.partition, wanted.fetch_request.last_fetched_epoch
         return wanted if partition is not None and partition.leader is not None and (epoch < 0 or epoch == partition.leader_epoch) else None
 
     # waiting
@@ -376,22 +376,22 @@ class Fetch:
             for wanted in session.partitions.values():
                 if wanted.partition is not None:
                     wanted.partition.watched_by(wanted)
-        if self.request.slot is not None and session.news:
-            self.look_soon()  # something has happened while it was reading
+        if self.request.slot is not None and session.dirty:
+            self.read_soon()  # something has happened while it was reading
         return self.pending
 
-    def look_soon(self) -> None:
-        self.services.replicas.look_soon(self)
+    def read_soon(self) -> None:
+        self.services.replicas.read_soon(self)
 
-    def look_again(self) -> None:
+    def records_arrived(self) -> None:
         """Something changed at some of the partitions."""
-        self._go_on(at_once=False)
+        self._resume(at_once=False)
 
     def _answer(self) -> None:
         """Time is up, or somebody waits behind: with what there is. Or nobody is there any more."""
-        self._go_on(at_once=True)
+        self._resume(at_once=True)
 
-    def _go_on(self, *, at_once: bool) -> None:
+    def _resume(self, *, at_once: bool) -> None:
         """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
         pending = self.pending
         if pending is None:
@@ -403,17 +403,17 @@ class Fetch:
         else:
             self.reading, self.hurried, self.woken = True, at_once, False
             long_work = self.services.dispatcher.long_work
-            long_work.run(self.request.api.name, self._look_again(), partial(self._looked, pending), lambda: self.pending is not None)
+            long_work.run(self.request.api.name, self._read_again(), partial(self._was_read, pending), lambda: self.pending is not None)
 
-    def _look_again(self) -> Steps[Row | None]:
+    def _read_again(self) -> Steps[Row | None]:
         held = bool(self.held)
-        yield from self.look()
+        yield from self.read_dirty()
         if not self.settled and not self.hurried:
             return None
         self.stale = self.stale or held  # found some time ago
         return (yield from self.answer())
 
-    def _looked(self, pending: Delayed, row: Row | Exception | None) -> None:
+    def _was_read(self, pending: Delayed, row: Row | Exception | None) -> None:
         self.reading = False
         if isinstance(row, Exception):
             self.abandon()
@@ -421,7 +421,7 @@ class Fetch:
         elif row is not None:
             pending.complete(row)
         elif self.woken:
-            self._go_on(at_once=self.hurried)
+            self._resume(at_once=self.hurried)
 
     def overtaken(self) -> None:
         """Another request of the session came before this one's answer, so it is not known any more what the reader knows."""
@@ -434,7 +434,7 @@ class Fetch:
 
     def abandon(self) -> None:
         """Nothing of it was told."""
-        self.session.news.update(dict.fromkeys(self.rows))
+        self.session.dirty.update(dict.fromkeys(self.rows))
         self._finish()
 
     def _finish(self) -> None:
@@ -450,7 +450,7 @@ class Fetch:
             if self.plain is None:
                 self.services.fetch_sessions.end(session)
             else:  # a plan is made of its partition, which stays where it was found
-                session.partitions, session.news = {}, {}
+                session.partitions, session.dirty = {}, {}
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -41,7 +41,7 @@ class FetchAnswer:
             if wanted.size:
                 session.to_the_end(wanted)
             if wanted.size or told_again(row):
-                session.news[wanted] = None
+                session.dirty[wanted] = None
 
     def add_rest(self, rows: Mapping[CachedPartition, PartitionData]) -> None:
         for wanted, row in rows.items():

@@ -29,14 +29,14 @@ class LogCleaner:
 
     def start(self) -> None:
         if self.context.metadata.settings["log.cleaner.enable"]:
-            self._look_later()
+            self._schedule()
 
     def close(self) -> None:
         self._closed = True
         for each in tuple(self.rounds.values()):
             each.give_up()
 
-    def _look_later(self) -> None:
+    def _schedule(self) -> None:
         if not self._due and not self._closed:
             self._due = True
             self.clock.call_at(self.clock.now() + self.context.metadata.settings.seconds("log.cleaner.backoff.ms"), self._timer)
@@ -54,7 +54,7 @@ class LogCleaner:
             if found is None:
                 break
             self._begin(*found, now_ms, threads)
-        self._look_later()
+        self._schedule()
 
     def _dirtiest(self, now_ms: int) -> tuple[Partition, Dirt] | None:
         best: tuple[Partition, Dirt] | None = None
@@ -144,13 +144,13 @@ class Round:
             self._ended = Ended(*fields)
         else:
             self._results.append(Cleaned(*fields))
-            self._go_on()
+            self._swap_next()
 
     def over(self, error: BaseException | None) -> None:
         self._over, self._error = True, error
-        self._go_on()
+        self._swap_next()
 
-    def _go_on(self) -> None:
+    def _swap_next(self) -> None:
         if self._swapping or self._given_up:
             return
         if not self._is_wanted:
@@ -178,7 +178,7 @@ class Round:
             self.cleaner.context.runtime.files.flush([log.directory], self._flushed)
         else:
             self._swapping = False
-            self._go_on()
+            self._swap_next()
 
     def _flushed(self, error: OSError | None) -> None:
         if error is not None:
@@ -187,7 +187,7 @@ class Round:
             self._step()
         else:  # who changed the log has finished the swap first
             self._swapping = False
-            self._go_on()
+            self._swap_next()
 
     def _end(self) -> None:
         self.log.cleaning = False

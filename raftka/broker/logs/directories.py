@@ -48,9 +48,9 @@ class LogDirectories:
         lifecycle = self.replicas.lifecycle
         if lifecycle.broker_epoch >= 0:
             command = ReplicasOffline(self.context.node_id, lifecycle.broker_epoch, home.directory_id, self._failed[home])
-            lifecycle.controller.call(command, lambda error, _: self._told(home, error))
+            lifecycle.controller.call(command, lambda error, _: self._reported(home, error))
 
-    def _told(self, home: LogDirectory, error: KafkaError | None) -> None:
+    def _reported(self, home: LogDirectory, error: KafkaError | None) -> None:
         if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
             self.context.events.warning("log_directory_not_reported", path=home.path, error=str(error))
             clock = self.context.runtime.clock

@@ -16,25 +16,25 @@ class FlushScheduler:
         self._replicas = replicas
         self._clock = replicas.clock
         self._due: dict[Partition, float] = {}  # since its first write that is not flushed
-        self._look_at = inf
+        self._scheduled_at = inf
 
     def written(self, partition: Partition) -> None:
         if partition not in self._due and partition.log.unflushed:
             due = self._due[partition] = self._clock.now() + partition.log.config.flush_ms / 1000
-            self._look_again(due)
+            self._schedule(due)
 
-    def _look_again(self, when: float) -> None:
-        if when < self._look_at:
-            self._look_at = when
-            self._clock.call_at(when, self._look)
+    def _schedule(self, when: float) -> None:
+        if when < self._scheduled_at:
+            self._scheduled_at = when
+            self._clock.call_at(when, self._flush_due)
 
-    def _look(self) -> None:
-        now, self._look_at = self._clock.now(), inf
+    def _flush_due(self) -> None:
+        now, self._scheduled_at = self._clock.now(), inf
         for partition in [partition for partition, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
             del self._due[partition]
             self._flush(partition)
         if self._due:
-            self._look_again(max(now, min(self._due.values())))
+            self._schedule(max(now, min(self._due.values())))
 
     def _flush(self, partition: Partition) -> None:
         log = partition.log

@@ -48,25 +48,25 @@ class LogRetention:
         self._retain_later()
         if not self._round:  # else the last one is not through: it goes on
             self._round = list(self.replicas.partitions.values())
-            self._go_on()
+            self._delete_some()
 
     def checkpointed(self) -> None:
         """A checkpoint is through: what waited for it is tried again."""
         if self._waiting and not self._round:
             self._round, self._waiting = list(self._waiting), {}
-            self._go_on()
+            self._delete_some()
 
-    def _go_on(self) -> None:
+    def _delete_some(self) -> None:
         for _ in range(LOGS_OF_SLICE):
             if not self._round:
-                self._tell()
+                self._log_deleted()
                 if self._waiting:
                     self.replicas.checkpoint_later()
                 return
             if self._delete_oldest(self._round[-1]):
                 return
             self._round.pop()
-        self.clock.call_at(self.clock.now(), self._go_on)
+        self.clock.call_at(self.clock.now(), self._delete_some)
 
     def _delete_oldest(self, partition: Partition) -> bool:
         """Whether a segment went, and the rest waits for the disk."""
@@ -92,9 +92,9 @@ class LogRetention:
     def _flushed(self, partition: Partition, error: OSError | None) -> None:
         if error is not None:
             self.replicas.flush_failed(partition, error)
-        self._go_on()
+        self._delete_some()
 
-    def _tell(self) -> None:
+    def _log_deleted(self) -> None:
         if self._deleted:
             self.context.events.info("segments_deleted", count=self._deleted)
             self._deleted = 0

@@ -84,15 +84,15 @@ class Dispatching(Protocol):
 
 
 class Slot:
-    """A request's place in the order of answers; `hurry`: answer now with what there is, a request of another kind waits behind."""
+    """A request's place in the order of answers; `complete_early`: answer now with what there is, a request of another kind waits behind."""
 
-    __slots__ = ("began", "connection", "hurry", "kind", "parts", "requests")
+    __slots__ = ("began", "complete_early", "connection", "kind", "parts", "requests")
 
-    def __init__(self, connection: "ServerConnection", hurry: Callable[[], None] | None = None, requests: int = 1) -> None:
+    def __init__(self, connection: "ServerConnection", complete_early: Callable[[], None] | None = None, requests: int = 1) -> None:
         self.connection = connection
         self.requests = requests  # more than one where a plan answers many in one go
         self.parts: Parts | None = None
-        self.hurry = hurry
+        self.complete_early = complete_early
         dispatcher = connection.dispatcher
         self.began = dispatcher.began
         self.kind, dispatcher.kind = dispatcher.kind, None  # its time is taken when it leaves
@@ -100,7 +100,7 @@ class Slot:
     def complete(self, parts: Parts) -> None:
         if self.parts is None:
             self.parts = parts
-            self.hurry = None  # it leads to the request, and that to us
+            self.complete_early = None  # it leads to the request, and that to us
             self.connection.settle()
 
 
@@ -176,7 +176,7 @@ class ServerConnection:
             return
         if not view:
             self._ended = True
-            self.hurry()  # perhaps nobody is there any more: that is known when an answer is sent
+            self.complete_early()  # perhaps nobody is there any more: that is known when an answer is sent
             self.settle()
             return
         try:
@@ -198,15 +198,15 @@ class ServerConnection:
         if not self.session.peer:  # it was never opened: turned away at the door
             self.dispatcher.refused(self, reason)
         self.transport = None
-        self._forget()
+        self._drop_requests()
         self.plans.clear()
         self.pipeline = None
         self.dispatcher.connection_closed(self, reason)
 
     # answers
 
-    def slot(self, hurry: Callable[[], None] | None = None, requests: int = 1) -> Slot:
-        slot = Slot(self, hurry, requests)
+    def slot(self, complete_early: Callable[[], None] | None = None, requests: int = 1) -> Slot:
+        slot = Slot(self, complete_early, requests)
         self.slots.append(slot)
         return slot
 
@@ -273,11 +273,11 @@ class ServerConnection:
         self._backlog.appendleft(bytearray(frame))
         self.mute(until)
 
-    def hurry(self) -> None:
+    def complete_early(self) -> None:
         """A request of another kind has come, or none will: whoever waits for more to send need not wait on."""
         for slot in tuple(self.slots):
-            if slot.parts is None and slot.hurry is not None:
-                slot.hurry()
+            if slot.parts is None and slot.complete_early is not None:
+                slot.complete_early()
 
     def refuse(self, error: ProtocolError | LimitExceeded) -> None:
         """The other side does not keep to the protocol: one line in the log, and the connection ends when what was answered has left."""
@@ -289,25 +289,25 @@ class ServerConnection:
 
     def end(self, reason: str) -> None:
         """Close when what was answered has left; what still waits gets no answer."""
-        self._forget()
+        self._drop_requests()
         if self.transport is not None:
             self.transport.close(reason)
 
     def abort(self, reason: str) -> None:
         """Close without what has not left yet."""
-        self._forget()
+        self._drop_requests()
         self.out = []
         if self.transport is not None:
             self.transport.drop(reason)
 
-    def _forget(self) -> None:
+    def _drop_requests(self) -> None:
         """Who waits for more to send hears that nobody is there any more."""
         self._over = True
         slots, self.slots = self.slots, deque()
         for slot in slots:
-            if slot.parts is None and slot.hurry is not None:
-                slot.hurry()
-                slot.hurry = None
+            if slot.parts is None and slot.complete_early is not None:
+                slot.complete_early()
+                slot.complete_early = None
         self._backlog.clear()
         self._frames.drop()
 

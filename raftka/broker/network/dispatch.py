@@ -104,7 +104,7 @@ class Dispatcher:
         slots = connection.slots
         if slots:
             if key != FETCH_KEY:
-                connection.hurry()
+                connection.complete_early()
             connection.check_crowded()
         if not self.interceptors:
             plan = connection.plans.get(key)
@@ -140,7 +140,7 @@ class Dispatcher:
         if plan is None or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
             return 0
         if connection.slots:
-            connection.hurry()
+            connection.complete_early()
             connection.check_crowded()
         self.kind = plan.kind
         count = plan.run_many(connection, frames)

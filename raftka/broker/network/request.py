@@ -45,10 +45,10 @@ class Delayed:
 
     __slots__ = ("request", "slot")
 
-    def __init__(self, request: "Request[Row]", hurry: Callable[[], None] | None = None) -> None:
+    def __init__(self, request: "Request[Row]", complete_early: Callable[[], None] | None = None) -> None:
         self.request = request
-        self.slot: Slot | None = request.slot or request.connection.slot(hurry)
-        self.slot.hurry = hurry
+        self.slot: Slot | None = request.slot or request.connection.slot(complete_early)
+        self.slot.complete_early = complete_early
 
     def complete(self, row: Row) -> None:
         slot, self.slot = self.slot, None

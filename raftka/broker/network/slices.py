@@ -27,7 +27,7 @@ class Slices(Generic[T]):
         """As many now as this turn has room for."""
         for item in items:
             self._waiting[item] = None
-        self._go_on()
+        self._work_off()
 
     def clear(self) -> None:
         self._waiting.clear()
@@ -35,7 +35,7 @@ class Slices(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def _go_on(self) -> None:
+    def _work_off(self) -> None:
         if self._at_work or not self._waiting:
             return
         if not self._scheduled:
@@ -53,4 +53,4 @@ class Slices(Generic[T]):
     def _next_turn(self) -> None:
         self._scheduled = False
         self._left = self._of_turn
-        self._go_on()
+        self._work_off()

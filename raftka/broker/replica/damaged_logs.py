@@ -45,15 +45,15 @@ class DamagedLogs:
         """Also when the broker was registered: what was told before is of another epoch."""
         if self._doubtful and not self._reporting:
             self._reporting = True
-            self.context.runtime.clock.at_turn_end(self._tell)
+            self.context.runtime.clock.at_turn_end(self._send_report)
 
-    def _tell(self) -> None:
+    def _send_report(self) -> None:
         self._reporting = False
         lifecycle = self.lifecycle
         if self._doubtful and lifecycle.broker_epoch >= 0:
-            lifecycle.controller.call(ReplicasLost(self.context.node_id, lifecycle.broker_epoch, by_topic(self._doubtful)), self._told)
+            lifecycle.controller.call(ReplicasLost(self.context.node_id, lifecycle.broker_epoch, by_topic(self._doubtful)), self._reported)
 
-    def _told(self, error: KafkaError | None, _: object) -> None:
+    def _reported(self, error: KafkaError | None, _: object) -> None:
         if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
             clock = self.context.runtime.clock
             clock.call_at(clock.now() + RETRY_S, self.report)

@@ -1,6 +1,6 @@
 """Fetch sessions (KIP-227): what a reader wants, what it was told last, and in which of its partitions something has happened since.
 
-A partition that was looked at stays *idle* at its host until something happens there; then it is *news*, and the next look is at news alone: a
+A partition that was read stays *idle* until something happens in it; then it is *dirty*, and the next look is at dirty ones alone: a
 session of thousands of partitions costs what changes in it. A Fetch without a session has one that is forgotten with its answer. Reads no log.
 """
 
@@ -42,21 +42,21 @@ class Reader(NamedTuple):
 class Waiting(Protocol):
     """A parked Fetch."""
 
-    def look_soon(self) -> None: ...
-    def look_again(self) -> None: ...
+    def read_soon(self) -> None: ...
+    def records_arrived(self) -> None: ...
     def overtaken(self) -> None: ...
 
 
 class CachedPartition:
     """One partition that a reader wants."""
 
-    __slots__ = ("asked", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
+    __slots__ = ("fetch_request", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
 
     def __init__(self, session: "FetchSession", topic: FetchTopic, asked: FetchPartition, turn: int) -> None:
         self.session = session
         self.topic = topic.topic
         self.topic_id = topic.topic_id
-        self.asked = asked  # the partition's row of the last request that named it
+        self.fetch_request = asked  # the partition's row of the last request that named it
         self.turn = turn  # the lowest is read first
         self.partition: Partition | None = None  # where it was found last, and stands idle
         self.size = 0  # bytes of records that the last look found
@@ -75,9 +75,9 @@ class CachedPartition:
     def changed(self, *, wake: bool) -> None:
         """Something happened at its host. `wake`: something that a parked fetch waits for."""
         session = self.session
-        session.news[self] = None
+        session.dirty[self] = None
         if wake and session.parked is not None:
-            session.parked.look_soon()
+            session.parked.read_soon()
 
     def leave(self) -> None:
         if self.partition is not None:
@@ -87,7 +87,7 @@ class CachedPartition:
 
 
 class FetchSession:
-    __slots__ = ("by_id", "created", "epoch", "heard", "id", "lasting", "news", "parked", "partitions", "reader", "turns", "used")
+    __slots__ = ("by_id", "created", "dirty", "epoch", "heard", "id", "lasting", "parked", "partitions", "reader", "turns", "used")
 
     def __init__(self, reader: Reader, now: float, *, by_id: bool) -> None:
         self.id = NO_SESSION
@@ -98,13 +98,13 @@ class FetchSession:
         self.heard = -inf  # when the follower last asked
         self.lasting = False  # it outlives its answer
         self.partitions: dict[Key, CachedPartition] = {}
-        self.news: dict[CachedPartition, None] = {}
+        self.dirty: dict[CachedPartition, None] = {}
         self.parked: Waiting | None = None
         self.turns = 0
 
     def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
         """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last."""
-        partitions, news, by_id = self.partitions, self.news, self.by_id
+        partitions, dirty, by_id = self.partitions, self.dirty, self.by_id
         for topic in topics:
             name = topic.topic_id if by_id else topic.topic
             for asked in topic.partitions:
@@ -113,10 +113,10 @@ class FetchSession:
                     self.turns += 1
                     wanted = partitions[name, asked.partition] = CachedPartition(self, topic, asked, self.turns)
                 else:
-                    if asked.current_leader_epoch != wanted.asked.current_leader_epoch:
+                    if asked.current_leader_epoch != wanted.fetch_request.current_leader_epoch:
                         wanted.high_watermark = wanted.log_start = -1  # a reader that began anew may not have heard what was told before
-                    wanted.asked = asked
-                news[wanted] = None
+                    wanted.fetch_request = asked
+                dirty[wanted] = None
                 yield
             yield
 
@@ -127,14 +127,14 @@ class FetchSession:
                 wanted = self.partitions.pop((name, index), None)
                 if wanted is not None:
                     wanted.leave()
-                    self.news.pop(wanted, None)
+                    self.dirty.pop(wanted, None)
                 yield
             yield
 
-    def take_news(self) -> list[CachedPartition]:
+    def take_dirty(self) -> list[CachedPartition]:
         """In the order in which they are read."""
-        news, self.news = self.news, {}
-        return list(news) if len(news) < 2 else sorted(news, key=TURN)
+        dirty, self.dirty = self.dirty, {}
+        return list(dirty) if len(dirty) < 2 else sorted(dirty, key=TURN)
 
     def to_the_end(self, wanted: CachedPartition) -> None:
         """It had its turn: when answers are full, the others are read before it."""
@@ -143,7 +143,7 @@ class FetchSession:
 
     def review(self) -> None:
         """Look at everything again."""
-        self.news = dict.fromkeys(self.partitions.values())
+        self.dirty = dict.fromkeys(self.partitions.values())
 
     def end(self) -> Steps[None]:
         """Nobody goes on with it. Its partitions lead to it, and it to them: they would stay until all garbage is collected."""
@@ -151,7 +151,7 @@ class FetchSession:
         while partitions:
             partitions.popitem()[1].leave()
             yield
-        self.news = {}
+        self.dirty = {}
 
 
 class FetchSessionCache:
@@ -178,7 +178,7 @@ class FetchSessionCache:
             session = self._known(body, reader, by_id=by_id)
             yield from self._update(session, body)
             if session.partitions:
-                self._go_on(session, reader, now)
+                self._continue_with(session, reader, now)
                 return session, True
             self.close(session)
         session = FetchSession(reader, now, by_id=by_id)
@@ -209,7 +209,7 @@ class FetchSessionCache:
             self.close(session)
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
 
-    def _go_on(self, session: FetchSession, reader: Reader, now: float) -> None:
+    def _continue_with(self, session: FetchSession, reader: Reader, now: float) -> None:
         self.go_on(session, now)
         if session.reader != reader:
             session.reader = reader

@@ -31,20 +31,20 @@ class IsrShrinks:
             self._due = True
             now = self._clock.now()
             at_most_s = self._metadata.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
-            self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._look)
+            self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._begin)
 
     def note_lag(self, leader: LeaderState) -> None:
         """After appends: somebody may fall behind from now on."""
         if not self._due:
             self.later(leader.deadline())
 
-    def _look(self) -> None:
+    def _begin(self) -> None:
         self._earliest = inf
         self._left = list(self._partitions.values())
         self._left.reverse()
-        self._go_on()
+        self._shrink_some()
 
-    def _go_on(self) -> None:
+    def _shrink_some(self) -> None:
         now, partitions = self._clock.now(), self._partitions
         for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
             partition = self._left.pop()
@@ -56,7 +56,7 @@ class IsrShrinks:
                     deadline = leader.deadline()
                 self._earliest = min(self._earliest, deadline)
         if self._left:
-            self._clock.call_at(now, self._go_on)
+            self._clock.call_at(now, self._shrink_some)
         else:
             self._due = False
             self.later(self._earliest)

@@ -16,10 +16,10 @@ Prepare = Callable[[list[Key], Callable[[], None]], None]
 
 
 class LogOpener:
-    def __init__(self, clock: Clock, prepare: Prepare, look_again: Callable[[list[Key]], None]) -> None:
+    def __init__(self, clock: Clock, prepare: Prepare, records_arrived: Callable[[list[Key]], None]) -> None:
         self._clock = clock
         self._prepare = prepare
-        self._look_again = look_again
+        self._look_again = records_arrived
         self._waiting: dict[Key, None] = {}
         self._left = OPENED_IN_A_TURN
         self._busy = False
@@ -48,9 +48,9 @@ class LogOpener:
 
     def _later(self) -> None:
         self._busy = True
-        self._clock.call_at(self._clock.now(), self._go_on)
+        self._clock.call_at(self._clock.now(), self._open_next)
 
-    def _go_on(self) -> None:
+    def _open_next(self) -> None:
         keys = list(self._waiting)[:OPENED_IN_A_TURN]
         if keys:
             self._prepare(keys, lambda: self._prepared(keys))

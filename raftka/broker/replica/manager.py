@@ -118,16 +118,16 @@ class ReplicaManager:
         for partition in touched:
             partition.write()
 
-    def look_soon(self, fetch: Waiting) -> None:
+    def read_soon(self, fetch: Waiting) -> None:
         """When everything that this turn changes has changed: it then looks once."""
         if not self._looking:
-            self.clock.at_turn_end(self._look)
+            self.clock.at_turn_end(self._read_parked)
         self._looking[fetch] = None
 
-    def _look(self) -> None:
+    def _read_parked(self) -> None:
         looking, self._looking = self._looking, {}
         for fetch in looking:
-            fetch.look_again()
+            fetch.records_arrived()
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
         """At the turn's end, together with what else it made dirty there: many files cost little more than one."""

@@ -13,7 +13,7 @@ from raftka.coordinator.commands import JoinedMember, Protocol
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.records import NO_TIME, CommittedOffset, GroupMember, GroupMetadata, offset_prefix
-from raftka.coordinator.timers import Alarm
+from raftka.coordinator.timers import Timer
 from raftka.limits import MEMBER_PROTOCOL_BYTES
 
 CONSUMER = "consumer"  # the type of protocol whose subscriptions can be read
@@ -54,7 +54,7 @@ class Member:
         self.join_ticket: Ticket | None = None
         self.sync_ticket: Ticket | None = None
         self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
-        self.session: Alarm
+        self.session: Timer
         self.weight = MEMBER_BYTES
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -83,17 +83,17 @@ class ClassicGroup:
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}  # by topic, by partition
         self.in_log = False  # a record made it, or keeps it
         # soft
-        self.pending: dict[str, Alarm] = {}  # ids given out that nobody has joined with (KIP-394)
+        self.pending: dict[str, Timer] = {}  # ids given out that nobody has joined with (KIP-394)
         self.joining: set[str] = set()  # members that wait for the end of the join phase
         self.syncing: set[str] = set()  # members of this generation that have not asked for their assignment yet
         self.initial = False  # PREPARING began when nobody was there
         self.grown = False  # a member has come since the initial delay was last looked at
         self.delay_ms = self.delay_left_ms = 0
-        self.join_phase: Alarm
-        self.sync_phase: Alarm
+        self.join_phase: Timer
+        self.sync_phase: Timer
         self.settles_at = -inf  # until then a generation with new members is not given its assignments: more may come
         self.assignments: dict[str, bytes] = {}  # what its leader has sent meanwhile
-        self.settling: Alarm
+        self.settling: Timer
         self._supported: dict[str, int] = {}  # by protocol, how many members
 
     # members

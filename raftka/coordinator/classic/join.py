@@ -25,7 +25,7 @@ from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.records import group_record
-from raftka.coordinator.timers import Alarm
+from raftka.coordinator.timers import Timer
 from raftka.limits import MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
@@ -83,7 +83,7 @@ def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -
     if member is not None:
         take_out(group, member, turn)
     if pending is not None:
-        turn.alarms.off(group.pending.pop(command.member_id))
+        turn.timers.off(group.pending.pop(command.member_id))
     complete_if_all_joined(group, turn)
 
 
@@ -119,14 +119,14 @@ def _require_member_id(group: ClassicGroup, command: Join, member_id: str, turn:
     """A client that asks again and again without hearing the answer leaves no members behind, only ids, which end with their session."""
     if len(group.pending) >= PENDING_MEMBERS.value:
         raise LimitRefused(PENDING_MEMBERS, len(group.pending) + 1, code=Code.GROUP_MAX_SIZE_REACHED)
-    group.pending[member_id] = alarm = Alarm(group, partial(pending_over, group, member_id))
-    turn.alarms.set(alarm, turn.now + command.session_timeout_ms / 1000)
+    group.pending[member_id] = timer = Timer(group, partial(pending_over, group, member_id))
+    turn.timers.set(timer, turn.now + command.session_timeout_ms / 1000)
 
 
 def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, turn: Turn) -> None:
     pending = group.pending.pop(member_id, None)
     if pending is not None:
-        turn.alarms.off(pending)
+        turn.timers.off(pending)
     member = Member(member_id, command.instance_id, _named(command.client_id), command.client_host)
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.is_new = True
@@ -173,7 +173,7 @@ def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) 
 
 def _take_back(group: ClassicGroup, old: Member, member: Member, turn: Turn) -> None:
     """The record that names a static member's new id was refused: the member keeps the old one."""
-    turn.alarms.off(member.session)
+    turn.timers.off(member.session)
     group.replace(member, old)
     begin_session(group, old, turn)
 
@@ -182,7 +182,7 @@ def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: J
     """A static member has started anew: it gets its place under another id, and who has the old one is fenced."""
     led = group.leader
     refuse_waiting(old, Code.FENCED_INSTANCE_ID, turn)
-    turn.alarms.off(old.session)
+    turn.timers.off(old.session)
     member = Member(member_id, old.instance_id, old.client_id, old.client_host)
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.assignment = old.assignment

@@ -12,7 +12,7 @@ from raftka.coordinator.commands import Joined, Synced
 from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.records import group_record
-from raftka.coordinator.timers import Alarm
+from raftka.coordinator.timers import Timer
 from raftka.wire.errors import Code
 
 EMPTY_AGAIN_S = 1.0  # until it is tried again to record that a group is empty
@@ -20,20 +20,20 @@ EMPTY_AGAIN_S = 1.0  # until it is tried again to record that a group is empty
 
 def new_group(group_id: str) -> ClassicGroup:
     group = ClassicGroup(group_id)
-    group.join_phase = Alarm(group, partial(_join_phase_over, group))
-    group.sync_phase = Alarm(group, partial(_sync_phase_over, group))
-    group.settling = Alarm(group, partial(_settled, group))
+    group.join_phase = Timer(group, partial(_join_phase_over, group))
+    group.sync_phase = Timer(group, partial(_sync_phase_over, group))
+    group.settling = Timer(group, partial(_settled, group))
     return group
 
 
 def begin_session(group: ClassicGroup, member: Member, turn: Turn, timeout_ms: int | None = None) -> None:
     """From now on it is heard of within its session time-out, or it is gone."""
-    turn.alarms.set(member.session, turn.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
+    turn.timers.set(member.session, turn.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
 
 
 def watch(group: ClassicGroup, member: Member) -> None:
     """Give it a session, which has not begun."""
-    member.session = Alarm(group, partial(_session_over, group, member))
+    member.session = Timer(group, partial(_session_over, group, member))
 
 
 # who waits
@@ -64,7 +64,7 @@ def refuse_waiting(member: Member, code: Code, turn: Turn) -> None:
 def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
     """A member is gone: what it waits for tells it so, should it still be there."""
     refuse_waiting(member, Code.UNKNOWN_MEMBER_ID, turn)
-    turn.alarms.off(member.session)
+    turn.timers.off(member.session)
     group.remove(member)
 
 
@@ -90,8 +90,8 @@ def prepare_rebalance(group: ClassicGroup, turn: Turn) -> None:
     if group.state is State.COMPLETING:
         _cancel_syncs(group, turn)
     group.syncing.clear()
-    turn.alarms.off(group.sync_phase)
-    turn.alarms.off(group.settling)
+    turn.timers.off(group.sync_phase)
+    turn.timers.off(group.settling)
     group.initial = group.state is State.EMPTY
     group.state = State.PREPARING
     if group.initial:
@@ -99,7 +99,7 @@ def prepare_rebalance(group: ClassicGroup, turn: Turn) -> None:
     elif group.all_joined:
         complete_join_phase(group, turn)
     else:
-        turn.alarms.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+        turn.timers.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
 
 
 def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
@@ -110,17 +110,17 @@ def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
 
 def complete_join_phase(group: ClassicGroup, turn: Turn) -> None:
     """Who has not joined by now is not of the next generation, but for static members, who are away and keep their place."""
-    turn.alarms.off(group.join_phase)
+    turn.timers.off(group.join_phase)
     for member in [each for each in group.members.values() if each.join_ticket is None and each.instance_id is None]:
         take_out(group, member, turn)
     if not group.members:
         turn.records.append(group_record(group.group_id, group.as_empty_record(turn.context.wall_ms)))
-        turn.alarms.set(group.join_phase, turn.now + EMPTY_AGAIN_S)  # until the record is replayed
+        turn.timers.set(group.join_phase, turn.now + EMPTY_AGAIN_S)  # until the record is replayed
         group.initial = False
     elif _elect_leader(group):
         _next_generation(group, turn)
     else:
-        turn.alarms.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+        turn.timers.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
 
 
 def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
@@ -129,7 +129,7 @@ def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
     group.delay_left_ms = max(group.rebalance_timeout_ms - group.delay_ms, 0)
     group.grown = False
     if group.delay_ms:
-        turn.alarms.set(group.join_phase, turn.now + group.delay_ms / 1000)
+        turn.timers.set(group.join_phase, turn.now + group.delay_ms / 1000)
     else:
         complete_join_phase(group, turn)
 
@@ -140,7 +140,7 @@ def _join_phase_over(group: ClassicGroup, turn: Turn) -> None:
         before, left = group.delay_ms, group.delay_left_ms
         group.delay_ms = min(turn.settings.initial_rebalance_delay_ms, left)
         group.delay_left_ms = max(left - before, 0)
-        turn.alarms.set(group.join_phase, turn.now + group.delay_ms / 1000)
+        turn.timers.set(group.join_phase, turn.now + group.delay_ms / 1000)
     else:
         complete_join_phase(group, turn)
 
@@ -168,7 +168,7 @@ def _next_generation(group: ClassicGroup, turn: Turn) -> None:
         begin_session(group, member, turn)
     group.joining.clear()
     group.syncing = set(group.members)
-    turn.alarms.set(group.sync_phase, turn.now + group.rebalance_timeout_ms / 1000)
+    turn.timers.set(group.sync_phase, turn.now + group.rebalance_timeout_ms / 1000)
 
 
 # the sync phase
@@ -181,10 +181,10 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> No
     """
     if turn.now < group.settles_at:
         group.assignments = assignments
-        turn.alarms.set(group.settling, group.settles_at)
+        turn.timers.set(group.settling, group.settles_at)
         return
     group.assignments = {}
-    turn.alarms.off(group.settling)  # the leader may have sent them twice
+    turn.timers.off(group.settling)  # the leader may have sent them twice
     turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
     for member in group.members.values():
         if member.sync_ticket is not None:

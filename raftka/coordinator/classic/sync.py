@@ -6,7 +6,7 @@ from raftka.coordinator.classic.rebalance import assign, complete_if_all_joined,
 from raftka.coordinator.commands import Heartbeat, Leave, LeavingMember, Left, Sync, Synced
 from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Ticket
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 
 
@@ -15,7 +15,7 @@ def sync(group: ClassicGroup, command: Sync, ticket: Ticket, turn: Turn) -> None
     member = _check_sync(group, command)
     group.syncing.discard(member.member_id)
     if not group.syncing:
-        turn.alarms.off(group.sync_phase)
+        turn.timers.off(group.sync_phase)
     if group.state is State.STABLE:
         turn.reply(ticket, Synced(group.protocol_type, group.protocol_name, member.assignment))
         return
@@ -38,14 +38,14 @@ def _check_sync(group: ClassicGroup, command: Sync) -> Member:
     return member
 
 
-def heartbeat(group: ClassicGroup | None, command: Heartbeat, alarms: Alarms, now: float) -> None:
+def heartbeat(group: ClassicGroup | None, command: Heartbeat, timers: Timers, now: float) -> None:
     """Raises KafkaError, also where the session goes on: a member hears by REBALANCE_IN_PROGRESS that it is to join. Without a turn: it is hot."""
     if group is None or group.state is State.EMPTY:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID if command.group_id else Code.INVALID_GROUP_ID)
     member = check_member(group, command.member_id, command.instance_id)
     if command.generation_id != group.generation_id:
         raise KafkaError(Code.ILLEGAL_GENERATION)
-    alarms.set(member.session, now + member.session_timeout_ms / 1000)
+    timers.set(member.session, now + member.session_timeout_ms / 1000)
     if group.state is State.PREPARING:
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
@@ -70,7 +70,7 @@ def _leave(group: ClassicGroup, leaving: LeavingMember, turn: Turn) -> Code:
     if not member_id:
         member_id = group.static.get(leaving.instance_id or "", "") if leaving.instance_id is not None else ""
     if member_id in group.pending:
-        turn.alarms.off(group.pending.pop(member_id))
+        turn.timers.off(group.pending.pop(member_id))
         return Code.NONE
     try:
         take_out(group, check_member(group, member_id, leaving.instance_id), turn)

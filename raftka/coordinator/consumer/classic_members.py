@@ -33,7 +33,7 @@ def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alo
         turn.move_epoch(needed=resubscribed)
         yield from turn.aim()
     after = turn.reconcile(member_id, owned, resubscribed=resubscribed)
-    turn.soft.off(JOIN, member_id, turn.turn.alarms)
+    turn.soft.off(JOIN, member_id, turn.turn.timers)
     turn.begin_session(after)
     turn.set(SYNC, member_id, command.rebalance_timeout_ms)
     turn.soft.moved_at = turn.turn.now
@@ -81,7 +81,7 @@ def sync(turn: ConsumerTurn, command: Sync) -> Synced:
     if turn.group.epoch.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED:
         _expect_join(turn, member)
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
-    turn.soft.off(SYNC, member.member_id, turn.turn.alarms)
+    turn.soft.off(SYNC, member.member_id, turn.turn.timers)
     turn.begin_session(member)
     named = names_of({topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()}, turn.topics)
     return Synced(command.protocol_type, command.protocol_name, write_assignment(named, version_of(classic.protocols[0].metadata)))

@@ -132,7 +132,7 @@ class ConsumerTurn:
             self.set(REVOKE, member.member_id, member.said.rebalance_timeout_ms)
 
     def set(self, what: str, member_id: str, timeout_ms: int) -> None:
-        self.soft.set(what, member_id, self.turn.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.turn.alarms)
+        self.soft.set(what, member_id, self.turn.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.turn.timers)
 
     def interval_ms(self, member: Member) -> int:
         """Until its next heartbeat. Something that has just happened goes on in the next ones: they come sooner, the later it is the less so."""

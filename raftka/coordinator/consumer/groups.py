@@ -31,7 +31,7 @@ from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
 from raftka.coordinator.records import group_tombstone
-from raftka.coordinator.timers import Alarms
+from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR
 from raftka.wire.errors import Code, KafkaError, check_limit
 
@@ -43,20 +43,20 @@ Group = ClassicGroup | ConsumerGroup
 
 
 class ConsumerGroups:
-    def __init__(self, groups: dict[str, Group], alarms: Alarms, settings: GroupSettings) -> None:
+    def __init__(self, groups: dict[str, Group], timers: Timers, settings: GroupSettings) -> None:
         self.groups = groups  # those of the coordinator
         self.settings = settings
         self.soft: dict[str, Soft] = {}
         self.topics_version = 0  # how often topics have changed, as far as was told
         self.resolutions: dict[str, Resolution] = {}  # under way, by group
         self._names: tuple[int, list[str]] = (-1, [])  # of all topics, and of which version: the resolutions share them
-        self._alarms = alarms
+        self._timers = timers
 
     # the new protocol
 
     def heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
         check(command, of_group(self.settings, command.group_id))
-        turn = Turn(context, self.settings, self._alarms)
+        turn = Turn(context, self.settings, self._timers)
         if command.epoch in (LEFT, AWAY):
             consumer_turn = self._turn(turn, Draft(self.existing(command.group_id), turn.records))
             member = leave(consumer_turn, command)
@@ -227,7 +227,7 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Outcome()
-        turn = Turn(context, self.settings, self._alarms)
+        turn = Turn(context, self.settings, self._timers)
         consumer_turn = self._turn(turn, Draft(group, turn.records))
         consumer_turn.soft.resolved_at = context.now
         needed = False
@@ -261,7 +261,7 @@ class ConsumerGroups:
             return
         group.apply(what, name, value)
         if what == MEMBER and value is None and group_id in self.soft:
-            self.soft[group_id].all_off(self._alarms, name)
+            self.soft[group_id].all_off(self._timers, name)
 
     def forget(self, group_id: str) -> None:
         """There is no such consumer group any more; a timer for what comes in its place goes on."""
@@ -270,7 +270,7 @@ class ConsumerGroups:
         if soft is not None:
             for what, member_id in list(soft.timers):
                 if what != DOWNGRADED:
-                    soft.off(what, member_id, self._alarms)
+                    soft.off(what, member_id, self._timers)
             if not soft.timers:
                 del self.soft[group_id]
 

@@ -8,7 +8,7 @@ from math import inf
 
 from raftka.coordinator.decision import Turn
 from raftka.coordinator.machine import Steps
-from raftka.coordinator.timers import Alarm, Alarms
+from raftka.coordinator.timers import Timer, Timers
 
 SESSION, REVOKE, JOIN, SYNC, DOWNGRADED = "session", "revoke", "join", "sync", "downgraded"
 OF_MEMBER = (SESSION, REVOKE, JOIN, SYNC)
@@ -19,30 +19,30 @@ Ring = Callable[[Turn], Steps[None]]
 class Soft:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.timers: dict[tuple[str, str], Alarm] = {}  # by what, and the member
+        self.timers: dict[tuple[str, str], Timer] = {}  # by what, and the member
         self.moved_at = -inf  # when something was last decided
         self.seen_topics = -1  # the version of the topics that its metadata hash is known to be of
         self.hashed: tuple[int, object, int] | None = None  # version of the topics, the group's subscription, and their hash
         self.resolved_topics = -1  # and its regular expressions
         self.resolved_at = -inf
 
-    def set(self, what: str, member_id: str, due: float, ring: Ring, alarms: Alarms) -> None:
-        alarm = self.timers.get((what, member_id))
-        if alarm is None:
-            alarm = self.timers[what, member_id] = Alarm(self, ring)
-        alarm.ring = ring
-        alarms.set(alarm, due)
+    def set(self, what: str, member_id: str, due: float, ring: Ring, timers: Timers) -> None:
+        timer = self.timers.get((what, member_id))
+        if timer is None:
+            timer = self.timers[what, member_id] = Timer(self, ring)
+        timer.ring = ring
+        timers.set(timer, due)
 
-    def off(self, what: str, member_id: str, alarms: Alarms) -> None:
-        alarm = self.timers.pop((what, member_id), None)
-        if alarm is not None:
-            alarms.off(alarm)
+    def off(self, what: str, member_id: str, timers: Timers) -> None:
+        timer = self.timers.pop((what, member_id), None)
+        if timer is not None:
+            timers.off(timer)
 
     def runs(self, what: str, member_id: str) -> bool:
-        alarm = self.timers.get((what, member_id))
-        return alarm is not None and alarm.due < inf
+        timer = self.timers.get((what, member_id))
+        return timer is not None and timer.due < inf
 
-    def all_off(self, alarms: Alarms, member_id: str) -> None:
+    def all_off(self, timers: Timers, member_id: str) -> None:
         """Of one member: the timers of thousands of others are not looked through."""
         for what in OF_MEMBER:
-            self.off(what, member_id, alarms)
+            self.off(what, member_id, timers)

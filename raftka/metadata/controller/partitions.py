@@ -123,11 +123,11 @@ def alter(image: MetadataImage, command: AlterPartition) -> tuple[list[Record], 
             continue
         if before is not None and after is not before:
             records.append(changed(*key, before, after))
-        answers.append(_answer(change, _told(change, command.broker_id, after), after))
+        answers.append(_answer(change, _code_for(change, command.broker_id, after), after))
     return records, tuple(answers)
 
 
-def _told(change: Change, leader: int, now: PartitionImage) -> Code:
+def _code_for(change: Change, leader: int, now: PartitionImage) -> Code:
     """Whom the change has made no leader any more, or the leader of another epoch, must take it from the metadata."""
     if now.leader != leader:
         return Code.NEW_LEADER_ELECTED

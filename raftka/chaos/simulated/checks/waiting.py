@@ -19,7 +19,7 @@ from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.records import MemberState
 from raftka.coordinator.consumer.timers import REVOKE, SESSION
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.coordinator.timers import Alarm
+from raftka.coordinator.timers import Timer
 from raftka.metadata.image import MetadataImage, PartitionImage
 
 EVERY_S = 0.06
@@ -135,7 +135,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
     if parked is not None and (parked.reading or parked.pending is None):
         return  # at work
     for wanted in session.partitions.values():
-        if wanted not in session.news and (parked is None or wanted not in parked.rows):
+        if wanted not in session.dirty and (parked is None or wanted not in parked.rows):
             for wrong in _idle(wanted):
                 yield wanted, f"a {'follower' if session.reader.follows else 'consumer'}'s session: {wrong}", SOON_S
 
@@ -144,10 +144,10 @@ def _idle(wanted: CachedPartition) -> Iterator[str]:
     """It was told all, so something must have to happen before it is looked at again."""
     host = wanted.partition
     if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
-        yield f"nobody watches {wanted.topic}-{wanted.asked.partition}"
+        yield f"nobody watches {wanted.topic}-{wanted.fetch_request.partition}"
     elif host.leader is not None:
         readable = host.log.written_offset if wanted.session.reader.follows else host.high_watermark
-        if wanted.asked.fetch_offset < readable:
+        if wanted.fetch_request.fetch_offset < readable:
             yield f"there are records in {host.name}, and it is not looked at"
         if wanted.log_start != host.log.start_offset:
             yield f"it is not told where {host.name} starts"
@@ -162,33 +162,33 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
     machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
     name, tickets = coordinator.partition.name, set()
-    ringing = {(id(alarm), when) for when, _, alarm in machine._alarms._heap}
+    ringing = {(id(timer), when) for when, _, timer in machine._timers._heap}
     for group in machine.groups.values():
         if isinstance(group, ConsumerGroup):
             soft = machine.consumers.soft.get(group.group_id)
-            timers = soft.timers if soft is not None else {}
-            alarms = list(timers.values())
-            found = _consumers(group, timers)
+            of_members = soft.timers if soft is not None else {}
+            timers = list(of_members.values())
+            found = _consumers(group, of_members)
             if coordinator.partition.leader is not None and not coordinator.partition.leader.under_min_isr:
                 for wrong in _shares(group, coordinator.partition.manager.context.metadata.image):
                     yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
         else:
-            alarms = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]
+            timers = [group.join_phase, group.sync_phase, group.settling, *group.pending.values(), *(each.session for each in group.members.values())]
             tickets |= {each for member in group.members.values() for each in (member.join_ticket, member.sync_ticket)}
             found = _classic(group)
         for wrong in found:
             yield group, f"{group.group_id} in {name}: {wrong}", SOON_S
-        for alarm in alarms:
-            if alarm.due < inf and not (alarm._known <= alarm.due and (id(alarm), alarm._known) in ringing):
-                yield alarm, f"{group.group_id} in {name}: a timer is set and will not ring", SOON_S
+        for timer in timers:
+            if timer.due < inf and not (timer._known <= timer.due and (id(timer), timer._known) in ringing):
+                yield timer, f"{group.group_id} in {name}: a timer is set and will not ring", SOON_S
     if coordinator.waiting.keys() - tickets:
         yield coordinator, f"a request waits in {name}, and nothing knows of it", SOON_S
     if coordinator._not_before <= now and machine.deadline() < now - LATE_S:
         yield coordinator, f"a timer of {name} is late", SOON_S
 
 
-def _is_set(alarm: Alarm) -> bool:
-    return alarm.due < inf
+def _is_set(timer: Timer) -> bool:
+    return timer.due < inf
 
 
 def _classic(group: ClassicGroup) -> Iterator[str]:
