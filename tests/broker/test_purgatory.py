@@ -51,6 +51,26 @@ def test_acks_all_waits_for_the_followers_and_no_longer_than_its_time() -> None:
         assert stage.host("t", node_id=leader).high_watermark == 1
 
 
+def test_what_a_new_epoch_of_the_same_leader_commits_is_answered() -> None:
+    with Stage(3, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000", min_insync_replicas="1") as stage:
+        stage.create("t")
+        leader = stage.leader("t")
+        for node_id in followers(stage, "t"):
+            stage.world.network.cut(f"n{leader}", f"n{node_id}")
+        wire, host = stage.wire(leader), stage.host("t", node_id=leader)
+        wire.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
+        stage.wait(lambda: len(host.delayed_by_commit) == 1 and host.log.flushed_offset == 1)
+        begin = stage.world.now
+
+        alone = host.image._replace(isr=(leader,), leader_epoch=host.leader_epoch + 1, partition_epoch=host.image.partition_epoch + 1)
+        host.image = alone
+        stage.nodes[leader].replicas._lead(host, alone)
+
+        answer = produced(wire.answer(PRODUCE))
+        assert (answer.error_code, answer.base_offset) == (Code.NONE, 0)
+        assert stage.world.now < begin + 1.0
+
+
 def test_what_timed_out_may_yet_be_committed() -> None:
     with Stage(3, replica_lag_time_max_ms="60000") as stage:
         stage.create("t")

@@ -399,7 +399,7 @@ class ReplicaManager:
             partition.lead(leader)
             partition.flush()  # what an earlier role left
             partition.wake_all()
-            self.high_watermark_changed(partition)
+            partition.committed(leader.high_watermark)  # the same broker may have led before, and what waits then be committed
             self.context.events.debug("leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr)
             self.leadership_changed(partition)
         else:
