@@ -254,7 +254,7 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: p
         reader, writer = stage.wire(), stage.wire()
         reader.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1))
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
-        monkeypatch.setattr(Fetch, "look", look_that_fails)
+        monkeypatch.setattr(Fetch, "read_dirty", look_that_fails)
 
         assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
         assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR
