@@ -18,6 +18,7 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetComm
 TOPIC = "orders"
 SESSION_MS = 1000
 SURELY_S = SESSION_MS / 1000 - 0.05  # a session lasts so long whatever the clocks of the machines do
+REBALANCE_S = 0.95  # so long a rebalance that has begun waits for each member
 PASSES = frozenset(
     {
         Code.NOT_COORDINATOR,
@@ -151,7 +152,8 @@ class GroupClient:
         (heard_at, coordinator), (committed_at, before), now = self._heard, self._committed, self.story.coordinator(self.group)
         since = -inf
         if now is not None:
-            since = max(heard_at if coordinator == now else -inf, committed_at if before not in (None, now) else -inf)
+            still_in = before not in (None, now) and self.now < heard_at + REBALANCE_S  # a commit is taken, too, of who is late to join again
+            since = max(heard_at if coordinator == now else -inf, committed_at if still_in else -inf)
         if self.now < since + SURELY_S:
             self.story.wrong.append(f"{who} of {self.group} is refused with {code.name}, {self.now - since:.3f} s after it was heard of")
 
