@@ -441,11 +441,12 @@ class LogManager:
             doomed.append((home, key, topic_id))
         self._remove_directories(doomed)
 
-    def remove_namesake(self, key: Key, topic_id: bytes) -> None:
+    def remove_namesakes(self, namesakes: Iterable[tuple[Key, bytes]]) -> None:
         """Raises OSError."""
-        home = self.namesakes.pop((key, topic_id))
-        home.namesakes.discard(key)
-        self._remove_directories([(home, key, topic_id)])
+        doomed = [(self.namesakes.pop((key, topic_id)), key, topic_id) for key, topic_id in namesakes]
+        for home, key, _ in doomed:
+            home.namesakes.discard(key)
+        self._remove_directories(doomed)
 
     def _remove_directories(self, doomed: Iterable[tuple[LogDirectory, Key, bytes]]) -> None:
         paths: dict[str, LogDirectory] = {}

@@ -177,6 +177,21 @@ def test_compacted_topics_keep_theirs_unless_they_delete_too() -> None:
         assert told(stage.wire().ask(DELETE_RECORDS, deletion(4))) == (4, Code.NONE)
 
 
+def test_a_partition_that_is_named_many_times_waits_once(three: Stage) -> None:
+    leader = three.leader("t")
+    deaf = next(node_id for node_id in three.nodes if node_id != leader)
+    wire = three.wire(leader)
+    three.nodes[deaf].replicas.fetchers.by_leader[leader].follows.clear()
+    row = deletion(1, timeout_ms=1000)
+    row.topics[0].partitions = [deletion(offset).topics[0].partitions[0] for offset in range(RECORDS, 0, -1)]
+
+    wire.request(DELETE_RECORDS, row)
+    three.wait(lambda: len(three.host("t").delayed_by_low_watermark) > 0)
+
+    assert len(three.host("t").delayed_by_low_watermark) == 1
+    assert told(wire.answer(DELETE_RECORDS)) == (0, Code.REQUEST_TIMED_OUT)
+
+
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_work, "FIRST_STEPS", 2)

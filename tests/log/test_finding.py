@@ -33,8 +33,7 @@ def test_of_two_topics_of_one_name_in_two_directories_the_living_one_stays(wante
     records = 5 if wanted == ID else 7
     assert (log.end_offset, log.start_offset) == (records, records - 2)
     assert logs.high_watermark("t", 0) == records
-    for key, topic_id in list(logs.namesakes):
-        logs.remove_namesake(key, topic_id)
+    logs.remove_namesakes(list(logs.namesakes))
     assert [path for path in ("a", "b") if "t-0" in files.list(path)] == ["a" if wanted == ID else "b"]
     logs.close({("t", 0): records})
     assert manager(files, "a", "b").get_or_create("t", 0, wanted, CONFIG).end_offset == records

@@ -47,7 +47,8 @@ class _Deletion:
         self.request = request
         self.services = services
         self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
-        self.waiting = 1  # partitions, and the request itself until all of them were looked at
+        self.late: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}  # the offset that the low watermark must reach
+        self.waiting = 1  # partitions, and the request itself until all of them wait
         self.pending: Delayed | None = None
         self.deadline = services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
 
@@ -57,6 +58,9 @@ class _Deletion:
             for partition in topic.partitions:
                 rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
                 yield
+            yield
+        for late, (row, start) in self.late.items():
+            self._wait(late, row, start)
             yield
         self.waiting -= 1
         if not self.waiting:
@@ -77,9 +81,19 @@ class _Deletion:
             return row
         row.low_watermark = partition.low_watermark
         if row.low_watermark < start:
-            self.waiting += 1
-            partition.wait_for_low_watermark(start, self.deadline, _Wait(self, partition, row))
+            self.late[partition] = row, start  # of a partition that is named twice the last offset counts
         return row
+
+    def _wait(self, partition: Partition, row: DeleteRecordsPartitionResult, start: int) -> None:
+        """Other requests may have been served since the partition was looked at."""
+        self.waiting += 1
+        wait = _Wait(self, partition, row)
+        if partition.leader is not None:
+            partition.wait_for_low_watermark(start, self.deadline, wait)
+        elif self.services.replicas.partitions.get((partition.topic, partition.index)) is partition:
+            wait.complete(Code.NOT_LEADER_OR_FOLLOWER)
+        else:
+            wait.complete(Code.UNKNOWN_TOPIC_OR_PARTITION)
 
     def partition_done(self) -> None:
         self.waiting -= 1

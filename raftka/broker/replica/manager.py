@@ -485,7 +485,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
-        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting):
+        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting, self.strays.namesakes):
             waiting.clear()
         self.care.close()
         self._write()

@@ -13,21 +13,23 @@ class StrayLogs:
         self.context = context
         self.logs = logs
         self.waiting: Slices[tuple[str, int]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_strays)
+        self.namesakes: Slices[tuple[tuple[str, int], bytes]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_namesakes)
 
     def remove(self) -> None:
         """Whatever lies here that this image does not give to this broker."""
         for key, topic_id in list(self.logs.leftovers):
             if not self._is_mine(topic_id, key[1]):
                 self.logs.drop_leftover(key, topic_id)
-        for key, topic_id in list(self.logs.namesakes):
-            if self._is_stray(key, topic_id):
-                self.logs.remove_namesake(key, topic_id)
+        self.namesakes.add(list(self.logs.namesakes))
         self.waiting.add(self.logs.lying_here())
 
     def _remove_strays(self, keys: list[tuple[str, int]]) -> None:
         for key, topic_id in self.logs.unopened(keys):
             if self._is_stray(key, topic_id):
                 self.logs.remove([key])
+
+    def _remove_namesakes(self, namesakes: list[tuple[tuple[str, int], bytes]]) -> None:
+        self.logs.remove_namesakes([each for each in namesakes if each in self.logs.namesakes and self._is_stray(*each)])
 
     def _is_stray(self, key: tuple[str, int], topic_id: bytes) -> bool:
         """Whether to remove it; the event log has it either way."""

@@ -46,7 +46,7 @@ class Reader:
         self._found: deque[tuple[Where, int, FetchedRecord | None]] = deque()  # with the position behind it
 
     def poll(self, timeout_s: float, max_records: int) -> list[FetchedRecord]:
-        """None when no records came within `timeout_s`. Raises KafkaError for an error that does not pass."""
+        """Wait for records for at most `timeout_s`; an empty list when none came. Raises KafkaError for an error that does not pass."""
         if not self._found:
             self._fetch(timeout_s)
         records: list[FetchedRecord] = []
