@@ -160,6 +160,16 @@ class Partition:
         return self.leader.high_watermark if self.leader is not None else self.follower_state.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is over, and its marker committed: where readers of what is committed stop."""
+        high_watermark = self.high_watermark
+        producers = self.log.producers
+        if not producers.unstable:
+            return high_watermark
+        unstable = producers.first_unstable(high_watermark)
+        return high_watermark if unstable is None else min(high_watermark, max(unstable, self.log.start_offset))
+
+    @property
     def leader_epoch(self) -> int:
         return self.image.leader_epoch
 
