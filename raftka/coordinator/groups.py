@@ -37,7 +37,7 @@ from raftka.coordinator.consumer.groups import ConsumerGroups, Group
 from raftka.coordinator.consumer.records import KINDS as CONSUMER_GROUP_KEYS
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
-from raftka.coordinator.memory_budget import MEMBER_BYTES, Room
+from raftka.coordinator.memory_budget import MEMBER_BYTES, MemoryBudget
 from raftka.coordinator.offsets import all_partitions, commit, delete, expired, fetch, of_deleted_topic, tombstones
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
@@ -67,7 +67,7 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self._timers = Timers()
         self.consumers = ConsumerGroups(self.groups, self._timers, settings)
-        self._room = Room(lambda: sum([group.weight for group in self.groups.values()]))
+        self._budget = MemoryBudget(lambda: sum([group.weight for group in self.groups.values()]))
         self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
@@ -177,12 +177,12 @@ class GroupCoordinator:
         check_session(command, decision)
         group = self.groups.get(command.group_id)
         size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
-        self._room.check(size, context.now)
+        self._budget.check(size, context.now)
         if isinstance(group, ConsumerGroup):
             yield from self._join_consumers(group, command, ticket, decision)
         else:
             self._join_classic(group, command, ticket, decision)
-        self._room.take(size)
+        self._budget.take(size)
         return decision.outcome()
 
     def _join_classic(self, group: ClassicGroup | None, command: Join, ticket: Ticket, decision: Decision) -> None:
@@ -201,9 +201,9 @@ class GroupCoordinator:
             return (yield from self.consumers.heartbeat(command, ticket, context))
         known = _known_weight(self.groups.get(command.group_id), command.member_id, command.instance_id)
         size = MEMBER_BYTES + weight_of_names(command.topics) - known
-        self._room.check(size, context.now)
+        self._budget.check(size, context.now)
         outcome = yield from self.consumers.heartbeat(command, ticket, context)
-        self._room.take(size)
+        self._budget.take(size)
         return outcome
 
     def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision) -> Steps[None]:
