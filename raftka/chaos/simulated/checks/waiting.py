@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.handlers.asking import CoordinatorRequest
+from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.node import Node
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
@@ -66,7 +66,7 @@ class Waiting:
 
     def _unchanged(self, node: Node) -> Iterator[Found]:
         """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
-        if not hasattr(node, "replicas") or node.replicas._isr_requests._busy or node.image.offset < self.cluster.newest.image.offset:
+        if not hasattr(node, "replicas") or node.replicas._alter_partition_manager._busy or node.image.offset < self.cluster.newest.image.offset:
             return
         for host in node.replicas.partitions.values():
             leader = host.leader
