@@ -80,7 +80,7 @@ class LogCleaner:
         self.context.events.debug("compaction_began", partition=partition.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
         each = self.rounds[partition] = Round(self, partition, now_ms, sum(size for _, size in job.segments))
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
-        each.cancel = self.context.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
+        each.cancel = self.context.runtime.offload.run_in_process(compact, tuple(job), each.came, each.over, pace)
 
     # how rounds end
 

@@ -49,7 +49,7 @@ class Manager(Protocol):
 
 
 class IdleReader(Protocol):
-    """A partition of a fetch session that has read all there is (IdleReader)."""
+    """A partition of a fetch session that has read all records (CachedPartition)."""
 
     log_start: int
 
@@ -230,9 +230,9 @@ class Partition:
 
     def _watch_followers(self, leader: LeaderState) -> None:
         """The log has grown: who is silent from now on falls behind."""
-        for wanted in self.idle_followers:
-            if wanted.follower is not None:
-                leader.was_there(*wanted.follower)
+        for reader in self.idle_followers:
+            if reader.follower is not None:
+                leader.was_there(*reader.follower)
         self.manager.note_lag(leader)
 
     def wait_for_commit(self, offset: int, deadline: float, operation: Operation) -> None:
@@ -334,34 +334,34 @@ class Partition:
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
-            for wanted in idle:
-                wanted.changed(wake=True)
-        for wanted in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
-            wanted.changed(wake=self.manager.prefers_racks)
+            for reader in idle:
+                reader.changed(wake=True)
+        for reader in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
+            reader.changed(wake=self.manager.prefers_racks)
 
     # readers
 
-    def watched_by(self, wanted: IdleReader) -> None:
+    def watched_by(self, reader: IdleReader) -> None:
         """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
-        (self.idle_followers if wanted.follower is not None else self.idle_consumers)[wanted] = None
+        (self.idle_followers if reader.follower is not None else self.idle_consumers)[reader] = None
 
     def _grown(self) -> None:
         if self.idle_followers:
             idle, self.idle_followers = self.idle_followers, {}
-            for wanted in idle:
-                wanted.changed(wake=True)
+            for reader in idle:
+                reader.changed(wake=True)
 
     def start_moved(self) -> None:
         """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""
         start = self.log.start_offset
-        for wanted in (*self.idle_consumers, *self.idle_followers):
-            if wanted.log_start != start:
-                wanted.changed(wake=False)
+        for reader in (*self.idle_consumers, *self.idle_followers):
+            if reader.log_start != start:
+                reader.changed(wake=False)
 
     def wake_all(self) -> None:
         """Leader, epoch, ISR or log start changed, or the partition is gone."""
-        for wanted in (*self.idle_consumers, *self.idle_followers):
-            wanted.changed(wake=True)
+        for reader in (*self.idle_consumers, *self.idle_followers):
+            reader.changed(wake=True)
         self.idle_consumers, self.idle_followers = {}, {}
 
     def give_up(self, code: Code) -> None:
