@@ -143,6 +143,8 @@ class Log(Storage):
                 duplicate = self.producers.admit(producer_id, epoch, sequence, count, transactional)
                 if duplicate is not None:
                     return duplicate[2], duplicate[2] + count, duplicate[3], True
+        elif attributes & TRANSACTIONAL:
+            raise KafkaError(Code.INVALID_TXN_STATE)
 
         offset = self.end_offset
         next_offset = offset + count
@@ -186,6 +188,19 @@ class Log(Storage):
         if not self.producers.admit_marker(marker):
             return -1
         batch = memoryview(marker_batch(marker, self.end_offset, leader_epoch, now_ms))
+        self._append_given(batch, _unpack(batch))
+        return self.end_offset
+
+    def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
+        """As leader, stage records that a coordinator writes for a producer, in its transaction and without a sequence; returns the next offset.
+
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR.
+        """
+        if self._max_batch_bytes < 0:
+            self._refuse_size()
+        header = _unpack(batch)
+        self.producers.admit(header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL)
+        _pack(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
         self._append_given(batch, _unpack(batch))
         return self.end_offset
 
@@ -236,7 +251,7 @@ class Log(Storage):
             now_ms = max(timestamp, self.active.created_ms)
             if attributes & CONTROL:
                 self._end_transaction(batch, base, timestamp, now_ms)
-            elif sequence >= 0:
+            elif sequence >= 0 or attributes & TRANSACTIONAL:
                 transactional = attributes & TRANSACTIONAL
                 self.producers.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, transactional)
 

@@ -57,7 +57,6 @@ class Producer:
 
     def add(self, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
         last = (sequence + count - 1) % SEQUENCES
-        self.timestamp = timestamp
         self.batches.append((sequence, last, base_offset, timestamp))
         if len(self.batches) > BATCHES_REMEMBERED:
             del self.batches[0]
@@ -106,7 +105,7 @@ class ProducerState:
             self._check_guard(producer, producer_id, epoch, sequence)
         elif not transactional and producer is not None and producer.transactional:
             raise KafkaError(Code.INVALID_TXN_STATE)
-        if producer is None:
+        if producer is None or sequence < 0:  # the records of a coordinator have no sequence
             return None
         if epoch == producer.epoch:
             last = (sequence + count - 1) % SEQUENCES
@@ -129,8 +128,9 @@ class ProducerState:
         elif epoch != producer.epoch:
             producer.epoch = epoch
             producer.batches.clear()
-        producer.add(sequence, count, base_offset, timestamp)
-        producer.seen_ms = now_ms
+        if sequence >= 0:
+            producer.add(sequence, count, base_offset, timestamp)
+        producer.timestamp, producer.seen_ms = timestamp, now_ms
         if transactional and not producer.transactional:
             self._begin_transaction(producer_id, producer, base_offset)
             self.guards.pop(producer_id, None)
@@ -194,7 +194,7 @@ class ProducerState:
         if guard is None or not guard.verified or guard.epoch != epoch:
             raise KafkaError(Code.INVALID_TXN_STATE)
         begins_at_0 = producer is None and guard.version >= BUMPS_EPOCH
-        if sequence > guard.lowest_sequence or (begins_at_0 and sequence != 0):
+        if sequence > guard.lowest_sequence or (begins_at_0 and sequence > 0):
             raise KafkaError(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     def _begin_transaction(self, producer_id: int, producer: Producer, offset: int) -> None:

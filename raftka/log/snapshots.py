@@ -117,7 +117,7 @@ def _replay(segments: Sequence[Segment], start: int, state: ProducerState, now_m
             aborted = state.end(marker, base, timestamp, now_ms) if marker is not None else None
             if aborted is not None:
                 yield segment, aborted
-        elif sequence >= 0:
+        elif sequence >= 0 or attributes & TRANSACTIONAL:
             state.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, attributes & TRANSACTIONAL)
 
 

@@ -38,6 +38,7 @@ class FetchPlan:
     __slots__ = (
         "before",
         "flexible",
+        "isolated",
         "kind",
         "leader",
         "max_bytes",
@@ -72,6 +73,7 @@ class FetchPlan:
         self.leader = partition.leader
         self.min_bytes: int = body.min_bytes
         self.max_bytes: int = min(fetch_request.partition_max_bytes, max_bytes)
+        self.isolated = isolated  # it reads what is committed
         self.offset_at = offset_at
         self.prefix = bytes(request.frame[HEAD_END:offset_at])
         self.suffix = bytes(request.frame[offset_at + 8 :])
@@ -112,23 +114,25 @@ class FetchPlan:
         partition, leader = self.partition, self.leader
         if leader is None or partition.leader is not leader:
             return False
-        log, watermark = partition.log, leader.high_watermark
-        if not log.start_offset <= offset < watermark:
+        log, watermark, stable = partition.log, leader.high_watermark, partition.last_stable_offset
+        readable = stable if self.isolated else watermark
+        if not log.start_offset <= offset < readable:
             return False
         try:
-            spans, size = log.read(offset, self.max_bytes, watermark)
+            spans, size = log.read(offset, self.max_bytes, readable)
+            if self.isolated and spans and log.aborted(offset, log.bound_of(offset, spans[-1])):
+                return False
         except (KafkaError, OSError):
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
             return False
         partition.fetched += 1
         partition.bytes_out += size
-        head = self._head(correlation_id, watermark, log.start_offset, size)
+        head = self._head(correlation_id, OFFSETS.pack(watermark, stable, log.start_offset), size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
 
-    def _head(self, correlation_id: int, watermark: int, start: int, size: int) -> bytes:
-        offsets = OFFSETS.pack(watermark, watermark, start)
+    def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
         body = (
             self.pre
             + (offsets if self.version >= 5 else offsets[:16])

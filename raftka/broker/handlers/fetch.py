@@ -210,13 +210,13 @@ class Fetch:
         leader = partition.leader
         if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
             partition.leading()
-        fetch_request, readable = cached.fetch_request, partition.high_watermark
+        fetch_request, high_watermark = cached.fetch_request, partition.high_watermark
         if rack and leader is not None and (preferred := nearest(partition, leader, rack, fetch_request.fetch_offset)) is not None:
             self.settled = True
-            return self._row(partition, fetch_request, readable, preferred_read_replica=preferred)
+            return self._row(partition, fetch_request, high_watermark, preferred_read_replica=preferred)
         if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
             return diverging
-        return self._read(partition, cached, readable, readable)
+        return self._read(partition, cached, partition.last_stable_offset if self.isolated else high_watermark, high_watermark)
 
     def _follower_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         leader, fetch_request = partition.leading(), cached.fetch_request
@@ -240,7 +240,7 @@ class Fetch:
         if 0 <= fetch_request.log_start_offset < partition.log.start_offset:
             self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
-            row.high_watermark = row.last_stable_offset = leader.high_watermark
+            row.high_watermark, row.last_stable_offset = leader.high_watermark, partition.last_stable_offset
         if self.goes_on and partition.manager.prefers_racks and row.high_watermark > cached.high_watermark:
             self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
@@ -276,6 +276,7 @@ class Fetch:
         may_read = not self.full and (room > 0 or not self.bytes)
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
+            aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if spans and self.isolated else ()
         except OSError as error:
             self.services.care.directory_failed(partition.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -283,13 +284,17 @@ class Fetch:
         if not size:
             self.session.dirty[cached] = None  # what did not fit comes with the next answer
             return self._row(partition, fetch_request, high_watermark)
-        return self._row(partition, fetch_request, high_watermark, records=spans)
+        row = self._row(partition, fetch_request, high_watermark, records=spans)
+        if aborted:
+            entry = of_partition.aborted_transactions
+            row.aborted_transactions = [entry(producer_id=each.producer_id, first_offset=each.first_offset) for each in aborted]
+        return row
 
     def _row(self, partition: Partition, fetch_request: FetchPartition, high_watermark: int, records: Any = b"", **fields: Any) -> PartitionData:
         return of_partition(
             partition_index=fetch_request.partition,
             high_watermark=high_watermark,
-            last_stable_offset=high_watermark,
+            last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.start_offset,
             aborted_transactions=[] if self.isolated else None,
             records=records,

@@ -12,6 +12,7 @@ from raftka.broker.purgatory import Operation, Purgatory
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
+from raftka.log.markers import Marker
 from raftka.log.validation import Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
@@ -212,6 +213,31 @@ class Partition:
             raise
         self.appended(1, -1 if result[3] else result[1], connection)
         return result
+
+    def append_marker(self, marker: Marker, now_ms: int, connection: object) -> int:
+        """As leader, end a transaction here; returns the next offset, -1: there is nothing to end. Raises KafkaError.
+
+        `connection` hears by its `abort` when the log cannot be written.
+        """
+        return self._append_own(lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection)
+
+    def append_of_coordinator(self, batch: memoryview, connection: object) -> int:
+        """As leader, append a coordinator's records in a producer's transaction; returns the next offset. Raises KafkaError."""
+        return self._append_own(lambda epoch: self.log.append_of_coordinator(batch, epoch), connection)
+
+    def _append_own(self, append: Callable[[int], int], connection: object) -> int:
+        """`append` gets the leader epoch."""
+        leader = self.leading()
+        if leader.under_min_isr:
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        try:
+            end = append(leader.leader_epoch)
+        except KafkaError:
+            if self.log.failed is not None:  # it had to begin a segment
+                self.manager.log_failed(self, self.log.failed)
+            raise
+        self.appended(0, end, connection)
+        return end
 
     def appended(self, requests: int, end: int, connection: object) -> None:
         """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""

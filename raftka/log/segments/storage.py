@@ -339,6 +339,16 @@ class Storage:
             return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
         return [], 0
 
+    def bound_of(self, offset: int, found: FileSpan) -> int:
+        """An offset behind all records of the last span that a read from `offset` has found. It is not looked for in the batches themselves."""
+        at = max(0, self._slot_of(offset))
+        while self.segments[at].file is not found.file:
+            at += 1
+        bound = self.segments[at].offset_index.bound(found.position + found.size)
+        if bound is not None:
+            return bound
+        return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+
     def _written_up_to(self, offset: int) -> int:
         if self._staged:
             try:
