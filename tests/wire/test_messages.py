@@ -74,6 +74,8 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
     known = {api.name: (api.min_version, api.max_version, api.announced) for api in APIS}
 
     assert known == {
+        "AddOffsetsToTxn": (0, 4, (0, 4)),
+        "AddPartitionsToTxn": (0, 5, (0, 5)),
         "AlterConfigs": (0, 2, (0, 2)),
         "AlterPartitionReassignments": (0, 1, (0, 1)),
         "AlterReplicaLogDirs": (1, 2, (1, 2)),
@@ -92,7 +94,9 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "DescribeProducers": (0, 0, (0, 0)),
         "DescribeQuorum": (0, 2, (0, 2)),
         "DescribeTopicPartitions": (0, 0, (0, 0)),
+        "DescribeTransactions": (0, 0, (0, 0)),
         "ElectLeaders": (0, 2, (0, 2)),
+        "EndTxn": (0, 5, (0, 5)),
         "Fetch": (4, 18, (4, 18)),
         "FindCoordinator": (0, 6, (0, 6)),
         "Heartbeat": (0, 4, (0, 4)),
@@ -104,6 +108,7 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "ListGroups": (0, 5, (0, 5)),
         "ListOffsets": (1, 11, (1, 11)),
         "ListPartitionReassignments": (0, 0, (0, 0)),
+        "ListTransactions": (0, 2, (0, 2)),
         "Metadata": (0, 13, (0, 13)),
         "OffsetCommit": (2, 10, (2, 10)),
         "OffsetDelete": (0, 0, (0, 0)),
@@ -111,8 +116,10 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
         "OffsetForLeaderEpoch": (2, 4, (2, 4)),
         "Produce": (3, 13, (0, 13)),
         "SyncGroup": (0, 5, (0, 5)),
+        "TxnOffsetCommit": (0, 5, (0, 5)),
         "UnregisterBroker": (0, 0, (0, 0)),
         "UpdateFeatures": (0, 2, (0, 2)),
+        "WriteTxnMarkers": (1, 2, (1, 2)),
     }
     assert (METADATA.flexible_from, FETCH.flexible_from) == (9, 12)
 
