@@ -116,9 +116,8 @@ class GroupCoordinator:
             self._group_with_offsets(offset_key[0])
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        for (group_id, topic, partition), committed in self.pending.end(producer_id).items():
-            if commit and committed is not None:
-                self._group_with_offsets(group_id).offsets.setdefault(topic, {})[partition] = committed
+        for (group_id, topic, partition), committed in self.pending.end(producer_id, commit=commit):
+            self._group_with_offsets(group_id).offsets.setdefault(topic, {})[partition] = committed
 
     def loaded(self, context: Context) -> Outcome:
         """Members have had no answer from this coordinator: each gets a whole session."""

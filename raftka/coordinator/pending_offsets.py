@@ -1,24 +1,32 @@
 """Offsets that producers have committed in transactions which are not over (KIP-98): they count when the transaction is committed.
 
-A plain commit of the same partition that comes later in the log wins; a tombstone drops the pending offset too.
+Of two commits of a partition the later one in the log wins, whichever transaction is over first; a tombstone drops the pending offset too.
 """
 
 from collections.abc import Collection
+from itertools import count
+from typing import NamedTuple
 
 from raftka.coordinator.records import CommittedOffset
 
 Key = tuple[str, str, int]  # group, topic, partition
 
 
+class Pending(NamedTuple):
+    order: int  # of its record in the log
+    committed: CommittedOffset
+
+
 class PendingOffsets:
-    __slots__ = ("_of_groups", "_of_producers")
+    __slots__ = ("_of_groups", "_of_producers", "_order")
 
     def __init__(self) -> None:
-        self._of_producers: dict[int, dict[Key, CommittedOffset | None]] = {}  # None: a later commit has won
+        self._order = count()
+        self._of_producers: dict[int, dict[Key, Pending | None]] = {}  # None: a later commit has won
         self._of_groups: dict[str, dict[tuple[str, int], set[int]]] = {}  # the producers, by partition
 
     def add(self, producer_id: int, key: Key, committed: CommittedOffset) -> None:
-        self._of_producers.setdefault(producer_id, {})[key] = committed
+        self._of_producers.setdefault(producer_id, {})[key] = Pending(next(self._order), committed)
         group_id, topic, partition = key
         self._of_groups.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
 
@@ -36,15 +44,24 @@ class PendingOffsets:
         for producer_id in self._remove(key):
             del self._of_producers[producer_id][key]
 
-    def end(self, producer_id: int) -> dict[Key, CommittedOffset | None]:
-        """The transaction is over: what the producer had pending, which is so no more."""
-        keys = self._of_producers.pop(producer_id, {})
-        for key in keys:
+    def end(self, producer_id: int, *, commit: bool) -> list[tuple[Key, CommittedOffset]]:
+        """The transaction is over, and what the producer had pending is so no more; returns the offsets that count from now on."""
+        found = []
+        for key, pending in self._of_producers.pop(producer_id, {}).items():
             producers = self._of_groups[key[0]][key[1:]]
             producers.discard(producer_id)
+            if commit and pending is not None:
+                found.append((key, pending.committed))
+                self._overtake(producers, key, pending.order)
             if not producers:
                 self._remove(key)
-        return keys
+        return found
+
+    def _overtake(self, producers: set[int], key: Key, order: int) -> None:
+        for producer_id in producers:
+            other = self._of_producers[producer_id][key]
+            if other is not None and other.order < order:
+                self._of_producers[producer_id][key] = None
 
     def _remove(self, key: Key) -> set[int]:
         partitions = self._of_groups.get(key[0], {})

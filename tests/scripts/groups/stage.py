@@ -67,7 +67,7 @@ class GroupStage:
         self.wall_ms = 1_000_000
         self.topics = FakeTopics({"t": 4, "u": 2})
         self.deleted: list[tuple[bytes, str]] = []  # nobody has told the coordinator yet
-        self.log: list[Record] = []
+        self.log: list[Callable[[GroupCoordinator], None]] = []  # what each batch does to a coordinator that reads it
         self.machine = self._new_machine()
         self.aliases: dict[str, str] = {}  # by member id
         self.own: dict[tuple[str, str], tuple[str, int]] = {}  # by who asks in which group: member id and generation
@@ -173,22 +173,30 @@ class GroupStage:
     # offsets
 
     def do_commit(self, words: Words) -> Iterator[str]:
-        """`commit a g t-0=5 t-1=6@3:note ?-0=1`: offset, leader epoch, metadata; `simple`: of no member."""
+        """`commit a g t-0=5 t-1=6@3:note ?-0=1`: offset, leader epoch, metadata; `simple`: of no member; `producer=7`: in its transaction."""
         who, group = words.bare[:2]
-        known = ("generation", "member", "instance", "retention")
+        known = ("generation", "member", "instance", "retention", "producer")
         topics = [CommitTopic(name, (_commit(int(index), words[f"{name or '?'}-{index}"]),)) for name, index in self._partitions(words, known)]
         generation = -1 if words.flag("simple") else self._generation(who, words)
         member_id = "" if words.flag("simple") else self._member(who, words)
         asked = NOBODY.get(group, group), generation, member_id, words.get("instance") or None, tuple(topics)
-        yield from self._decide(who, CommitOffsets(*asked, words.number("retention", -1), not words.flag("v8")))
+        producer = (words.number("producer", -1), 0) if "producer" in words else None
+        yield from self._decide(who, CommitOffsets(*asked, words.number("retention", -1), not words.flag("v8"), producer))
+
+    def do_marker(self, words: Words) -> None:
+        """`marker 7 commit`, `marker 7 abort`: the transaction of that producer is over."""
+        producer_id, commit = int(words.bare[0]), words.bare[1] == "commit"
+        self._append(lambda machine: machine.end_transaction(producer_id, commit=commit))
+        self._check_rebuilt()
 
     def do_fetch(self, words: Words) -> Iterator[str]:
-        """`fetch a g t-0 ?-1`; without a partition: all; `member=a epoch=2`: of a consumer group."""
-        who, group, *names = words.bare
+        """`fetch a g t-0 ?-1`; without a partition: all; `member=a epoch=2`: of a consumer group; `stable`: what no transaction may change."""
+        stable = words.flag("stable")
+        who, group, *names = [each for each in words.bare if each != "stable"]
         asked = [each.rpartition("-") for each in names]
         topics = tuple([FetchTopic(None if name == "?" else name, (int(index),)) for name, _, index in asked])
         member = (words.get("member"), words.number("epoch", -1)) if "member" in words else (None, -1)
-        yield from self._decide(who, FetchOffsets(NOBODY.get(group, group), topics or None, False, *member))
+        yield from self._decide(who, FetchOffsets(NOBODY.get(group, group), topics or None, stable, *member))
 
     def do_delete_offsets(self, words: Words) -> Iterator[str]:
         who, group, *names = words.bare
@@ -212,9 +220,13 @@ class GroupStage:
 
     def _new_machine(self) -> GroupCoordinator:
         machine = GroupCoordinator(self.settings)
-        for record in self.log:
-            machine.replay(record)
+        for replay in self.log:
+            replay(machine)
         return machine
+
+    def _append(self, replay: Callable[[GroupCoordinator], None]) -> None:
+        self.log.append(replay)
+        replay(self.machine)
 
     def _move(self, when: float) -> None:
         self.wall_ms += round((when - self.now) * 1000)
@@ -238,9 +250,9 @@ class GroupStage:
         refused = self.refusing and bool(outcome.records)
         if not refused:
             for record in outcome.records:
-                yield f"record {self._record(record)}"
-                self.log.append(record)
-                self.machine.replay(record)
+                pending = "" if outcome.producer is None else f"of {outcome.producer[0]} "
+                yield f"record {pending}{self._record(record)}"
+                self._append(_replaying(record, outcome.producer))
             if outcome.records:
                 self._check_rebuilt()
         for ticket, answer in outcome.replies:
@@ -352,6 +364,12 @@ class GroupStage:
 
 
 NOTHING = "''"
+
+
+def _replaying(record: Record, producer: tuple[int, int] | None) -> Callable[[GroupCoordinator], None]:
+    if producer is None:
+        return lambda machine: machine.replay(record)
+    return lambda machine: machine.replay_pending(producer[0], record)
 
 
 def _protocol(text: str, protocol_type: str, owned: str = "") -> Protocol:
