@@ -26,7 +26,7 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, T
+from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, T
 from raftka.coordinator.protocol import write_assignment
 from raftka.wire.errors import KafkaError
 from raftka.wire.records import build_batch
@@ -113,7 +113,7 @@ class Coordinator:
     def _context(self) -> Context:
         return Context(self.now, round(self.now * 1000), self.random, self.topics)
 
-    def _decided(self, name: str, decide: Callable[[], Decision], who: str = "") -> None:
+    def _decided(self, name: str, decide: Callable[[], OutcomeOrSteps], who: str = "") -> None:
         pieces = Pieces()
         try:
             replies = pieces.take(self._carried_out(decide))
@@ -122,10 +122,10 @@ class Coordinator:
         self.longest[name] = max(self.longest.get(name, (0.0, 0.0)), (pieces.total, pieces.longest))
         self.answers.update({str(ticket): answer for ticket, answer in replies})
 
-    def _carried_out(self, decide: Callable[[], Decision]) -> Steps[Sequence[Any]]:
+    def _carried_out(self, decide: Callable[[], OutcomeOrSteps]) -> Steps[Sequence[Any]]:
         """As a partition's coordinator does it, without a log."""
-        decision = decide()
-        outcome = decision if isinstance(decision, Outcome) else (yield from decision)
+        found = decide()
+        outcome = found if isinstance(found, Outcome) else (yield from found)
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in outcome.records]
         whole = outcome.atomic or sum(sizes) <= BATCH_BYTES
         if whole and sum(sizes) > BATCH_BYTES:

@@ -1,4 +1,4 @@
-"""What one decision of the group coordinator goes by, and what it comes to. Knows no rule."""
+"""One decision of the group coordinator while it is made: its context and settings, the records and replies so far. Knows no rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from raftka.wire.errors import Code, KafkaError
 MANY_RECORDS = 1_000  # of one decision: they may not fit into one batch
 
 
-class Turn:
+class Decision:
     __slots__ = ("context", "now", "records", "replies", "settings", "timers", "undo")
 
     def __init__(self, context: Context, settings: GroupSettings, timers: Timers) -> None:

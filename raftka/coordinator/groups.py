@@ -35,9 +35,9 @@ from raftka.coordinator.consumer.group import ConsumerGroup, weight_of, weight_o
 from raftka.coordinator.consumer.group import State as ConsumerState
 from raftka.coordinator.consumer.groups import ConsumerGroups, Group
 from raftka.coordinator.consumer.records import KINDS as CONSUMER_GROUP_KEYS
-from raftka.coordinator.decision import Turn
-from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, Ticket, begun
-from raftka.coordinator.memory_budget import MEMBER_BYTES, Room
+from raftka.coordinator.decision import Decision
+from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
+from raftka.coordinator.memory_budget import MEMBER_BYTES, MemoryBudget
 from raftka.coordinator.offsets import all_partitions, commit, delete, expired, fetch, of_deleted_topic, tombstones
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
@@ -58,7 +58,7 @@ EMPTY = (State.EMPTY, ConsumerState.EMPTY)
 DECIDED_IN_A_TICK = 100  # records, before those of the last timer
 SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
 
-Decide = Callable[[Any, Ticket, Context], Decision]
+Decide = Callable[[Any, Ticket, Context], OutcomeOrSteps]
 
 
 class GroupCoordinator:
@@ -67,7 +67,7 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self._timers = Timers()
         self.consumers = ConsumerGroups(self.groups, self._timers, settings)
-        self._room = Room(lambda: sum([group.weight for group in self.groups.values()]))
+        self._budget = MemoryBudget(lambda: sum([group.weight for group in self.groups.values()]))
         self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
@@ -91,10 +91,10 @@ class GroupCoordinator:
 
     # the machine
 
-    def decide(self, command: object, ticket: Ticket, context: Context) -> Decision:
+    def decide(self, command: object, ticket: Ticket, context: Context) -> OutcomeOrSteps:
         self._becoming = None
-        decision = self._decide[type(command)](command, ticket, context)
-        return decision if isinstance(decision, Outcome) else begun(decision)
+        found = self._decide[type(command)](command, ticket, context)
+        return found if isinstance(found, Outcome) else begun(found)
 
     def replay(self, record: Record) -> None:
         key, value = record
@@ -108,20 +108,20 @@ class GroupCoordinator:
 
     def loaded(self, context: Context) -> Outcome:
         """Members have had no answer from this coordinator: each gets a whole session."""
-        turn = self._turn(context)
+        decision = self._decision(context)
         self._sweep_at = context.now + self.settings.offsets_retention_check_interval_ms / 1000
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):
-                self.consumers.loaded(group, turn)
+                self.consumers.loaded(group, decision)
                 continue
             for member in group.members.values():
-                begin_session(group, member, turn)
+                begin_session(group, member, decision)
             too_many = len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value)
             if too_many or (group.members and group.leader is None):
-                prepare_rebalance(group, turn)  # those who come back first stay; nobody leads what was a consumer group
-        return turn.outcome()
+                prepare_rebalance(group, decision)  # those who come back first stay; nobody leads what was a consumer group
+        return decision.outcome()
 
-    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Decision:
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
         self.consumers.on_topics(context)
         return begun(self._forget_topics(deleted)) if deleted else Outcome()
 
@@ -139,14 +139,14 @@ class GroupCoordinator:
     def deadline(self) -> float:
         return 0.0 if self.consumers.resolutions else min(self._timers.next(), self._sweep_at)
 
-    def tick(self, context: Context) -> Decision:
+    def tick(self, context: Context) -> OutcomeOrSteps:
         return begun(self._tick(context))
 
     def _tick(self, context: Context) -> Steps[Outcome]:
         """One group is not decided about twice: what was decided first is not replayed yet."""
-        turn = self._turn(context)
+        decision = self._decision(context)
         decided = set()
-        while len(turn.records) < DECIDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None:
+        while len(decision.records) < DECIDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None:
             yield
             group = timer.owner
             if group in decided:
@@ -154,18 +154,18 @@ class GroupCoordinator:
                 break
             if isinstance(group, ClassicGroup) and self.groups.get(group.group_id) is not group:
                 continue  # of a group that did not come to be
-            before = len(turn.records)
-            yield from timer.ring(turn) or ()
-            if len(turn.records) > before:
+            before = len(decision.records)
+            yield from timer.ring(decision) or ()
+            if len(decision.records) > before:
                 decided.add(group)
             if isinstance(group, ClassicGroup):
                 self._forget_nothing(group)
-        if self.consumers.resolutions and not turn.records and not turn.replies:
+        if self.consumers.resolutions and not decision.records and not decision.replies:
             return self.consumers.resolve(context)
-        if turn.records or self._sweep_at > context.now:
-            return turn.outcome()
-        turn.records += yield from self._expire(context)
-        return turn.outcome(atomic=not turn.records)
+        if decision.records or self._sweep_at > context.now:
+            return decision.outcome()
+        decision.records += yield from self._expire(context)
+        return decision.outcome(atomic=not decision.records)
 
     def forget(self, ticket: Ticket) -> None:
         """A member goes on until its session ends: its client may ask again, on another connection, and is to find its place."""
@@ -173,26 +173,26 @@ class GroupCoordinator:
     # members
 
     def _join(self, command: Join, ticket: Ticket, context: Context) -> Steps[Outcome]:
-        turn = self._turn(context)
-        check_session(command, turn)
+        decision = self._decision(context)
+        check_session(command, decision)
         group = self.groups.get(command.group_id)
         size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
-        self._room.check(size, context.now)
+        self._budget.check(size, context.now)
         if isinstance(group, ConsumerGroup):
-            yield from self._join_consumers(group, command, ticket, turn)
+            yield from self._join_consumers(group, command, ticket, decision)
         else:
-            self._join_classic(group, command, ticket, turn)
-        self._room.take(size)
-        return turn.outcome()
+            self._join_classic(group, command, ticket, decision)
+        self._budget.take(size)
+        return decision.outcome()
 
-    def _join_classic(self, group: ClassicGroup | None, command: Join, ticket: Ticket, turn: Turn) -> None:
+    def _join_classic(self, group: ClassicGroup | None, command: Join, ticket: Ticket, decision: Decision) -> None:
         if group is None:
             if command.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
             group = self.groups[command.group_id] = new_group(command.group_id)
         try:
-            join(group, command, ticket, turn)
+            join(group, command, ticket, decision)
         finally:
             self._forget_nothing(group)
 
@@ -201,25 +201,25 @@ class GroupCoordinator:
             return (yield from self.consumers.heartbeat(command, ticket, context))
         known = _known_weight(self.groups.get(command.group_id), command.member_id, command.instance_id)
         size = MEMBER_BYTES + weight_of_names(command.topics) - known
-        self._room.check(size, context.now)
+        self._budget.check(size, context.now)
         outcome = yield from self.consumers.heartbeat(command, ticket, context)
-        self._room.take(size)
+        self._budget.take(size)
         return outcome
 
-    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> Steps[None]:
+    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision) -> Steps[None]:
         """One without members becomes a classic group."""
         if group.members:
             try:
-                yield from self.consumers.join(group, command, ticket, turn)
+                yield from self.consumers.join(group, command, ticket, decision)
             except KafkaError as error:
-                turn.records.clear()
-                turn.reply(ticket, JoinRefused(error.code))
+                decision.records.clear()
+                decision.reply(ticket, JoinRefused(error.code))
             return
         if command.member_id:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         classic = new_group(group.group_id)
-        turn.records += group.tombstones()
-        join(classic, command, ticket, turn)
+        decision.records += group.tombstones()
+        join(classic, command, ticket, decision)
         self._becoming = classic
 
     def _sync(self, command: Sync, ticket: Ticket, context: Context) -> Outcome:
@@ -230,31 +230,31 @@ class GroupCoordinator:
         group = self.groups.get(command.group_id)
         if group is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-        turn = self._turn(context)
+        decision = self._decision(context)
         if isinstance(group, ConsumerGroup):
-            self.consumers.sync(group, command, ticket, turn)
+            self.consumers.sync(group, command, ticket, decision)
         else:
-            sync(group, command, ticket, turn)
-        return turn.outcome()
+            sync(group, command, ticket, decision)
+        return decision.outcome()
 
     def _heartbeat(self, command: Heartbeat, ticket: Ticket, context: Context) -> Outcome:
         group = self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
-            self.consumers.classic_heartbeat(group, command, self._turn(context))
+            self.consumers.classic_heartbeat(group, command, self._decision(context))
         else:
             heartbeat(group, command, self._timers, context.now)
         return Outcome((), ((ticket, None),))
 
     def _leave(self, command: Leave, ticket: Ticket, context: Context) -> Steps[Outcome]:
-        turn = self._turn(context)
+        decision = self._decision(context)
         group = self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
-            turn.reply(ticket, (yield from self.consumers.leave(group, command, turn)))
-            return turn.outcome()
-        turn.reply(ticket, leave(group, command, turn))
+            decision.reply(ticket, (yield from self.consumers.leave(group, command, decision)))
+            return decision.outcome()
+        decision.reply(ticket, leave(group, command, decision))
         if group is not None:
             self._forget_nothing(group)
-        return turn.outcome()
+        return decision.outcome()
 
     # offsets
 
@@ -416,8 +416,8 @@ class GroupCoordinator:
             del self.groups[group.group_id]
             self._timers.off(group.join_phase)
 
-    def _turn(self, context: Context) -> Turn:
-        return Turn(context, self.settings, self._timers)
+    def _decision(self, context: Context) -> Decision:
+        return Decision(context, self.settings, self._timers)
 
 
 def _known_weight(group: Group | None, member_id: str, instance_id: str | None) -> int:

@@ -56,6 +56,8 @@ class Context:
 
 @dataclass(slots=True)
 class Outcome:
+    """What a decision came to."""
+
     records: Sequence[Record] = ()  # one batch
     replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
     atomic: bool = True  # False: may come in parts where it is too large for one batch, as when a group with very many offsets goes
@@ -63,10 +65,10 @@ class Outcome:
     confirm: Record | None = None  # the replies must not be of the past: this record is written if the turn has no other (see Context.vouched_for)
 
 
-Decision = Outcome | Steps[Outcome]
+OutcomeOrSteps = Outcome | Steps[Outcome]
 
 
-def begun(steps: Steps[Outcome]) -> Decision:
+def begun(steps: Steps[Outcome]) -> OutcomeOrSteps:
     """The outcome where few steps lead to it, else the steps that are left. Raises what they raise."""
     try:
         for _ in range(FEW):
@@ -78,7 +80,7 @@ def begun(steps: Steps[Outcome]) -> Decision:
 
 
 class Machine(Protocol):
-    def decide(self, command: object, ticket: Ticket, context: Context) -> Decision:
+    def decide(self, command: object, ticket: Ticket, context: Context) -> OutcomeOrSteps:
         """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError, as its steps do, for what is refused as a whole."""
 
     def replay(self, record: Record) -> None:
@@ -87,13 +89,13 @@ class Machine(Protocol):
     def loaded(self, context: Context) -> Outcome:
         """The log has been replayed, and this node leads: sessions begin."""
 
-    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> Decision:
+    def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
         """The cluster's metadata changed; `deleted` topics are gone (id, name)."""
 
     def deadline(self) -> float:
         """When `tick` wants to run; inf: never."""
 
-    def tick(self, context: Context) -> Decision: ...
+    def tick(self, context: Context) -> OutcomeOrSteps: ...
 
     def forget(self, ticket: Ticket) -> None:
         """Who holds it has gone away and hears no reply. The machine may go on as if it was there."""

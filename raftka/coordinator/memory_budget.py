@@ -15,7 +15,7 @@ STRING_BYTES = 50  # a string or a pair, beside its characters
 FULL_S = 1.0  # how long it is believed that it is full: a hundred thousand members are counted in some milliseconds
 
 
-class Room:
+class MemoryBudget:
     def __init__(self, count: Callable[[], int]) -> None:
         self._count = count
         self._at_most = 0  # bytes that are taken

@@ -12,16 +12,19 @@ from crc32c import crc32c
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_epochs
 from raftka.log.config import LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
+from raftka.log.markers import Marker, marker_batch, read_marker
 from raftka.log.producer_state import ProducerState
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
+from raftka.log.segments.segment import Segment
 from raftka.log.segments.storage import Storage
-from raftka.log.snapshots import rebuild
+from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
+from raftka.log.snapshots import aborted_in, rebuild
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME
+from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 PLAIN_OFFSETS = 50_000  # so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need not look for one
@@ -131,10 +134,17 @@ class Log(Storage):
             batch, size, timestamp, again = self._repair(batch, now_ms)
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
-            if producer is not None and (producer.next_sequence != sequence or producer.epoch != epoch):
-                duplicate = self.producers.admit(producer, epoch, sequence, count)
+            transactional = attributes & TRANSACTIONAL
+            if (
+                transactional
+                if producer is None
+                else producer.next_sequence != sequence or producer.epoch != epoch or producer.transactional != transactional
+            ):
+                duplicate = self.producers.admit(producer_id, epoch, sequence, count, transactional)
                 if duplicate is not None:
                     return duplicate[2], duplicate[2] + count, duplicate[3], True
+        elif attributes & TRANSACTIONAL:
+            raise KafkaError(Code.INVALID_TXN_STATE)
 
         offset = self.end_offset
         next_offset = offset + count
@@ -157,7 +167,7 @@ class Log(Storage):
         segment.since_index += size
         segment.size += size
         if producer_id >= 0:
-            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms)
+            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, transactional)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
 
     def append_prepared(self, prepared: Prepared, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
@@ -167,6 +177,32 @@ class Log(Storage):
             return self.append_as_leader(prepared.batch, leader_epoch, now_ms)
         finally:
             self._prepared = None
+
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> int:
+        """As leader, stage the end of a transaction; returns the next offset, -1 when there is nothing to end.
+
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        """
+        if self._max_batch_bytes < 0:
+            self._refuse_size()
+        if not self.producers.admit_marker(marker):
+            return -1
+        batch = memoryview(marker_batch(marker, self.end_offset, leader_epoch, now_ms))
+        self._append_given(batch, _unpack(batch))
+        return self.end_offset
+
+    def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
+        """As leader, stage records that a coordinator writes for a producer, in its transaction and without a sequence; returns the next offset.
+
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR.
+        """
+        if self._max_batch_bytes < 0:
+            self._refuse_size()
+        header = _unpack(batch)
+        self.producers.admit(header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL)
+        _pack(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
+        self._append_given(batch, _unpack(batch))
+        return self.end_offset
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> int:
         """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the end is left out.
@@ -211,8 +247,19 @@ class Log(Storage):
         self._staged.append(batch)
         self.end_offset = next_offset
         self.active.note(self.active.size, size, next_offset - 1, timestamp)
-        if producer_id >= 0 and sequence >= 0 and not attributes & CONTROL:
-            self.producers.record(producer_id, epoch, sequence, delta + 1, base, timestamp, max(timestamp, self.active.created_ms))
+        if producer_id >= 0:
+            now_ms = max(timestamp, self.active.created_ms)
+            if attributes & CONTROL:
+                self._end_transaction(batch, base, timestamp, now_ms)
+            elif sequence >= 0 or attributes & TRANSACTIONAL:
+                transactional = attributes & TRANSACTIONAL
+                self.producers.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, transactional)
+
+    def _end_transaction(self, batch: memoryview, offset: int, timestamp: int, now_ms: int) -> None:
+        marker = read_marker(batch)
+        aborted = self.producers.end(marker, offset, timestamp, now_ms) if marker is not None else None
+        if aborted is not None and (index := self.active.transaction_index) is not None:
+            index.append(aborted)
 
     def _refuse_size(self) -> None:
         if self.failed:
@@ -254,6 +301,29 @@ class Log(Storage):
 
     def epoch_of(self, offset: int) -> int:
         return self.epochs.of_offset(offset)
+
+    # transactions
+
+    def aborted(self, offset: int, end: int) -> list[AbortedTransaction]:
+        """Those that may have records in [offset, end), in the order of their markers, which may lie behind the end. Raises OSError."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[max(0, self._slot_of(offset)) :]:
+            entries = self._transaction_index(segment).entries
+            for entry in entries[self._transaction_index(segment).place_of(offset) :]:
+                if entry.first_offset < end:
+                    found.append(entry)
+                if entry.last_stable_offset >= end:
+                    return found
+        return found
+
+    def _transaction_index(self, segment: Segment) -> TransactionIndex:
+        """Of a segment whose file is lost, from its batches: without it, readers would take what was aborted for committed."""
+        if segment.transaction_index is None:
+            self.write_staged()
+            entries = aborted_in(self.segments, segment, self._snapshots)
+            segment.take_aborted(entries, sealed=segment is not self.active)
+        assert segment.transaction_index is not None
+        return segment.transaction_index
 
     # by time
 

@@ -88,12 +88,13 @@ def recover(
     epochs.dirty = epochs.entries() != (stored or [])
     snapshots = Snapshots(files, directory, snapshot_offsets)
     snapshots.remove_beyond(min(end, max(believed_below, segments[0].base_offset)))  # of what was deleted nothing else can tell
+    producers = rebuild(segments, snapshots, end, now_ms)
     if believed_below != FOREVER:
         for file in segments[-1].forget_stale_entries():
             file.sync()
     if believed_below != FOREVER and any(segment.size for segment in segments):
         _make_durable(files, directory, segments, believed_below)
-    return Recovered(segments, end, epochs, snapshots, rebuild(segments, snapshots, end, now_ms), cut)
+    return Recovered(segments, end, epochs, snapshots, producers, cut)
 
 
 def _finish_swaps(files: Files, directory: str) -> None:

@@ -7,11 +7,13 @@ one and more of the log serve. So losing one costs time, never knowledge, while 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
+from raftka.log.markers import read_marker
 from raftka.log.producer_state import ProducerState
-from raftka.log.segments.scan import headers
+from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment, segment_path
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.runtime.interfaces import File, Files
-from raftka.wire.records import CONTROL
+from raftka.wire.records import CONTROL, LOG_OVERHEAD_BYTES, TRANSACTIONAL
 
 SUFFIX = ".snapshot"
 LOOSE_KEPT = 2  # newest snapshots that are at no segment's beginning
@@ -85,14 +87,38 @@ class Snapshots:
 def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int) -> ProducerState:
     """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and every batch behind it.
 
+    Transactions that are found aborted come into the indexes of their segments.
+
     A snapshot from before the first segment would tell a producer's past without what was deleted since: better none, which refuses nothing.
     """
     start, state = snapshots.load(segments[0].base_offset, trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
     if state.producers:
         state.remember_older(_idempotent(segments, _some_way_back(segments, start), start))
-    for producer_id, epoch, sequence, count, base, timestamp in _idempotent(segments, start):
-        state.record(producer_id, epoch, sequence, count, base, timestamp, now_ms)
+    for segment, aborted in _replay(segments, start, state, now_ms):
+        index = segment.transaction_index
+        if index is not None and index.last_offset < aborted.last_offset:
+            index.append(aborted)
     return state
+
+
+def aborted_in(segments: Sequence[Segment], wanted: Segment, snapshots: Snapshots) -> list[AbortedTransaction]:
+    """The aborted transactions whose markers are in one of the segments, from its batches and those before it."""
+    start, state = snapshots.load(segments[0].base_offset, wanted.base_offset, 0) or (segments[0].base_offset, ProducerState())
+    up_to = segments[: segments.index(wanted) + 1]
+    return [aborted for segment, aborted in _replay(up_to, start, state, 0) if segment is wanted]
+
+
+def _replay(segments: Sequence[Segment], start: int, state: ProducerState, now_ms: int) -> Iterator[tuple[Segment, AbortedTransaction]]:
+    """Bring the state from `start` to the end of the segments; yields the aborted transactions that end on the way."""
+    for segment, position, header in _of_producers(segments, start):
+        base, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        if attributes & CONTROL:
+            marker = read_marker(segment.file.read(position, length + LOG_OVERHEAD_BYTES))
+            aborted = state.end(marker, base, timestamp, now_ms) if marker is not None else None
+            if aborted is not None:
+                yield segment, aborted
+        elif sequence >= 0 or attributes & TRANSACTIONAL:
+            state.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, attributes & TRANSACTIONAL)
 
 
 def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
@@ -109,12 +135,19 @@ def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
 
 def _idempotent(segments: Sequence[Segment], start: int, end: int | None = None) -> Iterator[tuple[int, int, int, int, int, int]]:
     """(producer id, epoch, first sequence, count, base offset, timestamp) of every batch of an idempotent producer in [start, end)."""
+    for _, _, header in _of_producers(segments, start):
+        base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        if end is not None and base >= end:
+            return
+        if sequence >= 0 and not attributes & CONTROL:
+            yield producer_id, epoch, sequence, delta + 1, base, timestamp
+
+
+def _of_producers(segments: Sequence[Segment], start: int) -> Iterator[tuple[Segment, int, Header]]:
+    """Every batch of a producer with an id from the offset `start` on: its segment, position and header."""
     for at, segment in enumerate(segments):
         if at + 1 < len(segments) and segments[at + 1].base_offset <= start:
             continue
-        for _, header in headers(segment.file, segment.offset_index.lookup(start), segment.size):
-            base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
-            if end is not None and base >= end:
-                return
-            if producer_id >= 0 and sequence >= 0 and base >= start and not attributes & CONTROL:
-                yield producer_id, epoch, sequence, delta + 1, base, timestamp
+        for position, header in headers(segment.file, segment.offset_index.lookup(start), segment.size):
+            if header[9] >= 0 and header[0] >= start:
+                yield segment, position, header

@@ -179,7 +179,7 @@ class Offload(Protocol):
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """`work` off the loop (it may touch nothing that the loop does), then `done` with its result or its exception."""
 
-    def apart(
+    def run_in_process(
         self,
         work: Callable[..., Iterator[T]],
         arguments: Sequence[object],

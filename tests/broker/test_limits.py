@@ -292,9 +292,9 @@ HIT_HERE = {
 }
 ELSEWHERE = {
     "automatic_topics": "test_topic_creation",
-    "connections_of_listener": "test_admission",
-    "connections_of_address": "test_admission",
-    "connection_rate": "test_admission",
+    "connections_of_listener": "test_connection_quotas",
+    "connections_of_address": "test_connection_quotas",
+    "connection_rate": "test_connection_quotas",
     "beside_bytes": "test_recompress",
     "groups_of_coordinator": "test_group_limits",
     "members_of_group": "test_group_limits",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
-from raftka.coordinator.machine import Context, Decision, Outcome, Record, Steps, Ticket
+from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import iterate, records_of
 from tests.broker.stage import Stage
@@ -69,7 +69,7 @@ class Toy:
     begun: int = 0
     ticks: int = 0
 
-    def decide(self, command: Any, ticket: Ticket, context: Context) -> Decision:
+    def decide(self, command: Any, ticket: Ticket, context: Context) -> OutcomeOrSteps:
         match command:
             case Slow():
                 return self._slowly(command, ticket)

@@ -13,7 +13,7 @@ from raftka.chaos.simulation import Options, simulate
 from raftka.log import log as log_module
 from raftka.log import retention
 from raftka.log.config import LogConfig
-from raftka.log.producer_state import Producer, ProducerState
+from raftka.log.producer_state import ProducerState
 from raftka.log.segments import search
 from raftka.log.segments.segment import Segment
 from raftka.replication.partition import LeaderState
@@ -123,8 +123,9 @@ def _no_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer's earlier epoch may go on."""
     right = ProducerState.admit
 
-    def admit(self: ProducerState, producer: Producer, epoch: int, sequence: int, count: int) -> object:
-        return None if epoch < producer.epoch else right(self, producer, epoch, sequence, count)
+    def admit(self: ProducerState, producer_id: int, epoch: int, *rest: int) -> object:
+        known = self.producers.get(producer_id)
+        return None if known is not None and epoch < known.epoch else right(self, producer_id, epoch, *rest)
 
     monkeypatch.setattr(ProducerState, "admit", admit)
 

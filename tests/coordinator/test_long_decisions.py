@@ -8,7 +8,7 @@ import pytest
 from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, DeleteGroup, FetchOffsets
 from raftka.coordinator.consumer.group import State
-from raftka.coordinator.machine import Decision, Outcome
+from raftka.coordinator.machine import Outcome, OutcomeOrSteps
 from tests.coordinator import test_group_costs
 from tests.coordinator.test_group_costs import MEMBERS, Coordinator, consumers_leave_at_once, downgrade, mixed, upgrade
 from tests.coordinator.world import counted, outcome_of
@@ -83,15 +83,15 @@ def test_a_long_decision_is_many_short_steps(event: Callable[[Coordinator], Call
     act = event(Coordinator(2 * MEMBERS))
     parts: list[int] = []
 
-    def in_steps(decision: Decision) -> Outcome:
-        while not isinstance(decision, Outcome):
+    def in_steps(found: OutcomeOrSteps) -> Outcome:
+        while not isinstance(found, Outcome):
             with counted() as made:
                 try:
-                    next(decision)
+                    next(found)
                 except StopIteration as stop:
-                    decision = stop.value
+                    found = stop.value
             parts.append(made.count)
-        return decision
+        return found
 
     for module in (test_group_costs.__name__, __name__):
         monkeypatch.setattr(f"{module}.outcome_of", in_steps)

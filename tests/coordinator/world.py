@@ -10,7 +10,7 @@ from raftka.broker.network.long_work import drained
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
-from raftka.coordinator.machine import Decision, Outcome
+from raftka.coordinator.machine import Outcome, OutcomeOrSteps
 
 LINEAR = 2.3  # times as many steps for twice as much, at most
 
@@ -47,8 +47,8 @@ class FakeTopics:
         return self._topics
 
 
-def outcome_of(decision: Decision) -> Outcome:
-    return decision if isinstance(decision, Outcome) else drained(decision)
+def outcome_of(found: OutcomeOrSteps) -> Outcome:
+    return found if isinstance(found, Outcome) else drained(found)
 
 
 def subscription(topics: Iterable[str], version: int = 0, owned: Iterable[str] = ()) -> bytes:

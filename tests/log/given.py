@@ -6,9 +6,10 @@ from typing import Any
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.log.markers import Marker
 from raftka.log.validation import TakesLong
 from raftka.runtime.interfaces import File, Files, FileSpan
-from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate
+from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate, read_header
 from tests.log.files import MemoryFiles
 
 NOW = 1_700_000_000_000
@@ -48,6 +49,26 @@ def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> in
     log.write_staged()
     flush(log)
     return log.end_offset
+
+
+def in_transaction(log: Log, *batches: memoryview, version: int = 1) -> int:
+    """Append transactional batches as a leader whose coordinator knows of their transaction; returns the end offset."""
+    for each in batches:
+        header = read_header(each)
+        producer = header.producer_id, header.producer_epoch
+        if log.producers.must_verify(*producer):
+            guard = log.producers.guard(*producer, header.base_sequence, version, NOW)
+            log.producers.verified(header.producer_id, guard, known=True)
+        append(log, each)
+    return log.end_offset
+
+
+def end_transaction(log: Log, producer: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 1, now: int = NOW) -> int:
+    """Append the marker; returns the end offset, -1 when there was nothing to end."""
+    end = log.append_marker(Marker(producer, epoch, coordinator_epoch, commit, version), log.latest_epoch if log.end_offset else 0, now)
+    log.write_staged()
+    flush(log)
+    return end
 
 
 def sync(log: Log, files: Sequence[File | str]) -> None:

@@ -11,7 +11,7 @@ from raftka.wire.records import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from raftka.wire.records import seal as sealed
 from tests.log.compacting import DAY, batches, clean, contents, pairs_batch, records, seal
 from tests.log.files import MemoryFiles
-from tests.log.given import DIRECTORY, NOW, append, disk, offsets, open_log
+from tests.log.given import DIRECTORY, NOW, append, disk, end_transaction, in_transaction, offsets, open_log
 
 A, B, C = b"a", b"b", b"c"
 
@@ -75,7 +75,7 @@ def test_small_segments_are_joined_and_the_old_files_go(files: MemoryFiles) -> N
 
     assert [segment.base_offset for segment in log.segments] == [0, 7, 12], "seven of 136 bytes are less than a thousand"
     assert {name for name in names(files) if not name.startswith(f"{12:020d}")} == {
-        f"{base:020d}{suffix}" for base in (0, 7) for suffix in (".index", ".log", ".timeindex")
+        f"{base:020d}{suffix}" for base in (0, 7) for suffix in (".index", ".log", ".timeindex", ".txnindex")
     }
     assert [offset for offset, *_ in contents(log)] == list(range(12))
 
@@ -272,22 +272,10 @@ def test_damage_ends_the_round_and_the_log_stays_as_it_is(files: MemoryFiles, by
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def marker(producer: int, kind: int, timestamp: int = NOW) -> memoryview:
-    batch = bytearray(pairs_batch((b"\0\0" + kind.to_bytes(2), bytes(6)), producer=producer, sequence=-1, transactional=True, timestamp=timestamp))
-    batch[22] |= CONTROL
-    sealed(batch)
-    return memoryview(batch)
-
-
 def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombstone_does(files: MemoryFiles) -> None:
     log = compacted(files)
-    data = pairs_batch((A, b"1"), producer=7, transactional=True)
-    append(log, data)
-    end = log.end_offset
-    mark = marker(7, 1)
-    mark[0:8] = end.to_bytes(8)
-    mark[12:16] = bytes(4)
-    log.append_as_follower(mark, 0)
+    in_transaction(log, pairs_batch((A, b"1"), producer=7, transactional=True))
+    end_transaction(log, 7, commit=True)
     append(log, pairs_batch((B, b"1")))
     log.producers.producers.clear()
     seal(log)
@@ -303,6 +291,19 @@ def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombs
 
     waiting = [(TRANSACTIONAL | CONTROL | DELETE_HORIZON, NOW + DAY)]
     assert seen == [[(TRANSACTIONAL | CONTROL, NOW)], waiting, waiting, []] or seen == [waiting, waiting, waiting, []]
+
+
+def test_what_was_aborted_goes_whatever_its_keys(files: MemoryFiles) -> None:
+    log = compacted(files)
+    append(log, pairs_batch((A, b"before")))
+    in_transaction(log, pairs_batch((A, b"aborted"), (B, b"aborted"), producer=7, transactional=True))
+    end_transaction(log, 7, commit=False)
+    in_transaction(log, pairs_batch((B, b"committed"), producer=8, transactional=True))
+    end_transaction(log, 8, commit=True)
+    seal(log)
+    clean(files, log)
+    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [(A, b"before"), (B, b"committed")]
+    assert [entry[:3] for entry in log.aborted(0, log.end_offset)] == [(7, 1, 3)]
 
 
 def test_offsets_and_times_are_found_in_what_is_left(files: MemoryFiles) -> None:

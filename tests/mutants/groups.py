@@ -166,9 +166,9 @@ def stranger_may_commit(check: Any) -> Any:
 def generation_stays(begin: Any) -> Any:
     """A rebalance ends in the generation in which it began: who missed it is not told apart."""
 
-    def bug(group: ClassicGroup, turn: Any) -> None:
+    def bug(group: ClassicGroup, decision: Any) -> None:
         group.generation_id -= group.generation_id > 1
-        begin(group, turn)
+        begin(group, decision)
 
     return bug
 
@@ -190,7 +190,7 @@ def generation_begins_anew(loaded: Any) -> Any:
 def loaded_members_never_expire(_: Any) -> Any:
     """A new coordinator begins no sessions: a member that has died with the old coordinator keeps its partitions, which nobody reads."""
 
-    def bug(group: ClassicGroup, member: Any, turn: Any) -> None: ...
+    def bug(group: ClassicGroup, member: Any, decision: Any) -> None: ...
 
     return bug
 
@@ -199,11 +199,11 @@ def loaded_members_never_expire(_: Any) -> Any:
 def loaded_classic_members_never_expire(loaded: Any) -> Any:
     """A new coordinator begins no sessions of the classic members of a consumer group: one that has died keeps its partitions for ever."""
 
-    def bug(self: ConsumerGroups, group: ConsumerGroup, turn: Any) -> None:
-        loaded(self, group, turn)
+    def bug(self: ConsumerGroups, group: ConsumerGroup, decision: Any) -> None:
+        loaded(self, group, decision)
         for member in group.members.values():
             if member.said.classic is not None:
-                self.soft[group.group_id].off(SESSION, member.member_id, turn.timers)
+                self.soft[group.group_id].off(SESSION, member.member_id, decision.timers)
 
     return bug
 
@@ -230,9 +230,9 @@ part_of(static_member_is_not_fenced, offsets, "check_member")(_whoever_is_this_i
 def everybody_gets_the_leaders_share(assign: Any) -> Any:
     """Assignments are mixed up: two members are given the same partitions."""
 
-    def bug(group: ClassicGroup, assignments: dict[str, bytes], turn: Any) -> None:
+    def bug(group: ClassicGroup, assignments: dict[str, bytes], decision: Any) -> None:
         share = assignments.get(group.leader or "", b"")
-        assign(group, dict.fromkeys(assignments, share), turn)
+        assign(group, dict.fromkeys(assignments, share), decision)
 
     return bug
 

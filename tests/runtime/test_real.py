@@ -352,7 +352,7 @@ async def test_work_in_a_process_of_its_own(tmp_path: Path) -> None:
     values: list[int] = []
     over = trio.Event()
     async with open_runtime() as runtime:
-        runtime.offload.apart(count, (str(tmp_path / "f"), 1000), values.append, lambda error: over.set() if error is None else print(error))
+        runtime.offload.run_in_process(count, (str(tmp_path / "f"), 1000), values.append, lambda error: over.set() if error is None else print(error))
         with trio.fail_after(20):
             await over.wait()
 
@@ -370,7 +370,7 @@ async def test_what_goes_wrong_there_is_told_here(how: str, kind: str) -> None:
         over.set()
 
     async with open_runtime() as runtime:
-        runtime.offload.apart(fail, (how,), told.append, done)
+        runtime.offload.run_in_process(fail, (how,), told.append, done)
         with trio.fail_after(20):
             await over.wait()
 
@@ -389,7 +389,7 @@ async def test_work_ends_early(how: str) -> None:
         begun.set()
 
     async with open_runtime() as runtime:
-        cancel = runtime.offload.apart(forever, (), each, lambda error: pytest.fail("it was cancelled"))
+        cancel = runtime.offload.run_in_process(forever, (), each, lambda error: pytest.fail("it was cancelled"))
         with trio.fail_after(20):
             await begun.wait()
         if how == "cancelled":
@@ -465,7 +465,7 @@ from tests.runtime.test_real import forever
 
 async def main():
     async with open_runtime() as runtime:
-        runtime.offload.apart(forever, (), lambda pid: print(pid, flush=True), print)
+        runtime.offload.run_in_process(forever, (), lambda pid: print(pid, flush=True), print)
         await trio.sleep_forever()
 
 trio.run(main)

@@ -350,9 +350,9 @@ def test_work_apart_is_done_step_by_step_and_can_be_ended() -> None:
     with World(3) as world:
         node = world.node("a")
         told: list[object] = []
-        node.offload.apart(work, ("f", 3), told.append, told.append)
+        node.offload.run_in_process(work, ("f", 3), told.append, told.append)
         endless: list[object] = []
-        cancel = node.offload.apart(work, ("g", 10**9), endless.append, endless.append)
+        cancel = node.offload.run_in_process(work, ("g", 10**9), endless.append, endless.append)
         assert world.run(lambda: len(told) == 4, at_most_s=10)
         cancel()
         seen = len(endless)

@@ -28,7 +28,7 @@ from raftka.chaos.simulation import at_work
 from raftka.coordinator import groups
 from raftka.coordinator.classic import join as classic_join
 from raftka.coordinator.consumer import reconciliation
-from raftka.coordinator.consumer.decisions import ConsumerTurn
+from raftka.coordinator.consumer.decisions import ConsumerDecision
 from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.records import read_offset_key
 from raftka.coordinator.timers import Timers
@@ -93,8 +93,8 @@ def ids_that_nobody_joins_with_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_heartbeat_begins_no_session(patch: pytest.MonkeyPatch) -> None:
-    begin = ConsumerTurn.begin_session
-    patch.setattr(ConsumerTurn, "begin_session", lambda self, member: begin(self, member) if self.draft.changed else None)
+    begin = ConsumerDecision.begin_session
+    patch.setattr(ConsumerDecision, "begin_session", lambda self, member: begin(self, member) if self.draft.changed else None)
 
 
 def half_of_what_a_member_gives_up_is_enough(patch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(patch: p
 
     def wrong(self: ConsumerGroups, *given: Any) -> None:
         with pytest.MonkeyPatch.context() as asleep:
-            asleep.setattr(ConsumerTurn, "watch_revoking", lambda turn, member: None)
+            asleep.setattr(ConsumerDecision, "watch_revoking", lambda turn, member: None)
             loaded(self, *given)
 
     patch.setattr(ConsumerGroups, "loaded", wrong)

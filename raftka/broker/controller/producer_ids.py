@@ -12,7 +12,7 @@ class ProducerIds:
         self._lifecycle = lifecycle
         self._next = 0
         self._end = 0
-        self._asking: trio.Event | None = None
+        self._under_way: trio.Event | None = None
 
     async def next(self) -> int:
         """Raises KafkaError when the controller does not answer."""
@@ -23,14 +23,14 @@ class ProducerIds:
 
     async def _more(self) -> None:
         """One asks, the others wait for what comes."""
-        if self._asking is not None:
-            await self._asking.wait()
+        if self._under_way is not None:
+            await self._under_way.wait()
             return
-        self._asking = trio.Event()
+        self._under_way = trio.Event()
         try:
             block: ProducerIdBlock = await self._lifecycle.controller.ask(AllocateProducerIds(self._node_id, self._lifecycle.broker_epoch))
             first, count = block
             self._next, self._end = first, first + count
         finally:
-            self._asking.set()
-            self._asking = None
+            self._under_way.set()
+            self._under_way = None

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
-from raftka.coordinator.machine import Context, Decision, Machine, Outcome, Record, Steps, Ticket
+from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.records import CONTROL, build_batch, iterate, records_of
@@ -180,8 +180,8 @@ class CoordinatorPartition:
 
     def _asked(self, command: object, ticket: Ticket) -> Steps[None]:
         try:
-            decision = self.machine.decide(command, ticket, self._runtime.turn())
-            outcome = decision if isinstance(decision, Outcome) else (yield from decision)
+            found = self.machine.decide(command, ticket, self._runtime.turn())
+            outcome = found if isinstance(found, Outcome) else (yield from found)
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
             for limit in limit_of(error):
@@ -202,11 +202,11 @@ class CoordinatorPartition:
         else:
             self._deleted += deleted
 
-    def _unasked(self, decide: Callable[..., Decision], *arguments: object) -> Steps[None]:
+    def _unasked(self, decide: Callable[..., OutcomeOrSteps], *arguments: object) -> Steps[None]:
         """What nobody asked for."""
         try:
-            decision = decide(*arguments, self._runtime.turn())
-            outcome = decision if isinstance(decision, Outcome) else (yield from decision)
+            found = decide(*arguments, self._runtime.turn())
+            outcome = found if isinstance(found, Outcome) else (yield from found)
         except Exception as error:
             self._runtime.broken(self, error)
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S

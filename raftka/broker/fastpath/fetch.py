@@ -24,12 +24,12 @@ OFFSET, EPOCH = Struct(">q"), Struct(">i")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
 
 
-def remember(request: "Request[FetchRequest]", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int) -> None:
+def remember(request: "Request[FetchRequest]", sessions: FetchSessionCache, cached: CachedPartition, isolated: bool, max_bytes: int) -> None:
     """Called with a request that names one partition, the only one of its session if it has one, and that was answered with records."""
     if not request.connection.worth_a_plan(FETCH.key):
         return
-    kind = SessionPlan if wanted.session.lasting else FetchPlan
-    plan = kind.of(request, sessions, wanted, isolated, max_bytes)
+    kind = SessionPlan if cached.session.lasting else FetchPlan
+    plan = kind.of(request, sessions, cached, isolated, max_bytes)
     if plan is not None:
         request.connection.plans[FETCH.key] = plan
 
@@ -38,6 +38,7 @@ class FetchPlan:
     __slots__ = (
         "before",
         "flexible",
+        "isolated",
         "kind",
         "leader",
         "max_bytes",
@@ -57,13 +58,13 @@ class FetchPlan:
         self,
         request: "Request[FetchRequest]",
         sessions: FetchSessionCache,
-        wanted: CachedPartition,
+        cached: CachedPartition,
         isolated: bool,
         max_bytes: int,
         offset_at: int,
         epoch_at: int = -1,
     ) -> None:
-        body, asked, partition = request.body, wanted.fetch_request, wanted.partition
+        body, fetch_request, partition = request.body, cached.fetch_request, cached.partition
         assert partition is not None
         self.version = request.version
         self.partition = partition
@@ -71,30 +72,31 @@ class FetchPlan:
         self.resource = (TOPIC, partition.topic)
         self.leader = partition.leader
         self.min_bytes: int = body.min_bytes
-        self.max_bytes: int = min(asked.partition_max_bytes, max_bytes)
+        self.max_bytes: int = min(fetch_request.partition_max_bytes, max_bytes)
+        self.isolated = isolated  # it reads what is committed
         self.offset_at = offset_at
         self.prefix = bytes(request.frame[HEAD_END:offset_at])
         self.suffix = bytes(request.frame[offset_at + 8 :])
         self.flexible = request.version in FETCH.flexible
-        self.pre, self.before, self.tail = self._layout(request, wanted, isolated)
+        self.pre, self.before, self.tail = self._layout(request, cached, isolated)
 
     @classmethod
     def of(
-        cls, request: "Request[FetchRequest]", sessions: FetchSessionCache, wanted: CachedPartition, isolated: bool, max_bytes: int
+        cls, request: "Request[FetchRequest]", sessions: FetchSessionCache, cached: CachedPartition, isolated: bool, max_bytes: int
     ) -> "FetchPlan | None":
         """None when the request names the partition more than once."""
         offsets, epochs = FETCH.request_positions(
             request.version, request.frame, request.body_position, "topics.partitions.fetch_offset", "session_epoch"
         )
-        return cls(request, sessions, wanted, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
+        return cls(request, sessions, cached, isolated, max_bytes, offsets[0], *epochs) if len(offsets) == 1 else None
 
     @staticmethod
-    def _layout(request: "Request[FetchRequest]", wanted: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
+    def _layout(request: "Request[FetchRequest]", cached: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
         """What stands before the three offsets, between them and the size of the records, and behind these."""
-        session_id = wanted.session.id if wanted.session.lasting else NO_SESSION
+        session_id = cached.session.id if cached.session.lasting else NO_SESSION
         rows = FETCH.response.responses
-        partition = rows.partitions(partition_index=wanted.fetch_request.partition, aborted_transactions=[] if isolated else None, records=b"")
-        topics = [rows(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[partition])]
+        partition = rows.partitions(partition_index=cached.fetch_request.partition, aborted_transactions=[] if isolated else None, records=b"")
+        topics = [rows(topic=cached.topic, topic_id=cached.topic_id, partitions=[partition])]
         parts = request.encode(FETCH.response(session_id=session_id, responses=topics))
         sample = b"".join([bytes(part) for part in parts if not isinstance(part, FileSpan)])
         (at,), (size_at,) = positions_in_answer(FETCH, request.version, sample, "responses.partitions.high_watermark", "responses.partitions.records")
@@ -112,23 +114,25 @@ class FetchPlan:
         partition, leader = self.partition, self.leader
         if leader is None or partition.leader is not leader:
             return False
-        log, watermark = partition.log, leader.high_watermark
-        if not log.start_offset <= offset < watermark:
+        log, watermark, stable = partition.log, leader.high_watermark, partition.last_stable_offset
+        readable = stable if self.isolated else watermark
+        if not log.start_offset <= offset < readable:
             return False
         try:
-            spans, size = log.read(offset, self.max_bytes, watermark)
+            spans, size = log.read(offset, self.max_bytes, readable)
+            if self.isolated and spans and log.aborted(offset, log.bound_of(offset, spans[-1])):
+                return False
         except (KafkaError, OSError):
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
             return False
         partition.fetched += 1
         partition.bytes_out += size
-        head = self._head(correlation_id, watermark, log.start_offset, size)
+        head = self._head(correlation_id, OFFSETS.pack(watermark, stable, log.start_offset), size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
 
-    def _head(self, correlation_id: int, watermark: int, start: int, size: int) -> bytes:
-        offsets = OFFSETS.pack(watermark, watermark, start)
+    def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
         body = (
             self.pre
             + (offsets if self.version >= 5 else offsets[:16])
@@ -141,21 +145,21 @@ class FetchPlan:
 class SessionPlan(FetchPlan):
     """What the session knows afterwards is what it would know had the request gone the long way."""
 
-    __slots__ = ("asked", "begin", "epoch_at", "middle", "session", "sessions", "wanted")
+    __slots__ = ("begin", "cached", "epoch_at", "fetch_request", "middle", "session", "sessions")
 
     def __init__(
         self,
         request: "Request[FetchRequest]",
         sessions: FetchSessionCache,
-        wanted: CachedPartition,
+        cached: CachedPartition,
         isolated: bool,
         max_bytes: int,
         offset_at: int,
         epoch_at: int = -1,
     ) -> None:
-        super().__init__(request, sessions, wanted, isolated, max_bytes, offset_at)
-        self.wanted, self.session, self.sessions = wanted, wanted.session, sessions
-        self.asked = wanted.fetch_request
+        super().__init__(request, sessions, cached, isolated, max_bytes, offset_at)
+        self.cached, self.session, self.sessions = cached, cached.session, sessions
+        self.fetch_request = cached.fetch_request
         frame = bytes(request.frame)
         self.epoch_at = epoch_at
         self.begin = frame[HEAD_END : self.epoch_at]
@@ -173,12 +177,12 @@ class SessionPlan(FetchPlan):
         (epoch,), (offset,) = EPOCH.unpack_from(frame, epoch_at), OFFSET.unpack_from(frame, at)
         if epoch != session.epoch or not session.lasting or session.parked is not None or len(session.partitions) != 1:
             return False
-        wanted, partition = self.wanted, self.partition
-        if wanted.partition is not partition or not self.serve(connection, offset, correlation_id):
+        cached, partition = self.cached, self.partition
+        if cached.partition is not partition or not self.serve(connection, offset, correlation_id):
             return False
         self.sessions.go_on(session, connection.dispatcher.now())
-        wanted.fetch_request = self.asked
-        wanted.fetch_request.fetch_offset = offset
-        wanted.high_watermark, wanted.log_start = partition.high_watermark, partition.log.start_offset
-        session.dirty[wanted] = None
+        cached.fetch_request = self.fetch_request
+        cached.fetch_request.fetch_offset = offset
+        cached.high_watermark, cached.log_start = partition.high_watermark, partition.log.start_offset
+        session.dirty[cached] = None
         return True

@@ -26,7 +26,7 @@ def remember(request: "Request[ListOffsetsRequest]", partition: Partition) -> No
 
 
 class EndsPlan:
-    __slots__ = ("kind", "leader", "partition", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
+    __slots__ = ("isolated", "kind", "leader", "partition", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
     operation = "DESCRIBE"
 
     def __init__(self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int) -> None:
@@ -35,6 +35,7 @@ class EndsPlan:
         self.resource = (TOPIC, partition.topic)
         self.partition = partition
         self.leader = partition.leader
+        self.isolated = request.body.isolation_level == 1
         self.timestamp_at = timestamp_at
         self.prefix = bytes(request.frame[HEAD_END:timestamp_at])
         self.suffix = bytes(request.frame[timestamp_at + 8 :])
@@ -64,7 +65,7 @@ class EndsPlan:
         (timestamp,) = TIMESTAMP.unpack_from(frame, at)
         epoch = leader.leader_epoch
         if timestamp == LATEST and leader.knows_its_end:
-            offset = leader.high_watermark
+            offset = partition.last_stable_offset if self.isolated else leader.high_watermark
         elif timestamp == EARLIEST:
             offset = partition.log.start_offset
             known = partition.log.epoch_of(offset)

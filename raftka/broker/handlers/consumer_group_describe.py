@@ -3,8 +3,8 @@
 One that is named twice is described once.
 """
 
-from raftka.broker.handlers.asking import ask_of_each
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
+from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, TOPIC
 from raftka.broker.network.dispatch import handles

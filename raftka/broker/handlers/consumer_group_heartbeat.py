@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps

@@ -3,7 +3,7 @@
 One that is named twice is described once: an answer is no larger than what there is.
 """
 
-from raftka.broker.handlers.asking import ask_of_each
+from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP
 from raftka.broker.network.dispatch import handles

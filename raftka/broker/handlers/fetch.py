@@ -143,8 +143,8 @@ class Fetch:
         session = self.session
         self.settled = not session.partitions
         self._note_slice()
-        for wanted in session.take_dirty():
-            self._read_partition(wanted)
+        for cached in session.take_dirty():
+            self._read_partition(cached)
             yield
             self._note_slice()
         if self.bytes >= self.body.min_bytes:
@@ -157,70 +157,72 @@ class Fetch:
             if self.held:
                 self.full = self.stale = True
 
-    def _read_partition(self, wanted: CachedPartition) -> None:
-        self.bytes -= wanted.size
-        wanted.size = 0
-        asked = wanted.fetch_request
+    def _read_partition(self, cached: CachedPartition) -> None:
+        self.bytes -= cached.size
+        cached.size = 0
+        fetch_request = cached.fetch_request
         try:
-            partition = self._host(wanted)
-            row = self._consumer_read(partition, wanted) if self.replica < 0 else self._follower_read(partition, wanted)
+            partition = self._find(cached)
+            row = self._consumer_read(partition, cached) if self.replica < 0 else self._follower_read(partition, cached)
         except KafkaError as error:
             self.settled = True
-            known = self.services.metadata.image.topic_named(wanted.topic) or self.services.metadata.image.topics.get(wanted.topic_id)
+            known = self.services.metadata.image.topic_named(cached.topic) or self.services.metadata.image.topics.get(cached.topic_id)
             self.services.context.metrics.count_of_topic(
                 "kafka_server_brokertopicmetrics_failedfetchrequests_total", known.name if known is not None else None
             )
-            row = self._error(asked, error, wanted.topic_id)
+            row = self._error(fetch_request, error, cached.topic_id)
         else:
             if self.watching:
-                partition.watched_by(wanted)
-        if wanted.size:
-            self.bytes += wanted.size
-            self.held[wanted] = None
+                partition.watched_by(cached)
+        if cached.size:
+            self.bytes += cached.size
+            self.held[cached] = None
         elif self.held:
-            self.held.pop(wanted, None)
-        if not self.goes_on or wanted.size or self._is_new(wanted, row):
-            self.rows[wanted] = row
+            self.held.pop(cached, None)
+        if not self.goes_on or cached.size or self._is_new(cached, row):
+            self.rows[cached] = row
         elif self.rows:
-            self.rows.pop(wanted, None)
+            self.rows.pop(cached, None)
 
     @staticmethod
-    def _is_new(wanted: CachedPartition, row: PartitionData) -> bool:
-        return bool(row.high_watermark != wanted.high_watermark or row.log_start_offset != wanted.log_start or told_again(row))
+    def _is_new(cached: CachedPartition, row: PartitionData) -> bool:
+        return bool(row.high_watermark != cached.high_watermark or row.log_start_offset != cached.log_start or told_again(row))
 
-    def _host(self, wanted: CachedPartition) -> Partition:
-        request, asked = self.request, wanted.fetch_request
+    def _find(self, cached: CachedPartition) -> Partition:
+        request, fetch_request = self.request, cached.fetch_request
         if self.replica < 0:
-            partition = find(request, self.services, "READ", wanted.name, asked.partition)
+            partition = find(request, self.services, "READ", cached.name, fetch_request.partition)
         elif not request.may("CLUSTER_ACTION", THE_CLUSTER):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         else:
-            name, replicas = wanted.name, self.services.replicas
-            partition = replicas.find_by_id(name, asked.partition) if isinstance(name, bytes) else replicas.find(name, asked.partition)
-        if wanted.partition is not partition:
-            wanted.leave()
-            wanted.partition = partition
-        partition.check_epoch(asked.current_leader_epoch)
+            name, replicas = cached.name, self.services.replicas
+            partition = (
+                replicas.find_by_id(name, fetch_request.partition) if isinstance(name, bytes) else replicas.find(name, fetch_request.partition)
+            )
+        if cached.partition is not partition:
+            cached.leave()
+            cached.partition = partition
+        partition.check_epoch(fetch_request.current_leader_epoch)
         return partition
 
-    def _consumer_read(self, partition: Partition, wanted: CachedPartition) -> PartitionData:
+    def _consumer_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         rack = self.body.rack_id
         leader = partition.leader
         if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
             partition.leading()
-        asked, readable = wanted.fetch_request, partition.high_watermark
-        if rack and leader is not None and (preferred := nearest(partition, leader, rack, asked.fetch_offset)) is not None:
+        fetch_request, high_watermark = cached.fetch_request, partition.high_watermark
+        if rack and leader is not None and (preferred := nearest(partition, leader, rack, fetch_request.fetch_offset)) is not None:
             self.settled = True
-            return self._row(partition, asked, readable, preferred_read_replica=preferred)
-        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, asked)) is not None:
+            return self._row(partition, fetch_request, high_watermark, preferred_read_replica=preferred)
+        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
             return diverging
-        return self._read(partition, wanted, readable, readable)
+        return self._read(partition, cached, partition.last_stable_offset if self.isolated else high_watermark, high_watermark)
 
-    def _follower_read(self, partition: Partition, wanted: CachedPartition) -> PartitionData:
-        leader, asked = partition.leading(), wanted.fetch_request
+    def _follower_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
+        leader, fetch_request = partition.leading(), cached.fetch_request
         if not self._genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
-        if asked.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, asked)) is not None:
+        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
             diverging.high_watermark = (
                 diverging.last_stable_offset
             ) = -1  # it learns that when it has cut its log: else its session never said it again
@@ -228,81 +230,88 @@ class Fetch:
         before, now = partition.high_watermark, self.services.context.runtime.clock.now()
         throttle = self.services.replicas.throttles.sends(partition) if self.replica not in leader.isr else None
         if throttle is not None and throttle.free_at > now:
-            row = self._row(partition, asked, before)
+            row = self._row(partition, fetch_request, before)
         else:
-            row = self._read(partition, wanted, partition.log.end_offset, before)
+            row = self._read(partition, cached, partition.log.end_offset, before)
             if throttle is not None:
-                throttle.passed(wanted.size, now)
-        partition.apply(leader.fetched(self.replica, asked.fetch_offset, now, self.broker_epoch))
-        partition.start_told(self.replica, asked.log_start_offset)
-        if 0 <= asked.log_start_offset < partition.log.start_offset:
+                throttle.passed(cached.size, now)
+        partition.apply(leader.fetched(self.replica, fetch_request.fetch_offset, now, self.broker_epoch))
+        partition.start_told(self.replica, fetch_request.log_start_offset)
+        if 0 <= fetch_request.log_start_offset < partition.log.start_offset:
             self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
-            row.high_watermark = row.last_stable_offset = leader.high_watermark
-        if self.goes_on and partition.manager.prefers_racks and row.high_watermark > wanted.high_watermark:
+            row.high_watermark, row.last_stable_offset = leader.high_watermark, partition.last_stable_offset
+        if self.goes_on and partition.manager.prefers_racks and row.high_watermark > cached.high_watermark:
             self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
-            self.session.dirty[wanted] = None  # each of its fetches may be the one that lets it in
+            self.session.dirty[cached] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _divergence(self, partition: Partition, asked: FetchPartition) -> PartitionData | None:
+    def _divergence(self, partition: Partition, fetch_request: FetchPartition) -> PartitionData | None:
         """KIP-320: where the reader's log and ours part, if they do."""
-        if asked.last_fetched_epoch == partition.log.latest_epoch and asked.fetch_offset <= partition.log.end_offset:
+        if fetch_request.last_fetched_epoch == partition.log.latest_epoch and fetch_request.fetch_offset <= partition.log.end_offset:
             return None
-        epoch, end = partition.log.epoch_end(asked.last_fetched_epoch)
-        if epoch < 0 or asked.last_fetched_epoch > partition.leader_epoch:
+        epoch, end = partition.log.epoch_end(fetch_request.last_fetched_epoch)
+        if epoch < 0 or fetch_request.last_fetched_epoch > partition.leader_epoch:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-        if epoch == asked.last_fetched_epoch and end >= asked.fetch_offset:
+        if epoch == fetch_request.last_fetched_epoch and end >= fetch_request.fetch_offset:
             return None
         self.settled = True
-        return self._row(partition, asked, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end))
+        return self._row(
+            partition, fetch_request, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end)
+        )
 
-    def _read(self, partition: Partition, wanted: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
-        log, asked = partition.log, wanted.fetch_request
-        offset = asked.fetch_offset
+    def _read(self, partition: Partition, cached: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
+        log, fetch_request = partition.log, cached.fetch_request
+        offset = fetch_request.fetch_offset
         if offset < log.start_offset:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
         if offset >= readable:
             if offset > log.end_offset:
                 raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-            return self._row(partition, asked, high_watermark)
-        if asked.partition_max_bytes < 0 or self.max_bytes < 0:
+            return self._row(partition, fetch_request, high_watermark)
+        if fetch_request.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
-        room = min(asked.partition_max_bytes, self.max_bytes - self.bytes)
+        room = min(fetch_request.partition_max_bytes, self.max_bytes - self.bytes)
         may_read = not self.full and (room > 0 or not self.bytes)
         try:
             spans, size = log.read(offset, max(room, 0), readable, min_one=not self.bytes) if may_read else ((), 0)
+            aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if spans and self.isolated else ()
         except OSError as error:
             self.services.care.directory_failed(partition.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
-        wanted.size = size
+        cached.size = size
         if not size:
-            self.session.dirty[wanted] = None  # what did not fit comes with the next answer
-            return self._row(partition, asked, high_watermark)
-        return self._row(partition, asked, high_watermark, records=spans)
+            self.session.dirty[cached] = None  # what did not fit comes with the next answer
+            return self._row(partition, fetch_request, high_watermark)
+        row = self._row(partition, fetch_request, high_watermark, records=spans)
+        if aborted:
+            entry = of_partition.aborted_transactions
+            row.aborted_transactions = [entry(producer_id=each.producer_id, first_offset=each.first_offset) for each in aborted]
+        return row
 
-    def _row(self, partition: Partition, asked: FetchPartition, high_watermark: int, records: Any = b"", **fields: Any) -> PartitionData:
+    def _row(self, partition: Partition, fetch_request: FetchPartition, high_watermark: int, records: Any = b"", **fields: Any) -> PartitionData:
         return of_partition(
-            partition_index=asked.partition,
+            partition_index=fetch_request.partition,
             high_watermark=high_watermark,
-            last_stable_offset=high_watermark,
+            last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.start_offset,
             aborted_transactions=[] if self.isolated else None,
             records=records,
             **fields,
         )
 
-    def _error(self, asked: FetchPartition, error: KafkaError, topic_id: bytes) -> PartitionData:
+    def _error(self, fetch_request: FetchPartition, error: KafkaError, topic_id: bytes) -> PartitionData:
         absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
         row = of_partition(
-            partition_index=asked.partition,
+            partition_index=fetch_request.partition,
             error_code=int(error.code),
             high_watermark=-1,
             aborted_transactions=[] if absent else None,
             records=b"",
         )
         if error.code in LEADER_TOLD and self.request.version >= 16:
-            partition = self.services.metadata.image.partition(topic_id, asked.partition)
+            partition = self.services.metadata.image.partition(topic_id, fetch_request.partition)
             if partition is not None:
                 row.current_leader = of_partition.current_leader(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
         return row
@@ -314,18 +323,18 @@ class Fetch:
         session, version = self.session, self.request.version
         lasted = session.lasting
         told = lasted or self._admitted()
-        for wanted in list(session.partitions.values()) if told and not lasted else ():
-            if wanted.partition is not None:
-                wanted.partition.watched_by(wanted)
+        for cached in list(session.partitions.values()) if told and not lasted else ():
+            if cached.partition is not None:
+                cached.partition.watched_by(cached)
             yield
         answer = FetchAnswer(self.request, session, told)
         if len(self.rows) > ROWS_OF_TURN:
-            for wanted in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
-                self._read_partition(wanted)  # its records come with the next answer
+            for cached in islice(list(self.held), ROWS_OF_TURN, None) if self.stale else ():
+                self._read_partition(cached)  # its records come with the next answer
                 yield
-            for wanted, row in list(self.rows.items()):
-                if wanted not in self.held:
-                    answer.add(wanted, row)
+            for cached, row in list(self.rows.items()):
+                if cached not in self.held:
+                    answer.add(cached, row)
                 yield
         self._note_slice()
         # from here on nothing waits, so that the records are still there when they are sent
@@ -333,8 +342,8 @@ class Fetch:
             return response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
         if self.stale:
             self.full = False
-            for wanted in list(self.held):
-                self._read_partition(wanted)
+            for cached in list(self.held):
+                self._read_partition(cached)
         answer.add_rest(self.rows)
         if lasted or self.body.session_epoch == END or version < 7:
             self.plain = self._plain()
@@ -358,9 +367,9 @@ class Fetch:
             or (self.body.rack_id and self.services.replicas.prefers_racks)
         ):
             return None
-        (wanted,) = self.rows
-        partition, epoch = wanted.partition, wanted.fetch_request.last_fetched_epoch
-        return wanted if partition is not None and partition.leader is not None and (epoch < 0 or epoch == partition.leader_epoch) else None
+        (cached,) = self.rows
+        partition, epoch = cached.partition, cached.fetch_request.last_fetched_epoch
+        return cached if partition is not None and partition.leader is not None and (epoch < 0 or epoch == partition.leader_epoch) else None
 
     # waiting
 
@@ -373,9 +382,9 @@ class Fetch:
         session.parked = self
         if not self.watching:
             self.watching = True
-            for wanted in session.partitions.values():
-                if wanted.partition is not None:
-                    wanted.partition.watched_by(wanted)
+            for cached in session.partitions.values():
+                if cached.partition is not None:
+                    cached.partition.watched_by(cached)
         if self.request.slot is not None and session.dirty:
             self.read_soon()  # something has happened while it was reading
         return self.pending
@@ -439,8 +448,8 @@ class Fetch:
 
     def _finish(self) -> None:
         session = self.session
-        for wanted in self.held:
-            wanted.size = 0
+        for cached in self.held:
+            cached.size = 0
         if self.pending is not None:
             self.pending = None
             self.services.context.metrics.parked_fetches -= 1

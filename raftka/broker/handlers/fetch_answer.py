@@ -23,30 +23,30 @@ class FetchAnswer:
         self._added: set[CachedPartition] = set()
         self._leaders: set[int] = set()
 
-    def add(self, wanted: CachedPartition, row: PartitionData) -> None:
+    def add(self, cached: CachedPartition, row: PartitionData) -> None:
         session = self._session
-        topic = self._rows.get(wanted.name)
+        topic = self._rows.get(cached.name)
         if topic is None:
-            topic = self._rows[wanted.name] = wanted, self._request.encoded_rows(response.responses.partitions)
+            topic = self._rows[cached.name] = cached, self._request.encoded_rows(response.responses.partitions)
         topic[1].add(row)
-        self._added.add(wanted)
+        self._added.add(cached)
         if row.error_code:
             self._leaders.add(row.current_leader.leader_id)
-        if (partition := wanted.partition) is not None:
+        if (partition := cached.partition) is not None:
             partition.fetched += 1
             if not session.reader.follows:
-                partition.bytes_out += wanted.size
+                partition.bytes_out += cached.size
         if self._told:  # records and errors are told again, even if nothing happens, until the reader asks for something else
-            wanted.high_watermark, wanted.log_start = row.high_watermark, row.log_start_offset
-            if wanted.size:
-                session.to_the_end(wanted)
-            if wanted.size or told_again(row):
-                session.dirty[wanted] = None
+            cached.high_watermark, cached.log_start = row.high_watermark, row.log_start_offset
+            if cached.size:
+                session.to_the_end(cached)
+            if cached.size or told_again(row):
+                session.dirty[cached] = None
 
     def add_rest(self, rows: Mapping[CachedPartition, PartitionData]) -> None:
-        for wanted, row in rows.items():
-            if wanted not in self._added:
-                self.add(wanted, row)
+        for cached, row in rows.items():
+            if cached not in self._added:
+                self.add(cached, row)
 
     def topics(self) -> list[FetchableTopicResponse]:
         return [response.responses(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]

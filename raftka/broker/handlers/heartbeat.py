@@ -1,6 +1,6 @@
 """Heartbeat: v0-4; a member of a classic group is there."""
 
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request

@@ -1,6 +1,6 @@
 """JoinGroup: v0-9; waits for the rebalance. From version 4 on a new member learns its id first (KIP-394), 5 static members, 9 skip_assignment."""
 
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps

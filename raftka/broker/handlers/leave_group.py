@@ -1,6 +1,6 @@
 """LeaveGroup: v0-5; one member, from version 3 on several, each with its own error."""
 
-from raftka.broker.handlers.asking import ask, ask_all, check_group
+from raftka.broker.handlers.coordinator_request import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps

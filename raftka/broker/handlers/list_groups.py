@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from raftka.broker.handlers.asking import CoordinatorRequest
+from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
@@ -24,9 +24,9 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Delayed]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
-    yield from services.groups.runtime.submit_to_all(ListGroups(states, types), asking)
-    return asking.result()
+    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
+    yield from services.groups.runtime.submit_to_all(ListGroups(states, types), coordinator_request)
+    return coordinator_request.result()
 
 
 def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...]]:

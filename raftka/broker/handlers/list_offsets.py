@@ -26,6 +26,7 @@ from raftka.wire.messages.list_offsets import (
 
 response = LIST_OFFSETS.response
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
+READ_COMMITTED = 1
 CONSUMER, DEBUGGER = -1, -2  # replica ids; others are those of followers
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)
@@ -87,10 +88,14 @@ def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, 
     if consumer and not partition.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
     try:
-        return _special(partition, timestamp, partition.high_watermark if consumer else partition.log.end_offset)
+        return _special(partition, timestamp, _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset)
     except OSError as error:
         services.care.directory_failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def _readable(partition: Partition, isolation_level: int) -> int:
+    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
 
 
 def _special(partition: Partition, timestamp: int, end: int) -> Found:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain, repeat
 
-from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
+from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles

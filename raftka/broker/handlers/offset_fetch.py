@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from raftka.broker.handlers.asking import PARTITIONS_OF_COMMAND, ask_all
+from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask_all
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles

@@ -1,6 +1,6 @@
 """SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
 
-from raftka.broker.handlers.asking import ask, check_group
+from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps

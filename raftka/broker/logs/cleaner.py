@@ -63,11 +63,11 @@ class LogCleaner:
             log = partition.log
             if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
                 continue
-            dirt = dirt_of(log, partition.high_watermark, now_ms)  # with transactions: what is stable
+            dirt = dirt_of(log, partition.last_stable_offset, now_ms)
             if dirt is not None and is_worth_it(log, dirt):
                 best = (partition, dirt) if best is None or dirt.ratio > best[1].ratio else best
             elif not to_disk:
-                later = dirt_of(log, partition.high_watermark, now_ms, log.flushed_offset)
+                later = dirt_of(log, partition.last_stable_offset, now_ms, log.flushed_offset)
                 to_disk = later is not None and is_worth_it(log, later)
         if to_disk and best is None:  # only what tells how far it is on disk is missing
             self.replicas.checkpoint()
@@ -80,7 +80,7 @@ class LogCleaner:
         self.context.events.debug("compaction_began", partition=partition.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
         each = self.rounds[partition] = Round(self, partition, now_ms, sum(size for _, size in job.segments))
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
-        each.cancel = self.context.runtime.offload.apart(compact, tuple(job), each.came, each.over, pace)
+        each.cancel = self.context.runtime.offload.run_in_process(compact, tuple(job), each.came, each.over, pace)
 
     # how rounds end
 

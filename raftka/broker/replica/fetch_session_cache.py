@@ -52,11 +52,11 @@ class CachedPartition:
 
     __slots__ = ("fetch_request", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
 
-    def __init__(self, session: "FetchSession", topic: FetchTopic, asked: FetchPartition, turn: int) -> None:
+    def __init__(self, session: "FetchSession", topic: FetchTopic, fetch_request: FetchPartition, turn: int) -> None:
         self.session = session
         self.topic = topic.topic
         self.topic_id = topic.topic_id
-        self.fetch_request = asked  # the partition's row of the last request that named it
+        self.fetch_request = fetch_request  # the partition's row of the last request that named it
         self.turn = turn  # the lowest is read first
         self.partition: Partition | None = None  # where it was found last, and stands idle
         self.size = 0  # bytes of records that the last look found
@@ -73,7 +73,7 @@ class CachedPartition:
         return (session.reader.replica, session.heard) if session.reader.follows else None
 
     def changed(self, *, wake: bool) -> None:
-        """Something happened at its host. `wake`: something that a parked fetch waits for."""
+        """Something happened at its partition. `wake`: something that a parked fetch waits for."""
         session = self.session
         session.dirty[self] = None
         if wake and session.parked is not None:
@@ -107,16 +107,16 @@ class FetchSession:
         partitions, dirty, by_id = self.partitions, self.dirty, self.by_id
         for topic in topics:
             name = topic.topic_id if by_id else topic.topic
-            for asked in topic.partitions:
-                wanted = partitions.get((name, asked.partition))
-                if wanted is None:
+            for fetch_request in topic.partitions:
+                cached = partitions.get((name, fetch_request.partition))
+                if cached is None:
                     self.turns += 1
-                    wanted = partitions[name, asked.partition] = CachedPartition(self, topic, asked, self.turns)
+                    cached = partitions[name, fetch_request.partition] = CachedPartition(self, topic, fetch_request, self.turns)
                 else:
-                    if asked.current_leader_epoch != wanted.fetch_request.current_leader_epoch:
-                        wanted.high_watermark = wanted.log_start = -1  # a reader that began anew may not have heard what was told before
-                    wanted.fetch_request = asked
-                dirty[wanted] = None
+                    if fetch_request.current_leader_epoch != cached.fetch_request.current_leader_epoch:
+                        cached.high_watermark = cached.log_start = -1  # a reader that began anew may not have heard what was told before
+                    cached.fetch_request = fetch_request
+                dirty[cached] = None
                 yield
             yield
 
@@ -124,10 +124,10 @@ class FetchSession:
         for topic in topics:
             name = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
-                wanted = self.partitions.pop((name, index), None)
-                if wanted is not None:
-                    wanted.leave()
-                    self.dirty.pop(wanted, None)
+                cached = self.partitions.pop((name, index), None)
+                if cached is not None:
+                    cached.leave()
+                    self.dirty.pop(cached, None)
                 yield
             yield
 
@@ -136,10 +136,10 @@ class FetchSession:
         dirty, self.dirty = self.dirty, {}
         return list(dirty) if len(dirty) < 2 else sorted(dirty, key=TURN)
 
-    def to_the_end(self, wanted: CachedPartition) -> None:
+    def to_the_end(self, cached: CachedPartition) -> None:
         """It had its turn: when answers are full, the others are read before it."""
         self.turns += 1
-        wanted.turn = self.turns
+        cached.turn = self.turns
 
     def review(self) -> None:
         """Look at everything again."""

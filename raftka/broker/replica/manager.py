@@ -49,7 +49,7 @@ class ReplicaManager:
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
         self.care: Care  # the node sets it
         self.isr_changes = IsrChanges(context)
-        self._isr_requests = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.tell)
+        self._alter_partition_manager = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.tell)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self.doubtful = DamagedLogs(context, lifecycle)
         self._touched: list[Partition] = []
@@ -66,7 +66,7 @@ class ReplicaManager:
         self._reviewed: Slices[Partition] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
         self._configured: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
         self.strays = StrayLogs(context, logs)
-        self._openings = LogOpener(self.clock, self._make_ahead, self._open_more)
+        self._opener = LogOpener(self.clock, self._make_ahead, self._open_more)
         logs.work_in_turns(self._next_turn)
         self.leaderships: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
         self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
@@ -251,7 +251,7 @@ class ReplicaManager:
     # ISR
 
     def alter_isr(self, partition: Partition, effect: AlterIsr) -> None:
-        self._isr_requests.ask(partition, effect)
+        self._alter_partition_manager.ask(partition, effect)
 
     def _altered(self, partition: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
         leader = partition.leader
@@ -286,7 +286,7 @@ class ReplicaManager:
         self._on_configs(delta)
         if not self._loaded:
             self._loaded = True
-            if self._changed or self._openings:
+            if self._changed or self._opener:
                 self._loading = True  # a log that has lost records is found before this broker may be elected
                 self.lifecycle.withdraw(LOADING)
 
@@ -298,7 +298,7 @@ class ReplicaManager:
                 self._on_partition(topics[topic_id], index)
         self.isr_changes.tell()
         self.fetchers.pump()
-        if self._loading and not self._changed and not self._openings:
+        if self._loading and not self._changed and not self._opener:
             self._loading = False
             self.lifecycle.come_back(LOADING)
 
@@ -332,13 +332,13 @@ class ReplicaManager:
             self.doubtful.discard(topic.topic_id, index)
             if partition is not None:
                 self._remove([partition])
-            elif self._openings.gone(topic.topic_id, index):
+            elif self._opener.gone(topic.topic_id, index):
                 self.strays.remove()
             return
         if partition is None:
             if self.me in image.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
                 return
-            if not self._openings.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
+            if not self._opener.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
                 return
             try:
                 partition = self._open(topic, index)
@@ -464,7 +464,7 @@ class ReplicaManager:
     def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
         self.doubtful.forget(topic_id)
         self._doomed.add([partition for index in range(partitions) if (partition := self.by_id.get((topic_id, index))) is not None])
-        if self._openings.gone(topic_id):
+        if self._opener.gone(topic_id):
             self.strays.remove()
 
     def _remove_doomed(self, partitions: list[Partition]) -> None:

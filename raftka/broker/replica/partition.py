@@ -12,6 +12,7 @@ from raftka.broker.purgatory import Operation, Purgatory
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
+from raftka.log.markers import Marker
 from raftka.log.validation import Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
@@ -49,7 +50,7 @@ class Manager(Protocol):
 
 
 class IdleReader(Protocol):
-    """A partition of a fetch session that has read all there is (IdleReader)."""
+    """A partition of a fetch session that has read all records (CachedPartition)."""
 
     log_start: int
 
@@ -160,6 +161,16 @@ class Partition:
         return self.leader.high_watermark if self.leader is not None else self.follower_state.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is over, and its marker committed: where readers of what is committed stop."""
+        high_watermark = self.high_watermark
+        producers = self.log.producers
+        if not producers.unstable:
+            return high_watermark
+        unstable = producers.first_unstable(high_watermark)
+        return high_watermark if unstable is None else min(high_watermark, max(unstable, self.log.start_offset))
+
+    @property
     def leader_epoch(self) -> int:
         return self.image.leader_epoch
 
@@ -203,6 +214,31 @@ class Partition:
         self.appended(1, -1 if result[3] else result[1], connection)
         return result
 
+    def append_marker(self, marker: Marker, now_ms: int, connection: object) -> int:
+        """As leader, end a transaction here; returns the next offset, -1: there is nothing to end. Raises KafkaError.
+
+        `connection` hears by its `abort` when the log cannot be written.
+        """
+        return self._append_own(lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection)
+
+    def append_of_coordinator(self, batch: memoryview, connection: object) -> int:
+        """As leader, append a coordinator's records in a producer's transaction; returns the next offset. Raises KafkaError."""
+        return self._append_own(lambda epoch: self.log.append_of_coordinator(batch, epoch), connection)
+
+    def _append_own(self, append: Callable[[int], int], connection: object) -> int:
+        """`append` gets the leader epoch."""
+        leader = self.leading()
+        if leader.under_min_isr:
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        try:
+            end = append(leader.leader_epoch)
+        except KafkaError:
+            if self.log.failed is not None:  # it had to begin a segment
+                self.manager.log_failed(self, self.log.failed)
+            raise
+        self.appended(0, end, connection)
+        return end
+
     def appended(self, requests: int, end: int, connection: object) -> None:
         """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""
         self.produced += requests
@@ -220,9 +256,9 @@ class Partition:
 
     def _watch_followers(self, leader: LeaderState) -> None:
         """The log has grown: who is silent from now on falls behind."""
-        for wanted in self.idle_followers:
-            if wanted.follower is not None:
-                leader.was_there(*wanted.follower)
+        for reader in self.idle_followers:
+            if reader.follower is not None:
+                leader.was_there(*reader.follower)
         self.manager.note_lag(leader)
 
     def wait_for_commit(self, offset: int, deadline: float, operation: Operation) -> None:
@@ -324,34 +360,34 @@ class Partition:
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
-            for wanted in idle:
-                wanted.changed(wake=True)
-        for wanted in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
-            wanted.changed(wake=self.manager.prefers_racks)
+            for reader in idle:
+                reader.changed(wake=True)
+        for reader in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
+            reader.changed(wake=self.manager.prefers_racks)
 
     # readers
 
-    def watched_by(self, wanted: IdleReader) -> None:
+    def watched_by(self, reader: IdleReader) -> None:
         """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
-        (self.idle_followers if wanted.follower is not None else self.idle_consumers)[wanted] = None
+        (self.idle_followers if reader.follower is not None else self.idle_consumers)[reader] = None
 
     def _grown(self) -> None:
         if self.idle_followers:
             idle, self.idle_followers = self.idle_followers, {}
-            for wanted in idle:
-                wanted.changed(wake=True)
+            for reader in idle:
+                reader.changed(wake=True)
 
     def start_moved(self) -> None:
         """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""
         start = self.log.start_offset
-        for wanted in (*self.idle_consumers, *self.idle_followers):
-            if wanted.log_start != start:
-                wanted.changed(wake=False)
+        for reader in (*self.idle_consumers, *self.idle_followers):
+            if reader.log_start != start:
+                reader.changed(wake=False)
 
     def wake_all(self) -> None:
         """Leader, epoch, ISR or log start changed, or the partition is gone."""
-        for wanted in (*self.idle_consumers, *self.idle_followers):
-            wanted.changed(wake=True)
+        for reader in (*self.idle_consumers, *self.idle_followers):
+            reader.changed(wake=True)
         self.idle_consumers, self.idle_followers = {}, {}
 
     def give_up(self, code: Code) -> None:

@@ -21,7 +21,7 @@ from raftka.coordinator.classic.rebalance import (
     watch,
 )
 from raftka.coordinator.commands import Join, MemberIdRequired
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
 from raftka.coordinator.records import group_record
@@ -33,24 +33,24 @@ NAME_LENGTH = 256  # characters of a client's or an instance's name that a membe
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000  # of a member that has no id to send heartbeats with; then its client asks again
 
 
-def join(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+def join(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
     """Raises KafkaError. The group may be one that this command makes."""
-    if not _has_room(group, command, turn):
-        _turn_away(group, command, ticket, turn)
+    if not _has_room(group, command, decision):
+        _turn_away(group, command, ticket, decision)
         return
     if not group.supports(command.protocol_type, command.protocols):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if command.member_id:
         _check_size(command)
-        _join_known(group, command, ticket, turn)
+        _join_known(group, command, ticket, decision)
     else:
-        _join_new(group, command, ticket, turn)
+        _join_new(group, command, ticket, decision)
 
 
-def check_session(command: Join, turn: Turn) -> None:
+def check_session(command: Join, decision: Decision) -> None:
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
-    if not turn.settings.min_session_timeout_ms <= command.session_timeout_ms <= turn.settings.max_session_timeout_ms:
+    if not decision.settings.min_session_timeout_ms <= command.session_timeout_ms <= decision.settings.max_session_timeout_ms:
         raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
     if len(command.protocols) > MEMBER_PROTOCOL_BYTES.value // STRING_BYTES:  # before anything looks at each of them
         raise _too_large(STRING_BYTES * len(command.protocols))
@@ -63,10 +63,10 @@ def weight_of_join(command: Join, known: int = 0) -> int:
     return MEMBER_BYTES + len(command.instance_id or "") + weight_of(command.protocols) - known
 
 
-def _has_room(group: ClassicGroup, command: Join, turn: Turn) -> bool:
+def _has_room(group: ClassicGroup, command: Join, decision: Decision) -> bool:
     """While members come back, those who wait count, not those who were there: where the size was lowered, the last ones find no place."""
     member = group.members.get(command.member_id)
-    most = min(turn.settings.max_size, MEMBERS_OF_GROUP.value)
+    most = min(decision.settings.max_size, MEMBERS_OF_GROUP.value)
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING:
@@ -74,17 +74,17 @@ def _has_room(group: ClassicGroup, command: Join, turn: Turn) -> bool:
     return member is not None or len(group.members) < most
 
 
-def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
     """The group is full: also for who was in it, and comes too late. Raises LimitRefused, for a new one."""
     member, pending = group.members.get(command.member_id), group.pending.get(command.member_id)
-    if member is None and pending is None and turn.settings.max_size > MEMBERS_OF_GROUP.value:
+    if member is None and pending is None and decision.settings.max_size > MEMBERS_OF_GROUP.value:
         raise LimitRefused(MEMBERS_OF_GROUP, len(group.members) + 1, code=Code.GROUP_MAX_SIZE_REACHED)
-    turn.refuse(ticket, Code.GROUP_MAX_SIZE_REACHED)
+    decision.refuse(ticket, Code.GROUP_MAX_SIZE_REACHED)
     if member is not None:
-        take_out(group, member, turn)
+        take_out(group, member, decision)
     if pending is not None:
-        turn.timers.off(group.pending.pop(command.member_id))
-    complete_if_all_joined(group, turn)
+        decision.timers.off(group.pending.pop(command.member_id))
+    complete_if_all_joined(group, decision)
 
 
 def _check_size(command: Join) -> None:
@@ -101,32 +101,32 @@ def _too_large(size: int) -> LimitRefused:
 # who comes without an id
 
 
-def _join_new(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
-    member_id = _new_member_id(command.client_id if command.instance_id is None else command.instance_id, turn.context.random)
+def _join_new(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
+    member_id = _new_member_id(command.client_id if command.instance_id is None else command.instance_id, decision.context.random)
     if command.instance_id is None and command.needs_member_id:
-        _require_member_id(group, command, member_id, turn)
-        turn.reply(ticket, MemberIdRequired(member_id))
+        _require_member_id(group, command, member_id, decision)
+        decision.reply(ticket, MemberIdRequired(member_id))
         return
     _check_size(command)
     known = group.static.get(command.instance_id) if command.instance_id is not None else None
     if known is not None:
-        _replace_static(group, group.members[known], member_id, command, ticket, turn)
+        _replace_static(group, group.members[known], member_id, command, ticket, decision)
     else:
-        _add(group, command, member_id, ticket, turn)
+        _add(group, command, member_id, ticket, decision)
 
 
-def _require_member_id(group: ClassicGroup, command: Join, member_id: str, turn: Turn) -> None:
+def _require_member_id(group: ClassicGroup, command: Join, member_id: str, decision: Decision) -> None:
     """A client that asks again and again without hearing the answer leaves no members behind, only ids, which end with their session."""
     if len(group.pending) >= PENDING_MEMBERS.value:
         raise LimitRefused(PENDING_MEMBERS, len(group.pending) + 1, code=Code.GROUP_MAX_SIZE_REACHED)
     group.pending[member_id] = timer = Timer(group, partial(pending_over, group, member_id))
-    turn.timers.set(timer, turn.now + command.session_timeout_ms / 1000)
+    decision.timers.set(timer, decision.now + command.session_timeout_ms / 1000)
 
 
-def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, turn: Turn) -> None:
+def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, decision: Decision) -> None:
     pending = group.pending.pop(member_id, None)
     if pending is not None:
-        turn.timers.off(pending)
+        decision.timers.off(pending)
     member = Member(member_id, command.instance_id, _named(command.client_id), command.client_host)
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.is_new = True
@@ -135,9 +135,9 @@ def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, tur
         group.protocol_type = command.protocol_type
     group.grown = group.state is State.PREPARING
     group.add(member)
-    wait_to_join(group, member, ticket, turn)
-    begin_session(group, member, turn, NEW_MEMBER_JOIN_TIMEOUT_MS)
-    rebalance_or_complete(group, turn)
+    wait_to_join(group, member, ticket, decision)
+    begin_session(group, member, decision, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    rebalance_or_complete(group, decision)
 
 
 def _new_member_id(name: str, random: Random) -> str:
@@ -155,52 +155,52 @@ def _named(name: str) -> str:
 # who comes with an id
 
 
-def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, turn: Turn) -> None:
+def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
     if command.member_id in group.pending and command.instance_id is None:
-        _add(group, command, command.member_id, ticket, turn)
+        _add(group, command, command.member_id, ticket, decision)
         return
     member = check_member(group, command.member_id, command.instance_id)
     if group.state is State.EMPTY:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID)
     same = member.protocols == command.protocols
     if (same and group.state is State.COMPLETING) or (same and group.state is State.STABLE and group.leader != member.member_id):
-        turn.reply(ticket, joined(group, member))  # an answer was lost: nothing is new. A leader that is stable asks for a rebalance
+        decision.reply(ticket, joined(group, member))  # an answer was lost: nothing is new. A leader that is stable asks for a rebalance
         return
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
-    wait_to_join(group, member, ticket, turn)
-    rebalance_or_complete(group, turn)
+    wait_to_join(group, member, ticket, decision)
+    rebalance_or_complete(group, decision)
 
 
-def _take_back(group: ClassicGroup, old: Member, member: Member, turn: Turn) -> None:
+def _take_back(group: ClassicGroup, old: Member, member: Member, decision: Decision) -> None:
     """The record that names a static member's new id was refused: the member keeps the old one."""
-    turn.timers.off(member.session)
+    decision.timers.off(member.session)
     group.replace(member, old)
-    begin_session(group, old, turn)
+    begin_session(group, old, decision)
 
 
-def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: Join, ticket: Ticket, turn: Turn) -> None:
+def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: Join, ticket: Ticket, decision: Decision) -> None:
     """A static member has started anew: it gets its place under another id, and who has the old one is fenced."""
     led = group.leader
-    refuse_waiting(old, Code.FENCED_INSTANCE_ID, turn)
-    turn.timers.off(old.session)
+    refuse_waiting(old, Code.FENCED_INSTANCE_ID, decision)
+    decision.timers.off(old.session)
     member = Member(member_id, old.instance_id, old.client_id, old.client_host)
     group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.assignment = old.assignment
     watch(group, member)
     group.replace(old, member)
-    begin_session(group, member, turn)
+    begin_session(group, member, decision)
     if group.state is State.STABLE and group.elect_protocol() == group.protocol_name:
         assignments = {each.member_id: each.assignment for each in group.members.values()}
-        turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
-        turn.undo = partial(_take_back, group, old, member, turn)  # as Kafka: the log knows the old id
+        decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
+        decision.undo = partial(_take_back, group, old, member, decision)  # as Kafka: the log knows the old id
         leads = group.leader == member_id
         if command.may_skip:
-            turn.reply(ticket, joined(group, member, skip=leads))
+            decision.reply(ticket, joined(group, member, skip=leads))
         else:
-            turn.reply(ticket, joined(group, member, members=False, leader=led))  # else it would take itself for a leader that has to assign
+            decision.reply(ticket, joined(group, member, members=False, leader=led))  # else it would take itself for a leader that has to assign
         return
-    wait_to_join(group, member, ticket, turn)
+    wait_to_join(group, member, ticket, decision)
     if group.state is State.PREPARING:
-        rebalance_or_complete(group, turn)
+        rebalance_or_complete(group, decision)
     else:
-        prepare_rebalance(group, turn)
+        prepare_rebalance(group, decision)

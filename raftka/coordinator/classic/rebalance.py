@@ -9,7 +9,7 @@ from functools import partial
 
 from raftka.coordinator.classic.group import ClassicGroup, Member, State
 from raftka.coordinator.commands import Joined, Synced
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.records import group_record
 from raftka.coordinator.timers import Timer
@@ -26,9 +26,9 @@ def new_group(group_id: str) -> ClassicGroup:
     return group
 
 
-def begin_session(group: ClassicGroup, member: Member, turn: Turn, timeout_ms: int | None = None) -> None:
+def begin_session(group: ClassicGroup, member: Member, decision: Decision, timeout_ms: int | None = None) -> None:
     """From now on it is heard of within its session time-out, or it is gone."""
-    turn.timers.set(member.session, turn.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
+    decision.timers.set(member.session, decision.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
 
 
 def watch(group: ClassicGroup, member: Member) -> None:
@@ -39,32 +39,32 @@ def watch(group: ClassicGroup, member: Member) -> None:
 # who waits
 
 
-def wait_to_join(group: ClassicGroup, member: Member, ticket: Ticket, turn: Turn) -> None:
+def wait_to_join(group: ClassicGroup, member: Member, ticket: Ticket, decision: Decision) -> None:
     """Who asks twice waits with the later one."""
     if member.join_ticket is not None:
-        turn.refuse(member.join_ticket, Code.REBALANCE_IN_PROGRESS)
+        decision.refuse(member.join_ticket, Code.REBALANCE_IN_PROGRESS)
     member.join_ticket = ticket
     group.joining.add(member.member_id)
 
 
-def wait_to_sync(member: Member, ticket: Ticket, turn: Turn) -> None:
+def wait_to_sync(member: Member, ticket: Ticket, decision: Decision) -> None:
     if member.sync_ticket is not None:
-        turn.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
+        decision.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
     member.sync_ticket = ticket
 
 
-def refuse_waiting(member: Member, code: Code, turn: Turn) -> None:
+def refuse_waiting(member: Member, code: Code, decision: Decision) -> None:
     """It is another's place now, or nobody's: the member is about to be taken out."""
     for ticket in (member.join_ticket, member.sync_ticket):
         if ticket is not None:
-            turn.refuse(ticket, code)
+            decision.refuse(ticket, code)
     member.join_ticket = member.sync_ticket = None
 
 
-def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
+def take_out(group: ClassicGroup, member: Member, decision: Decision) -> None:
     """A member is gone: what it waits for tells it so, should it still be there."""
-    refuse_waiting(member, Code.UNKNOWN_MEMBER_ID, turn)
-    turn.timers.off(member.session)
+    refuse_waiting(member, Code.UNKNOWN_MEMBER_ID, decision)
+    decision.timers.off(member.session)
     group.remove(member)
 
 
@@ -78,71 +78,71 @@ def joined(group: ClassicGroup, member: Member, *, members: bool | None = None, 
 # the join phase
 
 
-def rebalance_or_complete(group: ClassicGroup, turn: Turn) -> None:
+def rebalance_or_complete(group: ClassicGroup, decision: Decision) -> None:
     """Somebody has come, gone, or changed."""
     if group.state is State.PREPARING:
-        complete_if_all_joined(group, turn)
+        complete_if_all_joined(group, decision)
     else:
-        prepare_rebalance(group, turn)
+        prepare_rebalance(group, decision)
 
 
-def prepare_rebalance(group: ClassicGroup, turn: Turn) -> None:
+def prepare_rebalance(group: ClassicGroup, decision: Decision) -> None:
     if group.state is State.COMPLETING:
-        _cancel_syncs(group, turn)
+        _cancel_syncs(group, decision)
     group.syncing.clear()
-    turn.timers.off(group.sync_phase)
-    turn.timers.off(group.settling)
+    decision.timers.off(group.sync_phase)
+    decision.timers.off(group.settling)
     group.initial = group.state is State.EMPTY
     group.state = State.PREPARING
     if group.initial:
-        _begin_initial_delay(group, turn)
+        _begin_initial_delay(group, decision)
     elif group.all_joined:
-        complete_join_phase(group, turn)
+        complete_join_phase(group, decision)
     else:
-        turn.timers.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+        decision.timers.set(group.join_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
 
-def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
+def complete_if_all_joined(group: ClassicGroup, decision: Decision) -> None:
     """The first rebalance of a group lasts as long as its delay."""
     if group.state is State.PREPARING and not group.initial and group.all_joined:
-        complete_join_phase(group, turn)
+        complete_join_phase(group, decision)
 
 
-def complete_join_phase(group: ClassicGroup, turn: Turn) -> None:
+def complete_join_phase(group: ClassicGroup, decision: Decision) -> None:
     """Who has not joined by now is not of the next generation, but for static members, who are away and keep their place."""
-    turn.timers.off(group.join_phase)
+    decision.timers.off(group.join_phase)
     for member in [each for each in group.members.values() if each.join_ticket is None and each.instance_id is None]:
-        take_out(group, member, turn)
+        take_out(group, member, decision)
     if not group.members:
-        turn.records.append(group_record(group.group_id, group.as_empty_record(turn.context.wall_ms)))
-        turn.timers.set(group.join_phase, turn.now + EMPTY_AGAIN_S)  # until the record is replayed
+        decision.records.append(group_record(group.group_id, group.as_empty_record(decision.context.wall_ms)))
+        decision.timers.set(group.join_phase, decision.now + EMPTY_AGAIN_S)  # until the record is replayed
         group.initial = False
     elif _elect_leader(group):
-        _next_generation(group, turn)
+        _next_generation(group, decision)
     else:
-        turn.timers.set(group.join_phase, turn.now + group.rebalance_timeout_ms / 1000)
+        decision.timers.set(group.join_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
 
-def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
+def _begin_initial_delay(group: ClassicGroup, decision: Decision) -> None:
     """Most groups start with all their members within seconds: one rebalance for all of them, not one for each (KIP-134)."""
-    group.delay_ms = turn.settings.initial_rebalance_delay_ms
+    group.delay_ms = decision.settings.initial_rebalance_delay_ms
     group.delay_left_ms = max(group.rebalance_timeout_ms - group.delay_ms, 0)
     group.grown = False
     if group.delay_ms:
-        turn.timers.set(group.join_phase, turn.now + group.delay_ms / 1000)
+        decision.timers.set(group.join_phase, decision.now + group.delay_ms / 1000)
     else:
-        complete_join_phase(group, turn)
+        complete_join_phase(group, decision)
 
 
-def _join_phase_over(group: ClassicGroup, turn: Turn) -> None:
+def _join_phase_over(group: ClassicGroup, decision: Decision) -> None:
     if group.initial and group.grown and group.delay_left_ms:
         group.grown = False
         before, left = group.delay_ms, group.delay_left_ms
-        group.delay_ms = min(turn.settings.initial_rebalance_delay_ms, left)
+        group.delay_ms = min(decision.settings.initial_rebalance_delay_ms, left)
         group.delay_left_ms = max(left - before, 0)
-        turn.timers.set(group.join_phase, turn.now + group.delay_ms / 1000)
+        decision.timers.set(group.join_phase, decision.now + group.delay_ms / 1000)
     else:
-        complete_join_phase(group, turn)
+        complete_join_phase(group, decision)
 
 
 def _elect_leader(group: ClassicGroup) -> bool:
@@ -152,83 +152,83 @@ def _elect_leader(group: ClassicGroup) -> bool:
     return group.leader in group.joining
 
 
-def _next_generation(group: ClassicGroup, turn: Turn) -> None:
+def _next_generation(group: ClassicGroup, decision: Decision) -> None:
     group.generation_id += 1
     group.protocol_name = group.elect_protocol()
     group.know_topics()
     group.state = State.COMPLETING
     group.initial = False
     if any(member.is_new for member in group.members.values()):
-        group.settles_at = turn.now + turn.settings.settle_ms / 1000
+        group.settles_at = decision.now + decision.settings.settle_ms / 1000
     for member in group.members.values():
         if member.join_ticket is not None:
-            turn.reply(member.join_ticket, joined(group, member))
+            decision.reply(member.join_ticket, joined(group, member))
             member.join_ticket = None
         member.is_new = False
-        begin_session(group, member, turn)
+        begin_session(group, member, decision)
     group.joining.clear()
     group.syncing = set(group.members)
-    turn.timers.set(group.sync_phase, turn.now + group.rebalance_timeout_ms / 1000)
+    decision.timers.set(group.sync_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
 
 # the sync phase
 
 
-def assign(group: ClassicGroup, assignments: dict[str, bytes], turn: Turn) -> None:
+def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decision) -> None:
     """As the leader says. Stable comes with the record. A member the leader forgot gets nothing; one it made up is not there.
 
     Members come in swarms. Who waits for its assignment hears of the next one at once; who has it, seconds later, with its heartbeat.
     """
-    if turn.now < group.settles_at:
+    if decision.now < group.settles_at:
         group.assignments = assignments
-        turn.timers.set(group.settling, group.settles_at)
+        decision.timers.set(group.settling, group.settles_at)
         return
     group.assignments = {}
-    turn.timers.off(group.settling)  # the leader may have sent them twice
-    turn.records.append(group_record(group.group_id, group.as_record(turn.context.wall_ms, assignments)))
+    decision.timers.off(group.settling)  # the leader may have sent them twice
+    decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
     for member in group.members.values():
         if member.sync_ticket is not None:
-            turn.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
+            decision.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
             member.sync_ticket = None
-            begin_session(group, member, turn)
+            begin_session(group, member, decision)
 
 
-def _settled(group: ClassicGroup, turn: Turn) -> None:
-    assign(group, group.assignments, turn)
+def _settled(group: ClassicGroup, decision: Decision) -> None:
+    assign(group, group.assignments, decision)
 
 
-def _cancel_syncs(group: ClassicGroup, turn: Turn) -> None:
+def _cancel_syncs(group: ClassicGroup, decision: Decision) -> None:
     """Who waits for an assignment is to join again."""
     for member in group.members.values():
         member.assignment = b""
         if member.sync_ticket is not None:
-            turn.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
+            decision.refuse(member.sync_ticket, Code.REBALANCE_IN_PROGRESS)
             member.sync_ticket = None
-            begin_session(group, member, turn)
+            begin_session(group, member, decision)
 
 
-def _sync_phase_over(group: ClassicGroup, turn: Turn) -> None:
+def _sync_phase_over(group: ClassicGroup, decision: Decision) -> None:
     """Members who did not ask for their assignment within the rebalance time-out have not seen the new generation, whatever their sessions say."""
     if not group.syncing or group.state not in (State.COMPLETING, State.STABLE):
         return
     for member in [group.members[each] for each in group.syncing]:
-        take_out(group, member, turn)
-    prepare_rebalance(group, turn)
+        take_out(group, member, decision)
+    prepare_rebalance(group, decision)
 
 
 # sessions
 
 
-def _session_over(group: ClassicGroup, member: Member, turn: Turn) -> None:
+def _session_over(group: ClassicGroup, member: Member, decision: Decision) -> None:
     """Who waits for an answer cannot be heard of; but a new member may have gone while it waits, and would be waited for for ever."""
     waits = member.join_ticket is not None or member.sync_ticket is not None
     if waits and not member.is_new:
         return
-    take_out(group, member, turn)
-    rebalance_or_complete(group, turn)
+    take_out(group, member, decision)
+    rebalance_or_complete(group, decision)
 
 
-def pending_over(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+def pending_over(group: ClassicGroup, member_id: str, decision: Decision) -> None:
     """An id was given out, and nobody has joined with it."""
     del group.pending[member_id]
-    complete_if_all_joined(group, turn)
+    complete_if_all_joined(group, decision)

@@ -4,24 +4,24 @@ from raftka.coordinator.classic.group import ClassicGroup, Member, State
 from raftka.coordinator.classic.members import check_member
 from raftka.coordinator.classic.rebalance import assign, complete_if_all_joined, rebalance_or_complete, take_out, wait_to_sync
 from raftka.coordinator.commands import Heartbeat, Leave, LeavingMember, Left, Sync, Synced
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 
 
-def sync(group: ClassicGroup, command: Sync, ticket: Ticket, turn: Turn) -> None:
+def sync(group: ClassicGroup, command: Sync, ticket: Ticket, decision: Decision) -> None:
     """Raises KafkaError."""
     member = _check_sync(group, command)
     group.syncing.discard(member.member_id)
     if not group.syncing:
-        turn.timers.off(group.sync_phase)
+        decision.timers.off(group.sync_phase)
     if group.state is State.STABLE:
-        turn.reply(ticket, Synced(group.protocol_type, group.protocol_name, member.assignment))
+        decision.reply(ticket, Synced(group.protocol_type, group.protocol_name, member.assignment))
         return
-    wait_to_sync(member, ticket, turn)
+    wait_to_sync(member, ticket, decision)
     if group.leader == member.member_id:
-        assign(group, dict(command.assignments), turn)
+        assign(group, dict(command.assignments), decision)
 
 
 def _check_sync(group: ClassicGroup, command: Sync) -> Member:
@@ -39,7 +39,7 @@ def _check_sync(group: ClassicGroup, command: Sync) -> Member:
 
 
 def heartbeat(group: ClassicGroup | None, command: Heartbeat, timers: Timers, now: float) -> None:
-    """Raises KafkaError, also where the session goes on: a member hears by REBALANCE_IN_PROGRESS that it is to join. Without a turn: it is hot."""
+    """Extend the session. Raises REBALANCE_IN_PROGRESS for a member that has to join. Makes no Decision: this is the hot path."""
     if group is None or group.state is State.EMPTY:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID if command.group_id else Code.INVALID_GROUP_ID)
     member = check_member(group, command.member_id, command.instance_id)
@@ -50,30 +50,30 @@ def heartbeat(group: ClassicGroup | None, command: Heartbeat, timers: Timers, no
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
 
-def leave(group: ClassicGroup | None, command: Leave, turn: Turn) -> Left:
+def leave(group: ClassicGroup | None, command: Leave, decision: Decision) -> Left:
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
     if group is None:
         return Left((Code.UNKNOWN_MEMBER_ID,) * len(command.members))
     before = len(group.members)
-    errors = tuple([_leave(group, leaving, turn) for leaving in command.members])
+    errors = tuple([_leave(group, leaving, decision) for leaving in command.members])
     if len(group.members) < before:
-        rebalance_or_complete(group, turn)
+        rebalance_or_complete(group, decision)
     else:
-        complete_if_all_joined(group, turn)  # it may have waited for an id that nobody will join with
+        complete_if_all_joined(group, decision)  # it may have waited for an id that nobody will join with
     return Left(errors)
 
 
-def _leave(group: ClassicGroup, leaving: LeavingMember, turn: Turn) -> Code:
+def _leave(group: ClassicGroup, leaving: LeavingMember, decision: Decision) -> Code:
     """Without member id it is an administrator who removes an instance."""
     member_id = leaving.member_id
     if not member_id:
         member_id = group.static.get(leaving.instance_id or "", "") if leaving.instance_id is not None else ""
     if member_id in group.pending:
-        turn.timers.off(group.pending.pop(member_id))
+        decision.timers.off(group.pending.pop(member_id))
         return Code.NONE
     try:
-        take_out(group, check_member(group, member_id, leaving.instance_id), turn)
+        take_out(group, check_member(group, member_id, leaving.instance_id), decision)
     except KafkaError as error:
         return error.code
     return Code.NONE

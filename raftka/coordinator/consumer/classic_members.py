@@ -5,7 +5,7 @@ hears REBALANCE_IN_PROGRESS when it is to join again: to give up, or to get. Kno
 """
 
 from raftka.coordinator.commands import Heartbeat, Join, Joined, Leave, Left, MemberIdRequired, Sync, Synced
-from raftka.coordinator.consumer.decisions import ConsumerTurn
+from raftka.coordinator.consumer.decisions import ConsumerDecision
 from raftka.coordinator.consumer.group import NOBODY, ConsumerGroup, Member
 from raftka.coordinator.consumer.heartbeat import NAME_LENGTH, check_instance, check_room, unknown
 from raftka.coordinator.consumer.reconciliation import Owned, waits_for_others
@@ -18,43 +18,43 @@ from raftka.wire.errors import Code, KafkaError
 CONSUMER = "consumer"
 
 
-def join(turn: ConsumerTurn, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Steps[Joined | MemberIdRequired]:
+def join(decision: ConsumerDecision, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Steps[Joined | MemberIdRequired]:
     """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
-    group, instance_id = turn.group, command.instance_id
-    check_room(group, turn.settings, member_id, instance_id)
+    group, instance_id = decision.group, command.instance_id
+    check_room(group, decision.settings, member_id, instance_id)
     if command.protocol_type != CONSUMER or not command.protocols or not group.supports([each.name for each in command.protocols]):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and instance_id is None and command.needs_member_id:
         return MemberIdRequired(member_id)
     if instance_id is not None:
-        _place(turn, member_id, instance_id, is_new=is_new)
-    owned, resubscribed = _say(turn, command, member_id)
+        _place(decision, member_id, instance_id, is_new=is_new)
+    owned, resubscribed = _say(decision, command, member_id)
     if not alone:
-        turn.move_epoch(needed=resubscribed)
-        yield from turn.aim()
-    after = turn.reconcile(member_id, owned, resubscribed=resubscribed)
-    turn.soft.off(JOIN, member_id, turn.turn.timers)
-    turn.begin_session(after)
-    turn.set(SYNC, member_id, command.rebalance_timeout_ms)
-    turn.soft.moved_at = turn.turn.now
+        decision.move_epoch(needed=resubscribed)
+        yield from decision.aim()
+    after = decision.reconcile(member_id, owned, resubscribed=resubscribed)
+    decision.soft.off(JOIN, member_id, decision.base.timers)
+    decision.begin_session(after)
+    decision.set(SYNC, member_id, command.rebalance_timeout_ms)
+    decision.soft.moved_at = decision.base.now
     return Joined(member_id, after.current.epoch, CONSUMER, command.protocols[0].name, "")
 
 
-def _place(turn: ConsumerTurn, member_id: str, instance_id: str, *, is_new: bool) -> None:
-    held = turn.group.static_member(instance_id)
+def _place(decision: ConsumerDecision, member_id: str, instance_id: str, *, is_new: bool) -> None:
+    held = decision.group.static_member(instance_id)
     if not is_new:
         check_instance(held, member_id, instance_id)
     elif held is not None:
-        turn.draft.replace(held, member_id)
+        decision.draft.replace(held, member_id)
 
 
-def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool]:
+def _say(decision: ConsumerDecision, command: Join, member_id: str) -> tuple[Owned, bool]:
     """Record what the member says; return the partitions that it owns, and whether its subscription has changed. All protocols bring the same."""
     try:
         subscription = read_subscription(command.protocols[0].metadata)
     except ValueError as error:
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL) from error
-    member = turn.group.members.get(member_id)
+    member = decision.group.members.get(member_id)
     was = member.said if member is not None else NOBODY
     said = was._replace(
         instance_id=command.instance_id if command.instance_id is not None else was.instance_id,
@@ -66,45 +66,45 @@ def _say(turn: ConsumerTurn, command: Join, member_id: str) -> tuple[Owned, bool
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         classic=Classic(command.session_timeout_ms, command.protocols),
     )
-    return ids_of(subscription.owned, turn.topics), turn.subscribe(member_id, said)
+    return ids_of(subscription.owned, decision.topics), decision.subscribe(member_id, said)
 
 
-def sync(turn: ConsumerTurn, command: Sync) -> Synced:
+def sync(decision: ConsumerDecision, command: Sync) -> Synced:
     """Raises KafkaError."""
-    member = _check(turn.group, command.member_id, command.instance_id)
+    member = _check(decision.group, command.member_id, command.instance_id)
     classic = _classic(member)
     if command.generation_id != member.current.epoch:
         raise KafkaError(Code.ILLEGAL_GENERATION)
     for said, known in ((command.protocol_type, CONSUMER), (command.protocol_name, classic.protocols[0].name)):
         if said is not None and said != known:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
-    if turn.group.epoch.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED:
-        _expect_join(turn, member)
+    if decision.group.epoch.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED:
+        _expect_join(decision, member)
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
-    turn.soft.off(SYNC, member.member_id, turn.turn.timers)
-    turn.begin_session(member)
-    named = names_of({topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()}, turn.topics)
+    decision.soft.off(SYNC, member.member_id, decision.base.timers)
+    decision.begin_session(member)
+    named = names_of({topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()}, decision.topics)
     return Synced(command.protocol_type, command.protocol_name, write_assignment(named, version_of(classic.protocols[0].metadata)))
 
 
-def heartbeat(turn: ConsumerTurn, command: Heartbeat) -> None:
+def heartbeat(decision: ConsumerDecision, command: Heartbeat) -> None:
     """Raises KafkaError, also where the session goes on."""
-    member = _check(turn.group, command.member_id, command.instance_id)
+    member = _check(decision.group, command.member_id, command.instance_id)
     _classic(member)
     if command.generation_id != member.current.epoch:
         raise KafkaError(Code.ILLEGAL_GENERATION)
-    turn.begin_session(member)
+    decision.begin_session(member)
     state = member.current.state
-    behind = member.current.epoch < turn.group.epoch.epoch
-    if behind or state is MemberState.UNREVOKED or (state is MemberState.UNRELEASED and not waits_for_others(turn.group, member)):
-        _expect_join(turn, member)
+    behind = member.current.epoch < decision.group.epoch.epoch
+    if behind or state is MemberState.UNREVOKED or (state is MemberState.UNRELEASED and not waits_for_others(decision.group, member)):
+        _expect_join(decision, member)
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
 
-def _expect_join(turn: ConsumerTurn, member: Member) -> None:
+def _expect_join(decision: ConsumerDecision, member: Member) -> None:
     """From when it is told first."""
-    if not turn.soft.runs(JOIN, member.member_id):
-        turn.set(JOIN, member.member_id, member.said.rebalance_timeout_ms)
+    if not decision.soft.runs(JOIN, member.member_id):
+        decision.set(JOIN, member.member_id, member.said.rebalance_timeout_ms)
 
 
 def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:

@@ -11,7 +11,7 @@ from raftka.coordinator.consumer.reconciliation import Owned, reconcile
 from raftka.coordinator.consumer.records import Epoch, MemberState, Said, Targets
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import REVOKE, SESSION, Ring, Soft
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
 from raftka.limits import REGEXES_OF_GROUP
 from raftka.wire.errors import Code, LimitRefused
@@ -20,16 +20,16 @@ Rings = Callable[[str, str, str], Ring]  # of a timer: what it is of, which grou
 BUSY_MS = 1000  # of who waits for others, at most, when heartbeats of a busy group come sooner than others
 
 
-class ConsumerTurn:
-    """One decision about one group. `topics_version`: how often topics have changed."""
+class ConsumerDecision:
+    """One decision about one consumer group: a Decision (`base`) and a draft of the group. `topics_version`: how often topics have changed."""
 
-    def __init__(self, turn: Turn, draft: Draft, soft: Soft, topics_version: int, rings: Rings) -> None:
-        self.turn = turn
+    def __init__(self, base: Decision, draft: Draft, soft: Soft, topics_version: int, rings: Rings) -> None:
+        self.base = base
         self.draft = draft
         self.soft = soft
         self.topics_version = topics_version
         self.rings = rings
-        self.settings: ConsumerSettings = of_group(turn.settings, draft.group_id)
+        self.settings: ConsumerSettings = of_group(base.settings, draft.group_id)
 
     @property
     def group(self) -> ConsumerGroup:
@@ -37,7 +37,7 @@ class ConsumerTurn:
 
     @property
     def topics(self) -> Topics:
-        return self.turn.context.topics
+        return self.base.context.topics
 
     # what a member says
 
@@ -80,7 +80,7 @@ class ConsumerTurn:
 
     def aim(self) -> Steps[None]:
         """New targets, unless the last ones are too young: many who come at once are one change."""
-        group, now_ms = self.group, self.turn.context.wall_ms
+        group, now_ms = self.group, self.base.context.wall_ms
         if group.epoch.epoch <= group.targets.epoch or 0 <= now_ms - group.targets.timestamp_ms < self.settings.assignment_interval_ms:
             return
         counts: dict[bytes, int] = {}
@@ -132,14 +132,14 @@ class ConsumerTurn:
             self.set(REVOKE, member.member_id, member.said.rebalance_timeout_ms)
 
     def set(self, what: str, member_id: str, timeout_ms: int) -> None:
-        self.soft.set(what, member_id, self.turn.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.turn.timers)
+        self.soft.set(what, member_id, self.base.now + timeout_ms / 1000, self.rings(what, self.draft.group_id, member_id), self.base.timers)
 
     def interval_ms(self, member: Member) -> int:
         """Until its next heartbeat. Something that has just happened goes on in the next ones: they come sooner, the later it is the less so."""
         usual, busy = self.settings.heartbeat_interval_ms, self.settings.busy_interval_ms
         if not busy:
             return usual
-        quiet_ms = min((self.turn.now - self.soft.moved_at) * 1000, usual)
+        quiet_ms = min((self.base.now - self.soft.moved_at) * 1000, usual)
         settled = member.follows(self.group.targets) and self.group.epoch.epoch == self.group.targets.epoch
         return min(usual, max(busy, int(quiet_ms)) if settled else max(busy, min(int(quiet_ms), BUSY_MS)))
 

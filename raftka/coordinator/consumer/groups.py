@@ -20,7 +20,7 @@ from raftka.coordinator.consumer.commands import (
     DescribedConsumerGroup,
     Target,
 )
-from raftka.coordinator.consumer.decisions import ConsumerTurn, assignor_of, of_group
+from raftka.coordinator.consumer.decisions import ConsumerDecision, assignor_of, of_group
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import AWAY, LEFT, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer.heartbeat import beat, check, check_room, leave, new_member_id
@@ -28,7 +28,7 @@ from raftka.coordinator.consumer.migration import check_upgrade, downgrade, may_
 from raftka.coordinator.consumer.records import GROUP, MEMBER, MemberState, Resolved, read_key, read_value
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
 from raftka.coordinator.records import group_tombstone
 from raftka.coordinator.timers import Timers
@@ -56,49 +56,49 @@ class ConsumerGroups:
 
     def heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
         check(command, of_group(self.settings, command.group_id))
-        turn = Turn(context, self.settings, self._timers)
+        decision = Decision(context, self.settings, self._timers)
         if command.epoch in (LEFT, AWAY):
-            consumer_turn = self._turn(turn, Draft(self.existing(command.group_id), turn.records))
-            member = leave(consumer_turn, command)
+            consumer_decision = self._of_group(decision, Draft(self.existing(command.group_id), decision.records))
+            member = leave(consumer_decision, command)
             if member is not None:
-                yield from self._remove(consumer_turn, [member])
-            turn.reply(ticket, ConsumerBeat(command.member_id, command.epoch))
-            return turn.outcome()
+                yield from self._remove(consumer_decision, [member])
+            decision.reply(ticket, ConsumerBeat(command.member_id, command.epoch))
+            return decision.outcome()
         try:
-            consumer_turn = self._turn(turn, (yield from self._found_or_made(command, turn)))
-            turn.reply(ticket, (yield from beat(consumer_turn, command)))
+            consumer_decision = self._of_group(decision, (yield from self._found_or_made(command, decision)))
+            decision.reply(ticket, (yield from beat(consumer_decision, command)))
         except KafkaError as error:
             self._tidy(command.group_id)
-            if not turn.replies:
+            if not decision.replies:
                 raise
-            return Outcome((), (*turn.replies, (ticket, error)))  # classic members that waited have been told to join again
-        self._look_at_regexes(consumer_turn)
-        return turn.outcome()
+            return Outcome((), (*decision.replies, (ticket, error)))  # classic members that waited have been told to join again
+        self._look_at_regexes(consumer_decision)
+        return decision.outcome()
 
-    def _found_or_made(self, command: ConsumerHeartbeat, turn: Turn) -> Steps[Draft]:
+    def _found_or_made(self, command: ConsumerHeartbeat, decision: Decision) -> Steps[Draft]:
         """Who joins makes a group, also of an empty classic one, or of one whose members can go on as classic members of this one."""
         group_id, group = command.group_id, self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
-            return Draft(group, turn.records)
+            return Draft(group, decision.records)
         if group is None and command.epoch == 0:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
-            return Draft(ConsumerGroup(group_id), turn.records)
+            return Draft(ConsumerGroup(group_id), decision.records)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if command.epoch == 0 and not group.members:
-            turn.records.append(group_tombstone(group_id))
-            return Draft(ConsumerGroup(group_id), turn.records)
+            decision.records.append(group_tombstone(group_id))
+            return Draft(ConsumerGroup(group_id), decision.records)
         if command.epoch == 0:
             settings = of_group(self.settings, group_id)
             check_upgrade(group, settings)
             check_room(group, settings, command.member_id, command.instance_id)
-            draft = yield from upgrade(group, turn)
-            consumer_turn = self._turn(turn, draft)
+            draft = yield from upgrade(group, decision)
+            consumer_decision = self._of_group(decision, draft)
             for member in draft.group.members.values():
-                consumer_turn.begin_session(member)
+                consumer_decision.begin_session(member)
                 yield
             if command.member_id in draft.group.members:
-                consumer_turn.move_epoch(needed=True)  # it subscribes to the same topics, and has no target of an assignor yet
+                consumer_decision.move_epoch(needed=True)  # it subscribes to the same topics, and has no target of an assignor yet
             return draft
         raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
@@ -118,55 +118,55 @@ class ConsumerGroups:
 
     # the classic protocol, in a group that has members
 
-    def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, turn: Turn) -> Steps[None]:
-        consumer_turn = self._turn(turn, Draft(group, turn.records))
+    def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision) -> Steps[None]:
+        consumer_decision = self._of_group(decision, Draft(group, decision.records))
         held = group.static_member(command.instance_id)
         alone = held is not None and held.said.classic is None and may_downgrade(group, self.settings, held.member_id)
         is_new = not command.member_id
-        member_id = command.member_id or new_member_id(consumer_turn)
-        answer = yield from classic_join(consumer_turn, command, member_id, is_new=is_new, alone=alone)
+        member_id = command.member_id or new_member_id(consumer_decision)
+        answer = yield from classic_join(consumer_decision, command, member_id, is_new=is_new, alone=alone)
         if alone and held is not None:
-            same = held.said.topics == consumer_turn.group.members[member_id].said.topics and not held.said.regex
-            generation = yield from downgrade(consumer_turn.draft, turn, member_id if same else None)
-            self._watch_downgraded(consumer_turn)
+            same = held.said.topics == consumer_decision.group.members[member_id].said.topics and not held.said.regex
+            generation = yield from downgrade(consumer_decision.draft, decision, member_id if same else None)
+            self._watch_downgraded(consumer_decision)
             answer = answer._replace(generation_id=generation)  # type: ignore[call-arg]
-        turn.reply(ticket, answer)
+        decision.reply(ticket, answer)
 
-    def sync(self, group: ConsumerGroup, command: Sync, ticket: Ticket, turn: Turn) -> None:
-        turn.reply(ticket, classic_sync(self._turn(turn, Draft(group, turn.records)), command))
+    def sync(self, group: ConsumerGroup, command: Sync, ticket: Ticket, decision: Decision) -> None:
+        decision.reply(ticket, classic_sync(self._of_group(decision, Draft(group, decision.records)), command))
 
-    def classic_heartbeat(self, group: ConsumerGroup, command: Heartbeat, turn: Turn) -> None:
-        classic_heartbeat(self._turn(turn, Draft(group, turn.records)), command)
+    def classic_heartbeat(self, group: ConsumerGroup, command: Heartbeat, decision: Decision) -> None:
+        classic_heartbeat(self._of_group(decision, Draft(group, decision.records)), command)
 
-    def leave(self, group: ConsumerGroup, command: Leave, turn: Turn) -> Steps[Left]:
+    def leave(self, group: ConsumerGroup, command: Leave, decision: Decision) -> Steps[Left]:
         gone, left = classic_leave(group, command)
         if gone:
-            yield from self._remove(self._turn(turn, Draft(group, turn.records)), gone)
+            yield from self._remove(self._of_group(decision, Draft(group, decision.records)), gone)
         return left
 
     # who goes
 
-    def _remove(self, turn: ConsumerTurn, members: Sequence[Member]) -> Steps[None]:
+    def _remove(self, decision: ConsumerDecision, members: Sequence[Member]) -> Steps[None]:
         """When classic members alone are left, they have a classic group again, whose next generation is the first one after the epoch."""
         for member in members:
-            turn.draft.remove(member.member_id)
+            decision.draft.remove(member.member_id)
             yield
-        if any(member.said.classic is None for member in members) and may_downgrade(turn.group, self.settings):
-            yield from downgrade(turn.draft, turn.turn, None)
-            self._watch_downgraded(turn)
+        if any(member.said.classic is None for member in members) and may_downgrade(decision.group, self.settings):
+            yield from downgrade(decision.draft, decision.base, None)
+            self._watch_downgraded(decision)
             return
-        turn.forget_regexes([member.said.regex for member in members if member.said.regex])
-        turn.move_epoch(needed=True)
-        turn.soft.moved_at = turn.turn.now
+        decision.forget_regexes([member.said.regex for member in members if member.said.regex])
+        decision.move_epoch(needed=True)
+        decision.soft.moved_at = decision.base.now
 
-    def _watch_downgraded(self, turn: ConsumerTurn) -> None:
+    def _watch_downgraded(self, decision: ConsumerDecision) -> None:
         """The classic group is there when the records are: it is looked at then."""
-        turn.set(DOWNGRADED, "", 0)
+        decision.set(DOWNGRADED, "", 0)
 
     # time
 
     def ring(self, what: str, group_id: str, member_id: str) -> Ring:
-        def ring(turn: Turn) -> Steps[None]:
+        def ring(decision: Decision) -> Steps[None]:
             group = self.groups.get(group_id)
             soft = self.soft.get(group_id)
             if soft is not None:
@@ -174,24 +174,24 @@ class ConsumerGroups:
                 self._tidy(group_id)
             if isinstance(group, ClassicGroup):
                 if what == DOWNGRADED:
-                    yield from _go_on_as_classic(group, turn)
+                    yield from _go_on_as_classic(group, decision)
                 return
             member = group.members.get(member_id) if group is not None else None
             if group is None or member is None or (what == REVOKE and member.current.state is not MemberState.UNREVOKED):
                 return
-            consumer_turn = self._turn(turn, Draft(group, turn.records))
-            consumer_turn.set(what, member_id, AGAIN_MS)  # until the records are replayed: they may be refused
-            yield from self._remove(consumer_turn, [member])
+            consumer_decision = self._of_group(decision, Draft(group, decision.records))
+            consumer_decision.set(what, member_id, AGAIN_MS)  # until the records are replayed: they may be refused
+            yield from self._remove(consumer_decision, [member])
 
         return ring
 
-    def loaded(self, group: ConsumerGroup, turn: Turn) -> None:
+    def loaded(self, group: ConsumerGroup, decision: Decision) -> None:
         """Members have had no answer from this coordinator: each gets a whole session."""
-        consumer_turn = self._turn(turn, Draft(group, turn.records))
+        consumer_decision = self._of_group(decision, Draft(group, decision.records))
         for member in group.members.values():
-            consumer_turn.begin_session(member)
+            consumer_decision.begin_session(member)
             if member.said.classic is None:
-                consumer_turn.watch_revoking(member)
+                consumer_decision.watch_revoking(member)
 
     # regular expressions
 
@@ -201,12 +201,12 @@ class ConsumerGroups:
             if isinstance(group, ConsumerGroup) and group.regex_members:
                 self._resolve_later(group, context, urgent=False)
 
-    def _look_at_regexes(self, turn: ConsumerTurn) -> None:
-        group = turn.group
+    def _look_at_regexes(self, decision: ConsumerDecision) -> None:
+        group = decision.group
         if group.regex_members:
             unresolved = any(regex not in group.regexes for regex in group.regex_members)
-            if unresolved or turn.soft.resolved_topics != self.topics_version:
-                self._resolve_later(group, turn.turn.context, urgent=unresolved)
+            if unresolved or decision.soft.resolved_topics != self.topics_version:
+                self._resolve_later(group, decision.base.context, urgent=unresolved)
 
     def _resolve_later(self, group: ConsumerGroup, context: Context, *, urgent: bool) -> None:
         soft = self._soft(group.group_id)
@@ -227,21 +227,21 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Outcome()
-        turn = Turn(context, self.settings, self._timers)
-        consumer_turn = self._turn(turn, Draft(group, turn.records))
-        consumer_turn.soft.resolved_at = context.now
+        decision = Decision(context, self.settings, self._timers)
+        consumer_decision = self._of_group(decision, Draft(group, decision.records))
+        consumer_decision.soft.resolved_at = context.now
         needed = False
         for regex, found in resolution.found.items():
             known, names = group.regexes.get(regex), tuple(sorted(found))
             if regex in group.regex_members and (known is None or known.topics != names):
-                consumer_turn.draft.resolve(regex, Resolved(names, resolution.version, context.wall_ms))
-                needed = needed or known is not None or bool(names) or _has_stale_targets(consumer_turn.group, regex, context.topics)
-        if turn.records:
-            consumer_turn.move_epoch(needed=needed)
-            consumer_turn.soft.moved_at = context.now
+                consumer_decision.draft.resolve(regex, Resolved(names, resolution.version, context.wall_ms))
+                needed = needed or known is not None or bool(names) or _has_stale_targets(consumer_decision.group, regex, context.topics)
+        if decision.records:
+            consumer_decision.move_epoch(needed=needed)
+            consumer_decision.soft.moved_at = context.now
         else:
-            consumer_turn.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
-        return turn.outcome()
+            consumer_decision.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
+        return decision.outcome()
 
     # replaying
 
@@ -280,10 +280,10 @@ class ConsumerGroups:
         if soft is not None and not soft.timers and not isinstance(self.groups.get(group_id), ConsumerGroup):
             del self.soft[group_id]
 
-    # making turns
+    # making decisions
 
-    def _turn(self, turn: Turn, draft: Draft) -> ConsumerTurn:
-        return ConsumerTurn(turn, draft, self._soft(draft.group_id), self.topics_version, self.ring)
+    def _of_group(self, decision: Decision, draft: Draft) -> ConsumerDecision:
+        return ConsumerDecision(decision, draft, self._soft(draft.group_id), self.topics_version, self.ring)
 
     def _soft(self, group_id: str) -> Soft:
         soft = self.soft.get(group_id)
@@ -313,13 +313,13 @@ class Resolution:
                 yield True
 
 
-def _go_on_as_classic(group: ClassicGroup, turn: Turn) -> Steps[None]:
+def _go_on_as_classic(group: ClassicGroup, decision: Decision) -> Steps[None]:
     """Of a group that was a consumer group: sessions begin, and where nobody leads it rebalances."""
     for member in group.members.values():
-        begin_session(group, member, turn)
+        begin_session(group, member, decision)
         yield
     if group.leader is None and group.state is ClassicState.STABLE:
-        prepare_rebalance(group, turn)
+        prepare_rebalance(group, decision)
 
 
 def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool:

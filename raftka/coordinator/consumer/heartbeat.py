@@ -4,7 +4,7 @@ from base64 import urlsafe_b64encode
 
 from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
-from raftka.coordinator.consumer.decisions import ConsumerTurn
+from raftka.coordinator.consumer.decisions import ConsumerDecision
 from raftka.coordinator.consumer.group import AWAY, LEFT, NOBODY, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer.reconciliation import Owned
 from raftka.coordinator.consumer.records import Current
@@ -41,25 +41,25 @@ def _refuse(wrong: bool, message: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, message)
 
 
-def beat(turn: ConsumerTurn, command: ConsumerHeartbeat) -> Steps[ConsumerBeat]:
+def beat(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Steps[ConsumerBeat]:
     """Raises KafkaError."""
-    member_id = command.member_id or new_member_id(turn)
-    check_room(turn.group, turn.settings, member_id, command.instance_id)
-    before = _place(turn, command, member_id)
-    resubscribed = _say(turn, command, member_id, before)
-    yield from turn.aim()
-    after = turn.reconcile(member_id, command.owned, resubscribed=resubscribed)
-    turn.begin_session(after)
-    if turn.draft.changed:
-        turn.soft.moved_at = turn.turn.now
+    member_id = command.member_id or new_member_id(decision)
+    check_room(decision.group, decision.settings, member_id, command.instance_id)
+    before = _place(decision, command, member_id)
+    resubscribed = _say(decision, command, member_id, before)
+    yield from decision.aim()
+    after = decision.reconcile(member_id, command.owned, resubscribed=resubscribed)
+    decision.begin_session(after)
+    if decision.draft.changed:
+        decision.soft.moved_at = decision.base.now
     shown = _is_full(command) or without_epochs(before.current.assigned) != without_epochs(after.current.assigned)
     assignment = without_epochs(after.current.assigned) if shown else None
-    return ConsumerBeat(member_id, after.current.epoch, turn.interval_ms(after), assignment)
+    return ConsumerBeat(member_id, after.current.epoch, decision.interval_ms(after), assignment)
 
 
-def new_member_id(turn: ConsumerTurn) -> str:
+def new_member_id(decision: ConsumerDecision) -> str:
     """A UUID as Kafka writes them."""
-    bits = turn.turn.context.random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
+    bits = decision.base.context.random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
     return urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
 
 
@@ -79,11 +79,11 @@ def check_room(group: ConsumerGroup | ClassicGroup, settings: ConsumerSettings, 
 # whose place it is
 
 
-def _place(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> Member:
+def _place(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str) -> Member:
     """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises KafkaError."""
-    group, instance_id = turn.group, command.instance_id
+    group, instance_id = decision.group, command.instance_id
     if command.epoch == 0:
-        return _joining(turn, member_id, instance_id)
+        return _joining(decision, member_id, instance_id)
     if instance_id is not None:
         return _at_its_epoch(check_instance(group.static_member(instance_id), member_id, instance_id), command)
     known = group.members.get(member_id)
@@ -92,19 +92,19 @@ def _place(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str) -> Me
     return _at_its_epoch(known, command)
 
 
-def _joining(turn: ConsumerTurn, member_id: str, instance_id: str | None) -> Member:
+def _joining(decision: ConsumerDecision, member_id: str, instance_id: str | None) -> Member:
     """Return the member as it was, or a new one. A fenced member joins again under its own id: it keeps its epoch and its assignment.
 
     A static member takes the place of its instance, once the member that had it has gone away. Raises UNRELEASED_INSTANCE_ID.
     """
-    held = turn.group.static_member(instance_id)
+    held = decision.group.static_member(instance_id)
     if held is None:
-        return turn.group.members.get(member_id) or Member(member_id, NOBODY, Current())
+        return decision.group.members.get(member_id) or Member(member_id, NOBODY, Current())
     if held.said.classic is None and held.current.epoch != AWAY:
         owner = f"cannot join the group because the instance id is owned by {held.member_id} member."
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, f"Static member {member_id} with instance id {instance_id} {owner}")
-    turn.draft.replace(held, member_id)
-    return turn.group.members[member_id]
+    decision.draft.replace(held, member_id)
+    return decision.group.members[member_id]
 
 
 def check_instance(held: Member | None, member_id: str, instance_id: str) -> Member:
@@ -141,7 +141,7 @@ def _has_no_more(owned: Owned, member: Member) -> bool:
 # what it says
 
 
-def _say(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str, before: Member) -> bool:
+def _say(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str, before: Member) -> bool:
     """Whether it subscribes to something else than before; the group's epoch moves when that is known to make a difference."""
     was = before.said
     said = was._replace(
@@ -155,19 +155,19 @@ def _say(turn: ConsumerTurn, command: ConsumerHeartbeat, member_id: str, before:
         assignor=command.assignor if command.assignor is not None else was.assignor,
         classic=None,
     )
-    changed = turn.subscribe(member_id, said)
+    changed = decision.subscribe(member_id, said)
     regex_changed = (was.regex or "") != (said.regex or "")
-    matters = was.topics != said.topics or (regex_changed and (not said.regex or said.regex in turn.group.regexes))
-    turn.move_epoch(needed=matters)
+    matters = was.topics != said.topics or (regex_changed and (not said.regex or said.regex in decision.group.regexes))
+    decision.move_epoch(needed=matters)
     return changed
 
 
 # who goes
 
 
-def leave(turn: ConsumerTurn, command: ConsumerHeartbeat) -> Member | None:
+def leave(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Member | None:
     """The member to remove, but for a static one that will be back: what it has stays its own until its session ends. Raises KafkaError."""
-    group = turn.group
+    group = decision.group
     if command.instance_id is not None:
         member = check_instance(group.static_member(command.instance_id), command.member_id, command.instance_id)
     else:
@@ -177,6 +177,6 @@ def leave(turn: ConsumerTurn, command: ConsumerHeartbeat) -> Member | None:
         member = found
     if command.epoch == LEFT:
         return member
-    turn.draft.have(member.member_id, member.current._replace(epoch=AWAY, revoking={}))
-    turn.soft.moved_at = turn.turn.now
+    decision.draft.have(member.member_id, member.current._replace(epoch=AWAY, revoking={}))
+    decision.soft.moved_at = decision.base.now
     return None

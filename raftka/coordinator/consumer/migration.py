@@ -13,7 +13,7 @@ from raftka.coordinator.consumer.commands import ConsumerSettings, Target
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup, Member, hash_of
 from raftka.coordinator.consumer.records import Classic, Current, Epoch, MemberState, Said, Targets
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
 from raftka.coordinator.protocol import read_assignment, read_subscription, version_of, write_assignment
 from raftka.coordinator.records import GroupMember, GroupMetadata, group_tombstone
@@ -37,25 +37,25 @@ def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size.")
 
 
-def upgrade(group: ClassicGroup, turn: Turn) -> Steps[Draft]:
+def upgrade(group: ClassicGroup, decision: Decision) -> Steps[Draft]:
     """Tell the members that wait to join again. Raises GROUP_ID_NOT_FOUND for assignments that only the members' own assignor understands."""
     try:
-        members = yield from _members(group, turn.context.topics)
+        members = yield from _members(group, decision.context.topics)
     except ValueError as error:
         raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
     for waiting in group.members.values():
-        refuse_waiting(waiting, Code.REBALANCE_IN_PROGRESS, turn)
+        refuse_waiting(waiting, Code.REBALANCE_IN_PROGRESS, decision)
         group.joining.discard(waiting.member_id)
-    turn.records.append(group_tombstone(group.group_id))
+    decision.records.append(group_tombstone(group.group_id))
     epoch = max(group.generation_id, FIRST_EPOCH)
-    draft = Draft(ConsumerGroup(group.group_id), turn.records)
+    draft = Draft(ConsumerGroup(group.group_id), decision.records)
     for member_id, said, target in members:
         draft.say(member_id, said)
         draft.aim(member_id, target)
         assigned = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in target.items()}
         draft.have(member_id, Current(epoch, epoch, MemberState.STABLE, assigned))
         yield
-    draft.set_epoch(Epoch(epoch, hash_of(draft.group.subscribed, turn.context.topics)))
+    draft.set_epoch(Epoch(epoch, hash_of(draft.group.subscribed, decision.context.topics)))
     draft.set_targets(Targets(epoch))
     return draft
 
@@ -103,9 +103,9 @@ def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_cla
     return bool(group.members) and classic == len(group.members) and settings.consumer.downgrades and len(group.members) <= settings.max_size
 
 
-def downgrade(draft: Draft, turn: Turn, leader: str | None) -> Steps[int]:
+def downgrade(draft: Draft, decision: Decision, leader: str | None) -> Steps[int]:
     """All members are classic now. Without a leader it is a group that has to rebalance. Returns its generation."""
-    group, topics = draft.group, turn.context.topics
+    group, topics = draft.group, decision.context.topics
     name = yield from _common_protocol(group)
     members = []
     for member in group.members.values():
@@ -114,10 +114,10 @@ def downgrade(draft: Draft, turn: Turn, leader: str | None) -> Steps[int]:
         members.append(_recorded(member, metadata, write_assignment(named, version_of(metadata))))
         yield
     for tombstone in group.tombstones():
-        turn.records.append(tombstone)
+        decision.records.append(tombstone)
         yield
-    record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, turn.context.wall_ms, tuple(members))
-    turn.records.append(classic_record(group.group_id, record))
+    record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, decision.context.wall_ms, tuple(members))
+    decision.records.append(classic_record(group.group_id, record))
     return group.epoch.epoch
 
 

@@ -6,14 +6,14 @@ By the group's id, not by its object: a decision may make a group, or turn it in
 from collections.abc import Callable
 from math import inf
 
-from raftka.coordinator.decision import Turn
+from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps
 from raftka.coordinator.timers import Timer, Timers
 
 SESSION, REVOKE, JOIN, SYNC, DOWNGRADED = "session", "revoke", "join", "sync", "downgraded"
 OF_MEMBER = (SESSION, REVOKE, JOIN, SYNC)
 
-Ring = Callable[[Turn], Steps[None]]
+Ring = Callable[[Decision], Steps[None]]
 
 
 class Soft:

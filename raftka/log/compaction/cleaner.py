@@ -85,5 +85,5 @@ def job_for(log: Log, dirt: Dirt, now_ms: int, *, map_bytes: int, read_bytes: in
         map_bytes=map_bytes,
         read_bytes=read_bytes,
         producers={number: (producer.last_offset if producer.batches else -1, producer.epoch) for number, producer in remembered},
-        aborted=[],  # nothing is aborted without transactions; what their index tells comes here
+        aborted=[tuple(each) for each in log.aborted(log.start_offset, dirt.end)],
     )

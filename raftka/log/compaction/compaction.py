@@ -15,11 +15,12 @@ from typing import Any
 from raftka.log.compaction.batch import NOTHING, PLACE_BITS, Kept, emptied, kept_at, kept_of, keys_of, rebuilt, whole
 from raftka.log.compaction.files import Batches, Output
 from raftka.log.compaction.job import CLEANED, NO_HORIZON, Cleaned, Ended, Job
-from raftka.log.compaction.transactions import Aborted, Transactions
+from raftka.log.compaction.transactions import Transactions
 from raftka.log.rows import Key
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.log.segments.scan import Header
 from raftka.log.segments.segment import Segment, segment_path
+from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import CONTROL, DELETE_HORIZON, LOG_OVERHEAD_BYTES, records_of
@@ -44,7 +45,7 @@ class Compaction:
         self.clean_until = job.end
         self.bytes_read = self.bytes_written = 0
         self.next_horizon_ms = NO_HORIZON
-        self._aborted = [Aborted(*each) for each in job.aborted]
+        self._aborted = [AbortedTransaction(*each) for each in job.aborted]
         self._transactions = Transactions(self._aborted)
         self._follows = dict(zip((base for base, _ in job.segments), [*(base for base, _ in job.segments[1:]), job.end], strict=True))
 
@@ -144,13 +145,15 @@ class Compaction:
             source.close()
         if previous is not None:
             self._settle(out, *previous, last=last)
+        kept, self._transactions.kept = self._transactions.kept, []
+        segment.take_aborted(kept, sealed=False)
         if not out.finish():
             segment.discard()
             return None
         self.bytes_written += segment.size
-        files = segment.offset_index, segment.time_index
+        transactions = segment.transaction_index or TransactionIndex()
         cleaned = Cleaned(
-            [base for base, _ in group], segment.size, files[0].encoded(), files[1].encoded(),
+            [base for base, _ in group], segment.size, segment.offset_index.encoded(), segment.time_index.encoded(), transactions.encoded(),
             segment.first_timestamp, segment.max_timestamp, segment.max_timestamp_offset,
         )  # fmt: skip
         segment.close_index()

@@ -21,7 +21,7 @@ class Job(NamedTuple):
     map_bytes: int  # of memory for keys
     read_bytes: int
     producers: dict[int, tuple[int, int]]  # of each that is remembered: last offset (-1: it has no data) and epoch
-    aborted: list[tuple[int, int, int]]
+    aborted: list[tuple[int, ...]]  # as AbortedTransaction
 
 
 class Cleaned(NamedTuple):
@@ -31,6 +31,7 @@ class Cleaned(NamedTuple):
     size: int
     offset_index: bytes
     time_index: bytes
+    transaction_index: bytes
     first_timestamp: int
     max_timestamp: int
     max_timestamp_offset: int

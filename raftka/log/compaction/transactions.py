@@ -1,35 +1,25 @@
 """Transactions under compaction: which batches were aborted, and which markers nobody needs any more. Knows no keys and no files.
 
-One pass over the batches in order. The seam for transactions: who has a transaction index gives its aborted transactions and writes what is `kept` as
-the index of the new segment; without one nothing is ever aborted.
+One pass over the batches in order, with the aborted transactions of the log's transaction indexes; `kept` is the index of the new segment.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from raftka.log.markers import ABORT, COMMIT
 from raftka.log.segments.scan import Header
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.records import TRANSACTIONAL
-
-ABORT, COMMIT = 0, 1  # a marker's type
-
-
-class Aborted(NamedTuple):
-    """As the transaction index has it."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int  # of the marker
 
 
 class Transactions:
     __slots__ = ("_aborting", "_aborts", "_committing", "_seen", "kept")
 
-    def __init__(self, aborted: Sequence[Aborted]) -> None:
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._aborts = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-        self._aborting: dict[int, Aborted] = {}  # by producer, the transactions that the pass is in
+        self._aborting: dict[int, AbortedTransaction] = {}  # by producer, the transactions that the pass is in
         self._seen: set[int] = set()  # producers of them that had a batch
         self._committing: set[int] = set()
-        self.kept: list[Aborted] = []
+        self.kept: list[AbortedTransaction] = []
 
     def is_aborted(self, header: Header) -> bool:
         """A batch of data comes; asked once for each."""

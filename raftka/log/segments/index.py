@@ -53,6 +53,11 @@ class OffsetIndex:
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
+    def bound(self, position: int) -> int | None:
+        """The offset of the first entry at or behind the position: no batch before the position reaches it. None when there is no such entry."""
+        slot = bisect_left(self.positions, position)
+        return self.base_offset + self.offsets[slot] if slot < len(self.positions) else None
+
     def truncate(self, offset: int) -> None:
         """Forget entries of batches that reach `offset` or beyond."""
         keep = bisect_left(self.offsets, max(0, offset - self.base_offset))

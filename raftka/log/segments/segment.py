@@ -5,11 +5,13 @@ what may be appended is the log's to decide.
 `size` counts what the log has staged too; the file may lag behind it until the turn ends.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from raftka.log.segments.scan import WALK_BYTES, Header, checked, headers, locate
+from raftka.log.segments.transaction_index import ENTRY as TRANSACTION_ENTRY
+from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
@@ -26,6 +28,7 @@ class Segment:
         "_offset_index",
         "_suffix",
         "_time_index",
+        "_transaction_index",
         "base_offset",
         "created_ms",
         "directory",
@@ -52,9 +55,10 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        self.index_files: tuple[File, File] | None = None  # open while they may grow
+        self.index_files: tuple[File, ...] | None = None  # open while they may grow; of aborted transactions there is one once there are some
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._transaction_index = None if self.size else TransactionIndex()
 
     def _path(self, suffix: str) -> str:
         return segment_path(self.directory, self.base_offset, suffix + self._suffix)
@@ -74,6 +78,25 @@ class Segment:
             self._load_indexes()
         assert self._time_index is not None
         return self._time_index
+
+    @property
+    def transaction_index(self) -> TransactionIndex | None:
+        """None: its file is lost, or this log is of a broker that wrote none."""
+        if self._transaction_index is None and (data := self._read(".txnindex")) is not None:
+            self._transaction_index = TransactionIndex(data)
+        return self._transaction_index
+
+    def take_aborted(self, entries: Iterable[AbortedTransaction], *, sealed: bool) -> None:
+        """Its aborted transactions, as found in the batches; `sealed`: it does not grow any more."""
+        self._transaction_index = index = TransactionIndex()
+        for entry in entries:
+            index.append(entry)
+        if sealed:
+            try:
+                self._files.replace(self._path(".txnindex"), index.encoded())
+                index.written = len(index)
+            except OSError:
+                pass  # found again next time
 
     def _load_indexes(self) -> None:
         """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound."""
@@ -97,6 +120,8 @@ class Segment:
         """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
         index, time_index = self._read(".index"), self._read(".timeindex")
         self._offset_index, self._time_index = OffsetIndex(self.base_offset, index or b""), TimeIndex(self.base_offset, time_index or b"")
+        if self.size and below != FOREVER:
+            self._transaction_index = None  # what the file has: nothing that was found in batches above `below` is believed
         self._keep_entries_below(below)
         if self.size >= BATCH_HEADER_BYTES:
             self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
@@ -122,6 +147,8 @@ class Segment:
     def _keep_entries_below(self, offset: int) -> None:
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
+        if self.transaction_index is not None:
+            self.transaction_index.truncate(offset)
 
     # not in its place yet: a cleaner has made it
 
@@ -130,6 +157,7 @@ class Segment:
         self.file.truncate(0)
         self.size = 0
         self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._transaction_index = TransactionIndex()
         for file in self._open_index_files():
             file.close()
 
@@ -138,8 +166,11 @@ class Segment:
         self.remove()
         self.file.close()
 
-    def adopt(self, offset_index: bytes, time_index: bytes, first_timestamp: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+    def adopt(
+        self, offset_index: bytes, time_index: bytes, aborted: bytes, first_timestamp: int, max_timestamp: int, max_timestamp_offset: int
+    ) -> None:
         """What its maker knows of it."""
+        self._transaction_index = TransactionIndex(aborted)
         self._offset_index, self._time_index = OffsetIndex(self.base_offset, offset_index), TimeIndex(self.base_offset, time_index)
         self.first_timestamp = first_timestamp
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
@@ -264,26 +295,42 @@ class Segment:
         if times.written < len(times):
             self.index_files[1].append([times.unwritten()])
             times.written = len(times)
+        transactions = self.transaction_index
+        if transactions is not None and transactions.written < len(transactions):
+            self._open_transaction_file()[2].append([transactions.unwritten()])
+            transactions.written = len(transactions)
 
-    def _open_index_files(self) -> tuple[File, File]:
+    def _open_index_files(self) -> tuple[File, ...]:
         files = self._files
-        opened = (
-            files.open(self._path(".index"), create=True),
-            files.open(self._path(".timeindex"), create=True),
-        )
+        opened = [files.open(self._path(suffix), create=True) for suffix in (".index", ".timeindex")]
+        if self.transaction_index is not None and files.exists(self._path(".txnindex")):
+            opened.append(files.open(self._path(".txnindex"), create=True))
         self._cut_index_files(opened)
-        return opened
+        return tuple(opened)
 
-    def _cut_index_files(self, opened: tuple[File, File]) -> None:
+    def _open_transaction_file(self) -> tuple[File, ...]:
+        """The index files, that of aborted transactions too."""
+        assert self.index_files is not None
+        if len(self.index_files) == 2:
+            self.index_files = (*self.index_files, self._files.open(self._path(".txnindex"), create=True))
+        return self.index_files
+
+    def _cut_index_files(self, opened: Sequence[File]) -> None:
         """A file may hold more than is believed: entries of records that are gone, or the zeros a running Kafka reserves."""
-        for file, size in (opened[0], self.offset_index.written * OFFSET_ENTRY.size), (opened[1], self.time_index.written * TIME_ENTRY.size):
+        for file, size in zip(opened, self._believed_sizes(), strict=False):
             if file.size() != size:
                 file.truncate(size)
 
+    def _believed_sizes(self) -> tuple[int, ...]:
+        """Of the index files: entries that belong to records which are there."""
+        sizes = self.offset_index.written * OFFSET_ENTRY.size, self.time_index.written * TIME_ENTRY.size
+        transactions = self.transaction_index
+        return sizes if transactions is None else (*sizes, transactions.written * TRANSACTION_ENTRY.size)
+
     def forget_stale_entries(self) -> tuple[File, ...]:
         """The index files may have reached the disk before records that were lost: such entries go. Returns the files to flush."""
-        believed = {".index": self.offset_index.written * OFFSET_ENTRY.size, ".timeindex": self.time_index.written * TIME_ENTRY.size}
-        if all(len(self._read(suffix) or b"") <= size for suffix, size in believed.items()):
+        believed = zip((".index", ".timeindex", ".txnindex"), self._believed_sizes(), strict=False)
+        if all(len(self._read(suffix) or b"") <= size for suffix, size in believed):
             return ()
         self.write_index()
         return self.index_files or ()
@@ -292,6 +339,8 @@ class Segment:
         """It will not grow for now: the largest timestamp goes into the index, also where no interval is full. Returns the files to flush."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_index()
+        if self.transaction_index is not None:
+            self._open_transaction_file()  # an empty one says that nothing was aborted; none says that it is lost
         assert self.index_files is not None
         return (self.file, *self.index_files)
 

@@ -339,6 +339,16 @@ class Storage:
             return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
         return [], 0
 
+    def bound_of(self, offset: int, found: FileSpan) -> int:
+        """An offset behind all records of the last span that a read from `offset` has found. It is not looked for in the batches themselves."""
+        at = max(0, self._slot_of(offset))
+        while self.segments[at].file is not found.file:
+            at += 1
+        bound = self.segments[at].offset_index.bound(found.position + found.size)
+        if bound is not None:
+            return bound
+        return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+
     def _written_up_to(self, offset: int) -> int:
         if self._staged:
             try:
@@ -409,7 +419,7 @@ class Storage:
 
     def _swapping(self, cleaned: Cleaned, now_ms: int) -> Iterator[None]:
         base = cleaned.bases[0]
-        log, index, time_index = (segment_path(self.directory, base, suffix) for suffix in (".log", ".index", ".timeindex"))
+        log, *indexes = (segment_path(self.directory, base, suffix) for suffix in (".log", ".index", ".timeindex", ".txnindex"))
         with self._failing():
             self._files.rename(log + CLEANED, log + SWAP)
         yield  # from here on it is the new one that counts
@@ -418,7 +428,8 @@ class Storage:
             old = self.segments[at : at + len(cleaned.bases)]
             assert [segment.base_offset for segment in old] == cleaned.bases
             segment = Segment(self._files, self.directory, base, old[-1].created_ms, self.config.index_interval_bytes, SWAP)
-            segment.adopt(cleaned.offset_index, cleaned.time_index, cleaned.first_timestamp, cleaned.max_timestamp, cleaned.max_timestamp_offset)
+            indexes_of = cleaned.offset_index, cleaned.time_index, cleaned.transaction_index
+            segment.adopt(*indexes_of, cleaned.first_timestamp, cleaned.max_timestamp, cleaned.max_timestamp_offset)
             self.segments[at : at + len(old)] = [segment]
             self._positions = {self.written_offset: self._written_size}
             for each in old:
@@ -427,8 +438,8 @@ class Storage:
         yield  # nothing in its range can come back beside it
         with self._failing():
             self._files.rename(log + SWAP, log)
-            self._files.rename(index + CLEANED, index)
-            self._files.rename(time_index + CLEANED, time_index)
+            for index in indexes:
+                self._files.rename(index + CLEANED, index)
             segment.settle()
         yield
 

@@ -48,7 +48,7 @@ class Apart:
         self._cancelled = False
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self.thread = threading.Thread(target=self._run, name="raftka-apart", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="raftka-process", daemon=True)
         self.thread.start()
 
     def cancel(self) -> None:

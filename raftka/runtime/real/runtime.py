@@ -141,7 +141,7 @@ class RealOffload:
 
         threading.Thread(target=self._work, args=(work, ended), name="raftka-offload", daemon=True).start()
 
-    def apart(
+    def run_in_process(
         self,
         work: Callable[..., Iterator[T]],
         arguments: Sequence[object],

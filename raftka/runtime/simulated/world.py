@@ -130,9 +130,9 @@ class World:
         self.note(b"Z", self.machines[name].number, 0, 0)
         self._node(name).resume()
 
-    def hurry(self, name: str) -> None:
+    def end_busy_time(self, name: str) -> None:
         """Its disk is fast again: what it flushes in place is done."""
-        self._node(name).hurry()
+        self._node(name).end_busy_time()
 
     def _node(self, name: str) -> "Node":
         node = self.machines[name].node
@@ -272,7 +272,7 @@ class Node:
             self._turn_due = True
             self.world.push(max(self._free_at, self.world.now), self._due_turn)
 
-    def hurry(self) -> None:
+    def end_busy_time(self) -> None:
         if self._free_at > self.world.now:
             self._free_at = self.world.now
             self.world.push(self.world.now, self._due_turn)  # the one that is due later will find nothing to do
@@ -363,7 +363,7 @@ class NodeOffload:
         low, high = OFFLOAD_S
         node.world.push(node.world.now + low + node._pace() * (high - low), self._work, work, done)
 
-    def apart(
+    def run_in_process(
         self,
         work: Callable[..., Iterator[T]],
         arguments: Sequence[object],

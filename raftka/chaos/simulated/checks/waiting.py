@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.handlers.asking import CoordinatorRequest
+from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.node import Node
 from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
@@ -66,7 +66,7 @@ class Waiting:
 
     def _unchanged(self, node: Node) -> Iterator[Found]:
         """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
-        if not hasattr(node, "replicas") or node.replicas._isr_requests._busy or node.image.offset < self.cluster.newest.image.offset:
+        if not hasattr(node, "replicas") or node.replicas._alter_partition_manager._busy or node.image.offset < self.cluster.newest.image.offset:
             return
         for host in node.replicas.partitions.values():
             leader = host.leader
@@ -134,24 +134,24 @@ def _session(session: FetchSession) -> Iterator[Found]:
     parked: Any = session.parked
     if parked is not None and (parked.reading or parked.pending is None):
         return  # at work
-    for wanted in session.partitions.values():
-        if wanted not in session.dirty and (parked is None or wanted not in parked.rows):
-            for wrong in _idle(wanted):
-                yield wanted, f"a {'follower' if session.reader.follows else 'consumer'}'s session: {wrong}", SOON_S
+    for cached in session.partitions.values():
+        if cached not in session.dirty and (parked is None or cached not in parked.rows):
+            for wrong in _idle(cached):
+                yield cached, f"a {'follower' if session.reader.follows else 'consumer'}'s session: {wrong}", SOON_S
 
 
-def _idle(wanted: CachedPartition) -> Iterator[str]:
+def _idle(cached: CachedPartition) -> Iterator[str]:
     """It was told all, so something must have to happen before it is looked at again."""
-    host = wanted.partition
-    if host is None or not (wanted in host.idle_consumers or wanted in host.idle_followers):
-        yield f"nobody watches {wanted.topic}-{wanted.fetch_request.partition}"
+    host = cached.partition
+    if host is None or not (cached in host.idle_consumers or cached in host.idle_followers):
+        yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
     elif host.leader is not None:
-        readable = host.log.written_offset if wanted.session.reader.follows else host.high_watermark
-        if wanted.fetch_request.fetch_offset < readable:
+        readable = host.log.written_offset if cached.session.reader.follows else host.high_watermark
+        if cached.fetch_request.fetch_offset < readable:
             yield f"there are records in {host.name}, and it is not looked at"
-        if wanted.log_start != host.log.start_offset:
+        if cached.log_start != host.log.start_offset:
             yield f"it is not told where {host.name} starts"
-        if wanted.high_watermark != host.high_watermark:
+        if cached.high_watermark != host.high_watermark:
             yield f"it is not told the high watermark of {host.name}"
 
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.faults import corruption as faults_of_rot
+from raftka.chaos.simulated.faults import corruption as faults_of_corruption
 from raftka.chaos.simulated.faults import disks as faults_of_disks
 from raftka.chaos.simulated.faults import links as faults_of_links
 from raftka.chaos.simulated.faults import moments as faults_of_moments
@@ -18,7 +18,7 @@ from raftka.chaos.simulated.faults.schedule import Fault
 from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.link import DELAY_S
 
-KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_moments, faults_of_processes, faults_of_rot)
+KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_moments, faults_of_processes, faults_of_corruption)
 
 
 class Faults:
@@ -57,7 +57,7 @@ class Faults:
             self.world.machine(f"n{node_id}").wall_offset_s = 0.0
             if self.cluster.alive(node_id):
                 self.world.resume(f"n{node_id}")
-                self.world.hurry(f"n{node_id}")
+                self.world.end_busy_time(f"n{node_id}")
                 if self._cannot_write(node_id):
                     self.cluster.kill(node_id, power_loss=False)
             self.world.at(self.world.now + random.uniform(0.0, spread_s), partial(self._start, node_id))

@@ -82,13 +82,13 @@ def ask(
     request: Request[Req], services: Services, group_id: str, command: object, make: Make[Req, Resp], *, may_wait: bool = False
 ) -> Resp | Delayed:
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
     runtime = services.groups.runtime
     try:
-        runtime.submit(group_id, command, asking)
+        runtime.submit(group_id, command, coordinator_request)
     except KafkaError as error:
-        asking(error)
-    return asking.result((lambda ticket: runtime.forget(group_id, ticket)) if may_wait else None)
+        coordinator_request(error)
+    return coordinator_request.result((lambda ticket: runtime.forget(group_id, ticket)) if may_wait else None)
 
 
 def ask_of_each(
@@ -113,9 +113,9 @@ def ask_all(
 
     `make` gets the list of all answers, in that order.
     """
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
     request.stays = True
-    gathered = Gathered(count, asking)
+    gathered = Gathered(count, coordinator_request)
     for place, (group_id, command, operation) in enumerate(questions):
         ticket = gathered.place(place)
         try:
@@ -126,7 +126,7 @@ def ask_all(
         except KafkaError as error:
             ticket(error.with_traceback(None))  # its frames hold all other answers: a cycle that only a full collection would free
         yield
-    return asking.result()
+    return coordinator_request.result()
 
 
 def check_group(request: Request[Row], operation: str, group_id: str) -> None:
