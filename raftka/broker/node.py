@@ -17,7 +17,9 @@ from raftka.broker.controller.quorum import Quorum
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
+from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
+from raftka.broker.coordinators.verification import NoCoordinators, TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import pages_of
 from raftka.broker.handlers.services import Services
@@ -143,6 +145,8 @@ class Node:
             replicas=self.replicas,
             care=self.care,
             groups=self.groups,
+            marker_writer=MarkerWriter(self.context, self.replicas, self.groups),
+            verifier=TransactionVerifier(self.context, NoCoordinators(), NoCoordinators()),
             extensions=self.extensions,
         )
 

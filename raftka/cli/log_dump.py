@@ -10,7 +10,7 @@ from pathlib import Path
 from raftka.cli.output import CommandFailed, command, show
 from raftka.json_values import JsonObject
 from raftka.log import checkpoints
-from raftka.log.producer_state import ENTRY, SNAPSHOT_HEAD, ProducerState
+from raftka.log.producers.state import ENTRY, SNAPSHOT_HEAD, ProducerState
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.wire.compression import NAMES
 from raftka.wire.errors import ProtocolError

@@ -153,6 +153,7 @@ class CommitOffsets(NamedTuple):
     topics: tuple[CommitTopic, ...]
     retention_ms: int = NO_RETENTION_MS  # until version 4
     may_say_not_found: bool = True  # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION; and epochs of members for generations
+    producer: tuple[int, int] | None = None  # id and epoch: the offsets count when this producer's transaction is committed
 
 
 class OffsetsCommitted(NamedTuple):

@@ -39,6 +39,7 @@ from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
 from raftka.coordinator.memory_budget import MEMBER_BYTES, MemoryBudget
 from raftka.coordinator.offsets import all_partitions, commit, delete, expired, fetch, of_deleted_topic, tombstones
+from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
     OFFSET_COMMIT_KEYS,
@@ -65,6 +66,7 @@ class GroupCoordinator:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
+        self.pending = PendingOffsets()
         self._timers = Timers()
         self.consumers = ConsumerGroups(self.groups, self._timers, settings)
         self._budget = MemoryBudget(lambda: sum([group.weight for group in self.groups.values()]))
@@ -106,6 +108,18 @@ class GroupCoordinator:
         elif what in CONSUMER_GROUP_KEYS:
             self.consumers.replay(record, self._take_over, self._remove)
 
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        key, value = record
+        if kind(key) in OFFSET_COMMIT_KEYS and value is not None:
+            offset_key = read_offset_key(key)
+            self.pending.add(producer_id, offset_key, read_offset_value(value))
+            self._group_with_offsets(offset_key[0])
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        for (group_id, topic, partition), committed in self.pending.end(producer_id).items():
+            if commit and committed is not None:
+                self._group_with_offsets(group_id).offsets.setdefault(topic, {})[partition] = committed
+
     def loaded(self, context: Context) -> Outcome:
         """Members have had no answer from this coordinator: each gets a whole session."""
         decision = self._decision(context)
@@ -133,6 +147,8 @@ class GroupCoordinator:
         for group in self.groups.values():
             for name in sorted(group.offsets.keys() & ids.keys()):
                 records += yield from tombstones(group, of_deleted_topic(group, ids[name], name))
+            pending = [key for key in self.pending.partitions(group.group_id) if key[0] in ids and key[1] not in group.offsets.get(key[0], ())]
+            records += yield from tombstones(group, pending)
             yield
         return Outcome(records, atomic=False)
 
@@ -262,17 +278,17 @@ class GroupCoordinator:
         group = self.groups.get(command.group_id)
         if group is None:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
-        elif isinstance(group, ConsumerGroup) and not group.members and command.generation_id < 0:
+        elif isinstance(group, ConsumerGroup) and not group.members and command.generation_id < 0 and command.producer is None:
             outcome = commit(None, command, ticket, self.settings, context, self._timers)
             outcome.records = [*group.tombstones(), *outcome.records] if outcome.records else ()  # it is a simple group now
             return outcome
         return commit(group, command, ticket, self.settings, context, self._timers)
 
     def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
-        return fetch(self.groups.get(command.group_id), command, ticket, context)
+        return fetch(self.groups.get(command.group_id), command, ticket, context, self.pending.partitions(command.group_id))
 
     def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, context: Context) -> Outcome:
-        records, answer = delete(self.groups.get(command.group_id), command, context.topics)
+        records, answer = delete(self.groups.get(command.group_id), command, context.topics, self.pending.partitions(command.group_id))
         return Outcome(records, ((ticket, answer),), atomic=False)
 
     # groups
@@ -312,7 +328,8 @@ class GroupCoordinator:
         group = self._existing(command.group_id)
         if group.state not in EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        records = yield from tombstones(group, all_partitions(group))
+        partitions = dict.fromkeys([*all_partitions(group), *self.pending.partitions(group.group_id)])
+        records = yield from tombstones(group, partitions)
         return Outcome([*records, *_tombstones(group)], ((ticket, None),), atomic=False)
 
     def _existing(self, group_id: str) -> Group:
@@ -339,28 +356,36 @@ class GroupCoordinator:
 
     def _expired(self, group: Group, wall_ms: int) -> Steps[list[Record]]:
         """An empty group goes with the last of its offsets."""
-        gone = yield from expired(group, self.settings, wall_ms)
+        pending = self.pending.partitions(group.group_id)
+        gone = yield from expired(group, self.settings, wall_ms, pending)
         records = yield from tombstones(group, gone)
-        if len(gone) == sum(map(len, group.offsets.values())) and group.state in EMPTY and not group.pending:
+        if len(gone) == sum(map(len, group.offsets.values())) and group.state in EMPTY and not group.pending and not pending:
             records += _tombstones(group)
         return records
 
     # replaying
 
     def _replay_offset(self, key: bytes, value: bytes | None) -> None:
-        group_id, topic, partition = read_offset_key(key)
-        group = self.groups.get(group_id)
+        group_id, topic, partition = offset_key = read_offset_key(key)
         if value is not None:
             committed = read_offset_value(value)
-            if group is None:
-                group = self.groups[group_id] = new_group(group_id)
-            group.in_log = True
-            group.offsets.setdefault(topic, {})[partition] = committed
-        elif group is not None and topic in group.offsets:
+            self._group_with_offsets(group_id).offsets.setdefault(topic, {})[partition] = committed
+            self.pending.committed(offset_key)
+            return
+        self.pending.deleted(offset_key)
+        group = self.groups.get(group_id)
+        if group is not None and topic in group.offsets:
             partitions = group.offsets[topic]
             partitions.pop(partition, None)
             if not partitions:
                 del group.offsets[topic]
+
+    def _group_with_offsets(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = new_group(group_id)
+        group.in_log = True
+        return group
 
     def _replay_group(self, group_id: str, value: bytes | None) -> None:
         if value is None:

@@ -62,6 +62,7 @@ class Outcome:
     replies: Sequence[tuple[Ticket, Any]] = ()  # also to those who have waited since an earlier command
     atomic: bool = True  # False: may come in parts where it is too large for one batch, as when a group with very many offsets goes
     undo: Callable[[], None] | None = None  # called when the records are refused: takes back what `decide` has done already
+    producer: tuple[int, int] | None = None  # id and epoch: the records are in this producer's transaction, and take effect when that is committed
     confirm: Record | None = None  # the replies must not be of the past: this record is written if the turn has no other (see Context.vouched_for)
 
 
@@ -85,6 +86,13 @@ class Machine(Protocol):
 
     def replay(self, record: Record) -> None:
         """Raises ValueError for a record that cannot be read; one of a kind that is not known is passed over."""
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """A record in a producer's transaction: it takes effect when that is committed. Raises ValueError."""
+        raise ValueError("records in transactions are not of this coordinator")
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction, as replayed from the log."""
 
     def loaded(self, context: Context) -> Outcome:
         """The log has been replayed, and this node leads: sessions begin."""

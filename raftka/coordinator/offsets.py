@@ -48,8 +48,9 @@ NOTHING = Record(offset_key(offset_topic_prefix(offset_prefix(""), ""), 0), None
 
 
 def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, timers: Timers) -> Outcome:
+    check = check_commit if command.producer is None else check_transactional_commit
     try:
-        check_commit(group, command, timers, context.now, context.topics)
+        check(group, command, timers, context.now, context.topics)
     except KafkaError as error:
         return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
     records: list[Record] = []
@@ -57,7 +58,7 @@ def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings
     expire_ms = NO_TIME if command.retention_ms == NO_RETENTION_MS else context.wall_ms + command.retention_ms
     most = settings.offset_metadata_max_bytes
     errors = tuple([_commit_topic(prefix, topic, expire_ms, most, context, records) for topic in command.topics])
-    return Outcome(records, ((ticket, OffsetsCommitted(errors)),))
+    return Outcome(records, ((ticket, OffsetsCommitted(errors)),), producer=command.producer)
 
 
 def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, context: Context, records: list[Record]) -> tuple[Code, ...]:
@@ -101,6 +102,26 @@ def check_commit(group: Group | None, command: CommitOffsets, timers: Timers, no
     timers.set(member.session, now + member.session_timeout_ms / 1000)
 
 
+def check_transactional_commit(group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics) -> None:
+    """Raises KafkaError. A producer may name a member of the group, which is then checked (KIP-447); it may commit while members are assigned."""
+    if group is None:
+        if command.generation_id >= 0:
+            raise KafkaError(Code.ILLEGAL_GENERATION)
+        return
+    if command.generation_id < 0 and not command.member_id and command.instance_id is None:
+        return
+    if isinstance(group, ConsumerGroup):
+        try:
+            check_consumer_commit(group, command, topics)
+        except KafkaError as error:
+            raise KafkaError(Code.ILLEGAL_GENERATION) if error.code is Code.STALE_MEMBER_EPOCH else error from None
+        return
+    member = check_member(group, command.member_id, command.instance_id)
+    if command.generation_id != group.generation_id:
+        raise KafkaError(Code.ILLEGAL_GENERATION)
+    timers.set(member.session, now + member.session_timeout_ms / 1000)
+
+
 def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
     """What no group could commit says so of itself."""
     return OffsetsCommitted(
@@ -117,9 +138,11 @@ def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
 # fetching
 
 
-def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
+def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context, pending: Collection[tuple[str, int]] = ()) -> Steps[Outcome]:
     """A coordinator that nobody vouches for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
     offsets = yield from _offsets(group, command, context.topics)
+    if command.require_stable and pending:
+        offsets = OffsetsFetched(tuple([_stable(topic, pending) for topic in offsets.topics]))
     return Outcome((), ((ticket, offsets),), confirm=None if context.vouched_for else NOTHING)
 
 
@@ -167,6 +190,15 @@ def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedT
     )
 
 
+def _stable(topic: FetchedTopic, pending: Collection[tuple[str, int]]) -> FetchedTopic:
+    """Which offset a partition will have is not known while a transaction has one pending."""
+    partitions = [
+        FetchedPartition(each.partition, error=Code.UNSTABLE_OFFSET_COMMIT) if (topic.name, each.partition) in pending else each
+        for each in topic.partitions
+    ]
+    return FetchedTopic(topic.name, tuple(partitions))
+
+
 def _is_current(committed: CommittedOffset, topic_id: bytes | None) -> bool:
     """Not of an earlier topic of that name, whose deletion is about to take the offset away."""
     return topic_id is None or committed.topic_id in (topic_id, ZERO_UUID)
@@ -179,7 +211,9 @@ def _shown(partition: int, committed: CommittedOffset) -> FetchedPartition:
 # deleting
 
 
-def delete(group: Group | None, command: DeleteOffsets, topics: Topics) -> tuple[list[Record], OffsetsDeleted]:
+def delete(
+    group: Group | None, command: DeleteOffsets, topics: Topics, pending: Collection[tuple[str, int]] = ()
+) -> tuple[list[Record], OffsetsDeleted]:
     """Raises KafkaError."""
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
@@ -188,16 +222,16 @@ def delete(group: Group | None, command: DeleteOffsets, topics: Topics) -> tuple
     if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != CONSUMER:
         raise KafkaError(Code.NON_EMPTY_GROUP)  # what its members read cannot be told
     records: list[Record] = []
-    errors = [tuple([_delete(group, name, each, topics, records) for each in partitions]) for name, partitions in command.topics]
+    errors = [tuple([_delete(group, name, each, topics, records, pending) for each in partitions]) for name, partitions in command.topics]
     return records, OffsetsDeleted(tuple(errors))
 
 
-def _delete(group: Group, name: str, partition: int, topics: Topics, records: list[Record]) -> Code:
+def _delete(group: Group, name: str, partition: int, topics: Topics, records: list[Record], pending: Collection[tuple[str, int]]) -> Code:
     if not 0 <= partition < topics.partition_count(name):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if group.subscribes(name):
         return Code.GROUP_SUBSCRIBED_TO_TOPIC
-    if partition in group.offsets.get(name, ()):
+    if partition in group.offsets.get(name, ()) or (name, partition) in pending:
         records.append(tombstone(group, name, partition))
     return Code.NONE
 
@@ -228,7 +262,7 @@ def of_deleted_topic(group: Group, topic_ids: Collection[bytes], name: str) -> I
 # expiring
 
 
-def expired(group: Group, settings: GroupSettings, wall_ms: int) -> Steps[list[tuple[str, int]]]:
+def expired(group: Group, settings: GroupSettings, wall_ms: int, pending: Collection[tuple[str, int]] = ()) -> Steps[list[tuple[str, int]]]:
     """An empty group keeps its offsets from the time when it became empty, a simple one each from its commit; a stable group of consumers keeps
     those of the topics it subscribes to. A version 1 commit has brought its own time.
     """
@@ -241,7 +275,7 @@ def expired(group: Group, settings: GroupSettings, wall_ms: int) -> Steps[list[t
                 over = wall_ms >= committed.expire_timestamp_ms
             else:
                 over = wall_ms - _since(group, committed) >= settings.offsets_retention_ms
-            if over:
+            if over and (name, partition) not in pending:
                 gone.append((name, partition))
             looked_at += 1
             if looked_at % AT_ONCE == 0:

@@ -4,37 +4,34 @@ Kafka's files underneath, through the runtime's Files alone. The log knows no re
 when a leader begins, are told to it. Time and configuration are arguments.
 """
 
-from collections.abc import Callable
 from struct import Struct
 
 from crc32c import crc32c
 
-from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_epochs
 from raftka.log.config import LogConfig
+from raftka.log.durable import DurableLog
 from raftka.log.leader_epoch import LeaderEpochs
-from raftka.log.markers import Marker, marker_batch, read_marker
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.markers import Marker, marker_batch, read_marker
+from raftka.log.producers.snapshots import aborted_in, rebuild
+from raftka.log.producers.state import ProducerState
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
 from raftka.log.segments.search import Found, first_at_or_after, first_of_largest
 from raftka.log.segments.segment import Segment
-from raftka.log.segments.storage import Storage
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
-from raftka.log.snapshots import aborted_in, rebuild
 from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.interfaces import File, Files
+from raftka.runtime.interfaces import Files
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
-PLAIN_OFFSETS = 50_000  # so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need not look for one
 ATTENTION = CONTROL | LOG_APPEND_TIME
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
 
 
-class Log(Storage):
+class Log(DurableLog):
     __slots__ = (
         "_after_ms",
         "_before_ms",
@@ -44,23 +41,15 @@ class Log(Storage):
         "_max_batch_bytes",
         "_prepared",
         "_segment_bytes",
-        "_snapshots",
         "_special",
         "cut",
-        "epochs",
-        "producers",
-        "retention_waits",
     )
 
     def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
-        super().__init__(files, directory, config, found.segments, found.end_offset)
-        self.epochs = found.epochs
-        self.producers = found.producers
+        super().__init__(files, directory, config, found)
         self.cut: Cut | None = found.cut  # what recovery took away
-        self._snapshots = found.snapshots
         self._epoch = found.epochs.latest
         self._prepared: Prepared | None = None
-        self.retention_waits = False  # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere else on disk yet
 
     @classmethod
     def open(
@@ -129,25 +118,18 @@ class Log(Storage):
             or timestamp - now_ms > self._after_ms
             or now_ms - base_timestamp > self._before_ms
             or size > self._segment_bytes
-            or (producer_id >= 0 and (epoch < 0 or sequence < 0))
+            or (epoch < 0 or sequence < 0 if producer_id >= 0 else attributes & TRANSACTIONAL)
         ):
             batch, size, timestamp, again = self._repair(batch, now_ms)
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
-            transactional = attributes & TRANSACTIONAL
-            if (
-                transactional
-                if producer is None
-                else producer.next_sequence != sequence or producer.epoch != epoch or producer.transactional != transactional
-            ):
-                duplicate = self.producers.admit(producer_id, epoch, sequence, count, transactional)
+            mode = attributes & TRANSACTIONAL
+            if mode if producer is None else producer.next_sequence != sequence or producer.epoch != epoch or producer.transactional != mode:
+                duplicate = self.producers.admit(producer_id, epoch, sequence, count, mode)
                 if duplicate is not None:
                     return duplicate[2], duplicate[2] + count, duplicate[3], True
-        elif attributes & TRANSACTIONAL:
-            raise KafkaError(Code.INVALID_TXN_STATE)
 
-        offset = self.end_offset
-        next_offset = offset + count
+        next_offset = (offset := self.end_offset) + count
         segment = self.active
         if segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
             segment = self._make_room(size, timestamp, next_offset, now_ms)
@@ -167,7 +149,7 @@ class Log(Storage):
         segment.since_index += size
         segment.size += size
         if producer_id >= 0:
-            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, transactional)
+            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, mode)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
 
     def append_prepared(self, prepared: Prepared, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
@@ -279,9 +261,6 @@ class Log(Storage):
     def _fail(self, error: OSError) -> None:
         self._max_batch_bytes = -1  # so every append goes to _refuse_size
         super()._fail(error)
-
-    def _sealed(self) -> None:
-        self._take_snapshot()
 
     # leader epochs
 
@@ -417,104 +396,3 @@ class Log(Storage):
         self._epoch = self.epochs.latest
         self.cleaned_offset = other.cleaned_offset
         self.set_start_offset(other.start_offset)
-
-    # checkpoints and the end
-
-    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[bool], list[str]]]:
-        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, with whether they are.
-
-        That gives directories to be flushed before the new `recovery_point` is written down.
-
-        The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
-        OSError, and then the log has failed.
-        """
-        self.write_staged()
-        with self._failing():
-            if self.active.entries_behind:
-                self.active.write_index()
-            if self.producers.changed or self.retention_waits or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
-                self._take_snapshot()
-            epochs = self._write_epochs()
-        behind, self._behind = self._behind, []
-        snapshots = self._snapshots.unflushed.copy()
-        files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
-        files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
-        if not self._sync:
-            files += self._take_names()
-            self._flushes.dirty = []
-        offset, truncations = self.written_offset, self._truncations
-
-        def settle(flushed: bool) -> list[str]:
-            for file in (*behind, *epochs):
-                file.close()
-            if flushed:
-                self._snapshots.flushed(snapshots)
-            if self._truncations != truncations or not flushed:
-                self.epochs.dirty |= bool(epochs)
-                return []
-            with self._failing():
-                for file in epochs:
-                    self._files.rename(file.path, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}")
-            self.recovery_point = max(self.recovery_point, min(offset, self.flushed_offset))
-            self._snapshots.tidy(self.segments)
-            return [self.directory] if epochs else []
-
-        return files, settle
-
-    def _take_snapshot(self) -> None:
-        self._behind.append(self._snapshots.take(self.end_offset, self.producers))
-
-    def _write_epochs(self) -> list[File]:
-        """Under a temporary name, if they are not what the file says."""
-        if not self.epochs.dirty:
-            return []
-        file = self._files.open(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}.tmp", create=True)
-        file.truncate(0)
-        file.append([encode_epochs(self.epochs.entries())])
-        self.epochs.dirty = False
-        return [file]
-
-    def close(self, clean: bool) -> None:
-        """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Else what was
-        appended and not written is gone. Raises OSError."""
-        if clean and not self.failed:
-            self._finish_swap()
-            self.trim()
-        if clean and not self.failed and self._changed:
-            with self._failing():
-                self.active.seal()
-                if self.end_offset != self._snapshots.newest:
-                    self._take_snapshot()
-                files, settle = self.begin_checkpoint()
-                for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
-                    files.append(segment.file)
-                for file in files:
-                    if isinstance(file, str):
-                        self._files.sync_directory(file)
-                    else:
-                        file.sync()
-                self._flushes.restarted(self.end_offset)
-                settle(True)
-                self._sync_names()
-        self._swap, self._staged, self._flushes.dirty, self._names = None, [], [], []  # nobody is to write or flush what is closed
-        for file in self._retired:
-            self._files.discard(file)
-        for file in [*self._behind, *(segment.file for segment in self.segments)]:
-            file.close()
-        self.active.close_index()
-
-    @property
-    def checkpoint_due(self) -> bool:
-        """More is on disk than is known to be. (What an empty log is not told again it does not miss.)"""
-        if self.failed is not None or self.end_offset == 0:
-            return False
-        return self.recovery_point < self.flushed_offset or self.epochs.dirty or self.producers.changed or self.retention_waits
-
-    @property
-    def _changed(self) -> bool:
-        return self.recovery_point < self.end_offset or self.checkpoint_due or bool(self.end_offset and (self._names or self._flushes.dirty))
-
-    def remove(self) -> None:
-        """The directory and all in it."""
-        self.close(clean=False)
-        self._files.remove(self.directory)

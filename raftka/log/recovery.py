@@ -21,10 +21,10 @@ from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, CheckpointError, dec
 from raftka.log.compaction.job import SWAP
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.snapshots import SUFFIX, Snapshots, rebuild
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.scan import Header, checked, has_sound_batch, headers
 from raftka.log.segments.segment import Segment, segment_path
-from raftka.log.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.runtime.interfaces import Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 

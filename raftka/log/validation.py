@@ -160,6 +160,8 @@ def _check_header(batch: memoryview) -> None:
         raise RefusedRecords(Code.INVALID_RECORD)
     if producer_id >= 0 and sequence < 0:
         raise RefusedRecords(Code.INVALID_RECORD)
+    if producer_id < 0 and attributes & TRANSACTIONAL:
+        raise RefusedRecords(Code.INVALID_TXN_STATE)
 
 
 def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> int:

@@ -150,6 +150,14 @@ class Code(IntEnum):
         return self in _RETRIABLE
 
 
+_NUMBERS = frozenset(map(int, Code))
+
+
+def code_of(number: int) -> Code:
+    """UNKNOWN_SERVER_ERROR for a number that no code has."""
+    return Code(number) if number in _NUMBERS else Code.UNKNOWN_SERVER_ERROR
+
+
 def name_of_code(code: int) -> str:
     """Kafka's name; a code that is not known is told as its number."""
     return Code(code).name if code in Code._value2member_map_ else f"error {code}"

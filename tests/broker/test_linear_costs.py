@@ -17,6 +17,7 @@ from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT
+from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import ZERO_UUID, Field, Row, Struct
 from raftka.wire.schema import AnyApi, Api, Req, Resp
@@ -173,7 +174,7 @@ class Maker:
             "subscribed_topic_regex": None,
             "group_instance_id": "i" if self.api is JOIN_GROUP else None,
             "instance_id": None,
-            "transactional_id": None,
+            "transactional_id": None if self.api is PRODUCE else "t",
             "rack_id": "",
             "server_assignor": None,
             "cursor": None,

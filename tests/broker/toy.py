@@ -106,6 +106,11 @@ class Toy:
         if record.value == b"rang":
             self.timers.pop(record.key.decode(), None)
 
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        raise ValueError("words are not written in transactions")
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None: ...
+
     def loaded(self, context: Context) -> Outcome:
         self.begun += 1
         return Outcome()

@@ -13,7 +13,7 @@ from raftka.chaos.simulation import Options, simulate
 from raftka.log import log as log_module
 from raftka.log import retention
 from raftka.log.config import LogConfig
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments import search
 from raftka.log.segments.segment import Segment
 from raftka.replication.partition import LeaderState

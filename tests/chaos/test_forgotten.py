@@ -9,8 +9,8 @@ from raftka.chaos.simulated.checks.forgotten import Forgotten, noted
 from raftka.chaos.simulated.clients.client import Client, Leader
 from raftka.chaos.simulated.clients.producers import History, Producer, Stream
 from raftka.log.log import Log
-from raftka.log.producer_state import ProducerState
-from raftka.log.snapshots import ENTRIES_BACK
+from raftka.log.producers.snapshots import ENTRIES_BACK
+from raftka.log.producers.state import ProducerState
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE, ProduceResponse

@@ -8,9 +8,9 @@ from raftka.chaos.simulated.checks.logs import wrong_with
 from raftka.chaos.simulated.checks.shadows import Shadows, unflushed
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.log.log import Log
-from raftka.log.producer_state import BATCHES_REMEMBERED
+from raftka.log.producers.snapshots import ENTRIES_BACK, rebuild
+from raftka.log.producers.state import BATCHES_REMEMBERED
 from raftka.log.segments.segment import segment_path
-from raftka.log.snapshots import ENTRIES_BACK, rebuild
 from raftka.runtime.simulated.world import World
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log

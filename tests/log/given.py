@@ -6,7 +6,7 @@ from typing import Any
 
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
-from raftka.log.markers import Marker
+from raftka.log.producers.markers import Marker
 from raftka.log.validation import TakesLong
 from raftka.runtime.interfaces import File, Files, FileSpan
 from raftka.wire.records import BatchHeader, NewRecord, build_batch, iterate, read_header

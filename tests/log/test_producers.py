@@ -4,7 +4,7 @@ import pytest
 
 from raftka.limits import PRODUCERS_OF_PARTITION
 from raftka.log.log import Log
-from raftka.log.producer_state import SEQUENCES, ProducerState
+from raftka.log.producers.state import SEQUENCES, ProducerState
 from raftka.wire.errors import Code, KafkaError
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log

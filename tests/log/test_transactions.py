@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from raftka.log.log import Log
-from raftka.log.markers import Marker, marker_batch, read_marker
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.markers import Marker, marker_batch, read_marker
+from raftka.log.producers.state import ProducerState
 from raftka.wire.errors import Code, KafkaError
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 
@@ -163,6 +163,19 @@ def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tu
     again.close(clean=True)
     third = open_log(files, clean=True, **SMALL)
     assert aborted(third) == before[0]
+
+
+def test_a_checkpoint_knows_of_aborts_before_there_is_any_other_index_entry() -> None:
+    files = disk()
+    log = open_log(files)
+    for at in range(2):
+        in_transaction(log, data(7, at))
+        end_transaction(log, 7, commit=False)
+        append(log, batch(size=5000 * (1 - at)), batch())
+        checkpoint(log)
+    log.close(clean=False)
+    again = open_log(files, recovery_point=log.recovery_point)
+    assert aborted(again) == [(7, 0, 1), (7, 4, 5)]
 
 
 def test_a_truncation_takes_back_markers_and_opens_their_transactions_again() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from raftka.log import recovery
 from raftka.log.log import Log
-from raftka.log.producer_state import SEQUENCES, Producer, ProducerState
+from raftka.log.producers.state import SEQUENCES, Producer, ProducerState
 from raftka.metadata.image import MetadataImage
 from tests.mutants.registry import mutant
 

@@ -8,7 +8,7 @@ from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.chaos.simulated.workloads.compaction import all_of, state_of, times_row
 from raftka.chaos.simulated.workloads.workload import often
 from raftka.log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from raftka.log.producer_state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
+from raftka.log.producers.state import ENTRY, SEQUENCES, SNAPSHOT_HEAD, VERSION, ProducerState
 from raftka.metadata.quorum.raft_types import Snapshot
 from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.world import World

@@ -33,7 +33,7 @@ from raftka.coordinator.consumer.groups import ConsumerGroups
 from raftka.coordinator.records import read_offset_key
 from raftka.coordinator.timers import Timers
 from raftka.log.directory import LogDirectory
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.storage import Storage
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError

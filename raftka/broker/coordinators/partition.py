@@ -14,9 +14,10 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
+from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
-from raftka.wire.records import CONTROL, build_batch, iterate, records_of
+from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
 
 SLICE_BYTES = 128 * 1024  # that are read at once
 LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some four milliseconds
@@ -33,6 +34,13 @@ SHOWN_AS = {  # what an append is refused with, as a coordinator says it (Kafka'
     Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
     Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.INVALID_PRODUCER_EPOCH: Code.INVALID_PRODUCER_EPOCH,
+    Code.INVALID_TXN_STATE: Code.INVALID_TXN_STATE,
+}
+
+AS_MARKER = {  # what a coordinator's reply is refused with, as an answer to WriteTxnMarkers says it
+    Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 }
 
 Reply = tuple[Any, Any]  # a ticket, which is called, and what with
@@ -135,18 +143,21 @@ class CoordinatorPartition:
             for span in spans:
                 data = memoryview(span.file.read(span.position, span.size))
                 for header, batch in iterate(data):
-                    if not header.attributes & CONTROL:
-                        yield from self._replay_batch(batch)
+                    if header.attributes & CONTROL:
+                        if (marker := read_marker(batch)) is not None:
+                            self.machine.end_transaction(marker.producer_id, commit=marker.commit)
+                    else:
+                        yield from self._replay_batch(batch, header.producer_id if header.attributes & TRANSACTIONAL else None)
                     self._position = header.last_offset + 1
             yield
 
-    def _replay_batch(self, batch: memoryview) -> Steps[None]:
+    def _replay_batch(self, batch: memoryview, producer_id: int | None) -> Steps[None]:
         """What cannot be read is of no use to anybody; the rest is."""
         weight = 0
         try:
             for found in records_of(batch):
                 if found.offset >= self._position and found.key is not None:
-                    self._replay_loaded(found.offset, Record(found.key, found.value))
+                    self._replay_loaded(found.offset, Record(found.key, found.value), producer_id)
                     weight += RECORD_WEIGHT + len(found.value or b"")
                     if weight > LOADED_AT_ONCE:
                         weight = 0
@@ -154,9 +165,12 @@ class CoordinatorPartition:
         except ProtocolError as error:
             self._runtime.unreadable(self, self._position, error)
 
-    def _replay_loaded(self, offset: int, record: Record) -> None:
+    def _replay_loaded(self, offset: int, record: Record, producer_id: int | None) -> None:
         try:
-            self.machine.replay(record)
+            if producer_id is None:
+                self.machine.replay(record)
+            else:
+                self.machine.replay_pending(producer_id, record)
             self.replayed += 1
         except ValueError as error:
             self._runtime.unreadable(self, offset, error)
@@ -190,6 +204,32 @@ class CoordinatorPartition:
             self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
         yield from self._carry_out(outcome)
+
+    def write_marker(self, marker: Marker, done: Callable[[Code], None]) -> None:
+        """End a producer's transaction: the marker is appended and takes effect in one step; `done` is called, once, when it is committed."""
+        if not self.loaded:
+            done(Code.NOT_LEADER_OR_FOLLOWER)
+            return
+        self.waiting[ticket := _MarkerTicket(done)] = None
+        self._begin(self._write_marker(marker, ticket))
+
+    def _write_marker(self, marker: Marker, ticket: Ticket) -> Steps[None]:
+        """What was decided before it lies before it in the log."""
+        self._touch()
+        if self._records:
+            self._append()
+        if not self.gone:
+            try:
+                end = self.partition.append_marker(marker, self._runtime.clock.wall_ms(), self)
+            except KafkaError as error:
+                self._reply(ticket, error.with_traceback(None))
+            else:
+                if end >= 0:
+                    self.committed_offset = end
+                    self.machine.end_transaction(marker.producer_id, commit=marker.commit)
+                self._reply(ticket, Code.NONE)
+        return
+        yield
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self.waiting:
@@ -274,6 +314,8 @@ class CoordinatorPartition:
 
     def _replay(self, outcome: Outcome) -> Steps[Code]:
         """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a part before all of it is replayed."""
+        if outcome.producer is not None:
+            return self._replay_pending(outcome.records, *outcome.producer)
         most = self.partition.log.config.max_message_bytes
         records = outcome.records
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records]
@@ -303,6 +345,24 @@ class CoordinatorPartition:
             self._records += records[first:last]
             if last < len(records):
                 yield
+        return Code.NONE
+
+    def _replay_pending(self, records: Sequence[Record], producer_id: int, epoch: int) -> Code:
+        """Records in a transaction are a batch of their own. They are appended before they are replayed, because the log may know that it is over."""
+        if self._records:
+            self._append()
+        if (code := self._refusal()) is not Code.NONE:
+            return code
+        now_ms = self._runtime.clock.wall_ms()
+        batch = build_batch([(key, value, (), now_ms) for key, value in records], producer_id=producer_id, producer_epoch=epoch, transactional=True)
+        if len(batch) > self.partition.log.config.max_message_bytes:
+            return Code.RECORD_LIST_TOO_LARGE
+        try:
+            self.committed_offset = self.partition.append_of_coordinator(memoryview(batch), self)
+        except KafkaError as error:
+            return error.code
+        for record in records:
+            self.machine.replay_pending(producer_id, record)
         return Code.NONE
 
     def _refusal(self) -> Code:
@@ -407,6 +467,19 @@ def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
             first, size = number, 0
         size += each
     yield first, len(sizes), size
+
+
+class _MarkerTicket:
+    """Stands for a transaction coordinator that waits for its marker."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, done: Callable[[Code], None]) -> None:
+        self.done = done
+
+    def __call__(self, answer: Code | KafkaError) -> None:
+        code = answer.code if isinstance(answer, KafkaError) else answer
+        self.done(AS_MARKER.get(code, code))
 
 
 class _Held:

@@ -10,6 +10,7 @@ from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.partition import Partition
+from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsRequest
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class EndsPlan:
         self.resource = (TOPIC, partition.topic)
         self.partition = partition
         self.leader = partition.leader
-        self.isolated = request.body.isolation_level == 1
+        self.isolated = request.body.isolation_level == READ_COMMITTED
         self.timestamp_at = timestamp_at
         self.prefix = bytes(request.frame[HEAD_END:timestamp_at])
         self.suffix = bytes(request.frame[timestamp_at + 8 :])

@@ -58,6 +58,7 @@ class ProducePlan:
         "resource",
         "tail",
         "timeout_s",
+        "transactional",
         "version",
     )
     operation = "WRITE"
@@ -70,6 +71,7 @@ class ProducePlan:
         self.version = request.version
         self.key_and_version = KEY_AND_VERSION.pack(PRODUCE.key, request.version)
         self.acks: int = request.body.acks
+        self.transactional = request.body.transactional_id is not None
         self.timeout_s = request.body.timeout_ms / 1000
         self.clock = context.runtime.clock
         self.kind = context.metrics.kind(PRODUCE.name)
@@ -191,7 +193,7 @@ class ProducePlan:
         if size < BATCH_HEADER_BYTES or stop + self.tail != len(frame):
             return None
         attributes = frame[begin + ATTRIBUTES_POSITION + 1]
-        if attributes & TRANSACTIONAL or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
+        if (attributes & TRANSACTIONAL and not self.transactional) or (attributes & COMPRESSION_MASK == ZSTD and self.version < 7):
             return None
         return frame[begin:stop]
 

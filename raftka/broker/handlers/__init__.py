@@ -36,8 +36,10 @@ from raftka.broker.handlers import (
     produce,
     reassignments,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 
 __all__ = [
@@ -76,6 +78,8 @@ __all__ = [
     "produce",
     "reassignments",
     "sync_group",
+    "txn_offset_commit",
     "unregister_broker",
     "update_features",
+    "write_txn_markers",
 ]

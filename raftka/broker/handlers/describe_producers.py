@@ -13,7 +13,7 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState
 
 if TYPE_CHECKING:
-    from raftka.log.producer_state import Producer
+    from raftka.log.producers.state import Producer
 
 response = DESCRIBE_PRODUCERS.response
 partition_row = response.topics.partitions

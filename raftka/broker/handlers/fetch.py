@@ -26,10 +26,9 @@ from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, PartitionData
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, PartitionData
 from raftka.wire.schema import Row
 
-READ_COMMITTED = 1
 CONSUMER = -1
 FOLLOWER = "FetchFollower"  # what Kafka calls these among its request metrics
 MAX_WAIT_MS = 3_600_000

@@ -9,6 +9,7 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.broker.replica.partition import Partition
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -26,7 +27,6 @@ from raftka.wire.messages.list_offsets import (
 
 response = LIST_OFFSETS.response
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
-READ_COMMITTED = 1
 CONSUMER, DEBUGGER = -1, -2  # replica ids; others are those of followers
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)

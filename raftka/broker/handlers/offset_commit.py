@@ -1,6 +1,6 @@
 """OffsetCommit: v2-10; topics by id from version 10 on. What is wrong with the whole group is said of each partition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 
@@ -13,6 +13,8 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse
+from raftka.wire.messages.transactions import TxnOffsetCommitRequestTopic
+from raftka.wire.schema import Row
 
 response = OFFSET_COMMIT.response
 topic_row, partition_row = response.topics, response.topics.partitions
@@ -26,31 +28,38 @@ def _refused(request: Request[OffsetCommitRequest], code: Code) -> Steps[OffsetC
 def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> Steps[OffsetCommitResponse | Delayed]:
     """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
     check_group(request, "READ", request.body.group_id)
-    commands: list[CommitOffsets] = []
-    refused: dict[int, Code] = {}
-    topics: list[CommitTopic] = []
-    room = PARTITIONS_OF_COMMAND
-    for place, topic in enumerate(request.body.topics):
-        name = _name(request, services, topic)
-        if name is not None and not request.may("READ", (TOPIC, name)):
-            refused[place] = Code.TOPIC_AUTHORIZATION_FAILED
-            continue
-        for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND):
-            part = [
-                CommitPartition(each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
-                for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]
-            ]
-            if topics and len(part) > room:
-                commands.append(_command(request, topics))
-                topics, room = [], PARTITIONS_OF_COMMAND
-            topics.append(CommitTopic(name, tuple(part)))
-            room -= 1 + len(part)
-            yield
-    commands.append(_command(request, topics))
+    parts, refused = yield from parts_of(request, request.body.topics, (_name(request, services, topic) for topic in request.body.topics))
+    commands = [_command(request, part) for part in parts]
     if len(commands) == 1:
         return ask(request, services, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
     questions = [(request.body.group_id, command, "READ") for command in commands]
     return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
+
+
+def parts_of(
+    request: Request[Row], topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic], names: Iterable[str | None]
+) -> Steps[tuple[list[list[CommitTopic]], dict[int, Code]]]:
+    """The topics of each command, and what is refused here: by the topic's place in the request. `names`: None for nobody's id."""
+    parts: list[list[CommitTopic]] = []
+    refused: dict[int, Code] = {}
+    part: list[CommitTopic] = []
+    room = PARTITIONS_OF_COMMAND
+    for place, (topic, name) in enumerate(zip(topics, names, strict=True)):
+        if name is not None and not request.may("READ", (TOPIC, name)):
+            refused[place] = Code.TOPIC_AUTHORIZATION_FAILED
+            continue
+        for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND):
+            partitions = [
+                CommitPartition(each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
+                for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]
+            ]
+            if part and len(partitions) > room:
+                parts.append(part)
+                part, room = [], PARTITIONS_OF_COMMAND
+            part.append(CommitTopic(name, tuple(partitions)))
+            room -= 1 + len(partitions)
+            yield
+    return [*parts, part], refused
 
 
 def _name(request: Request[OffsetCommitRequest], services: Services, topic: OffsetCommitRequestTopic) -> str | None:
@@ -77,10 +86,10 @@ def _command(request: Request[OffsetCommitRequest], topics: list[CommitTopic]) -
 def _answer(
     refused: dict[int, Code], commands: list[CommitOffsets], request: Request[OffsetCommitRequest], answers: list[OffsetsCommitted | KafkaError]
 ) -> Steps[OffsetCommitResponse]:
-    return (yield from _rows(request, _codes(commands, answers), refused))
+    return (yield from _rows(request, codes_of(commands, answers), refused))
 
 
-def _codes(commands: list[CommitOffsets], answers: list[OffsetsCommitted | KafkaError]) -> Iterator[Code]:
+def codes_of(commands: Sequence[CommitOffsets], answers: Sequence[OffsetsCommitted | KafkaError]) -> Iterator[Code]:
     """One for each partition, in the order of the request."""
     for command, answer in zip(commands, answers, strict=True):
         if isinstance(answer, KafkaError):

@@ -5,8 +5,10 @@ The checks of a batch are the log's. A request like the one before it on its con
 """
 
 from collections import deque
+from collections.abc import Hashable
 from functools import partial
 
+from raftka.broker.coordinators.verification import Question, Refused
 from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
@@ -17,15 +19,26 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
 from raftka.log.checkpoints import uuid_text
+from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.log.validation import MAGIC_POSITION, Prepared, RefusedRecords, TakesLong, one_batch
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL
+from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL, read_header
 from raftka.wire.schema import ZERO_UUID, Row
 
 ADMIN_CLIENT = "__admin_client"
 response = PRODUCE.response
-BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH})  # refused behind the CRC
+BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE})  # refused behind the CRC
+SAYS_ABORTABLE = 11  # the version from which on a producer knows TRANSACTION_ABORTABLE
+ADDS_PARTITIONS = 12  # from which on it leaves it to the leader to add partitions to its transaction
+PASSING = frozenset(  # the coordinator cannot answer now
+    {
+        Code.NETWORK_EXCEPTION,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+    }
+)
 NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
 
 
@@ -52,18 +65,24 @@ def produce(request: Request[ProduceRequest], services: Services) -> Steps[Produ
     run = _Produce(request, services)
     if body.transactional_id is not None and not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for topic in body.topic_data if body.transactional_id is None else ():
-        for partition in topic.partition_data:
-            if _transactional(partition.records):
-                raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            yield
-    return (yield from run.append_all())
+    if body.transactional_id is None:
+        for topic in body.topic_data:
+            for partition in topic.partition_data:
+                if _transactional(partition.records):
+                    raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                yield
+        return (yield from run.append_all())
+    return (yield from run.verify_and_append())
 
 
 def _transactional(records: memoryview | None) -> bool:
     if records is None or len(records) < BATCH_HEADER_BYTES or records[MAGIC_POSITION] != MAGIC:
         return False
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL)
+
+
+class NotVerified(KafkaError):
+    """The transaction coordinator does not know of a transaction in the partition: nobody has looked at the batch."""
 
 
 Outcome = Prepared | BaseException
@@ -92,6 +111,77 @@ class _Produce:
         self.now_ms = services.context.runtime.clock.wall_ms()
         self.topics = {id(topic): place for place, topic in enumerate(request.body.topic_data)}
         self.left = deque((topic, partition) for topic in request.body.topic_data for partition in topic.partition_data)
+        self.not_verified: dict[Hashable, KafkaError] = {}  # by the id of a partition's row in the request
+        self.is_verified = False  # the coordinator has answered
+        self.is_held = False  # until it does
+
+    # transactions
+
+    def verify_and_append(self) -> Steps[ProduceResponse | Delayed | None]:
+        """Ask the transaction's coordinator first where a transaction would begin; nothing behind on this connection is looked at meanwhile."""
+        question = yield from self._question()
+        if question is None or not question.partitions:
+            return (yield from self.append_all())
+        self.services.verifier.ask(question, self._verified)
+        if self.is_verified:
+            return (yield from self.append_all())
+        self._hold()
+        self.is_held = True
+        return self.pending
+
+    def _question(self) -> Steps[Question | None]:
+        """About the partitions whose batches would begin a transaction. None: there are none."""
+        request, producers = self.request, set()
+        asked = []
+        for topic, partition in self.left:
+            records = partition.records
+            if records is not None and _transactional(records):
+                header = read_header(records)
+                producers.add((header.producer_id, header.producer_epoch))
+                asked.append((topic, partition, records))
+            yield
+        if len(producers) > 1:
+            text = "Transactional records contained more than one producer ID"
+            self.not_verified = {id(partition): NotVerified(Code.INVALID_PRODUCER_ID_MAPPING, text) for _, partition, _ in asked}
+        if len(producers) != 1 or request.body.transactional_id is None:
+            return None
+        ((producer_id, epoch),) = producers
+        version = VERSION_2 if request.version >= ADDS_PARTITIONS else VERSION_1
+        question = Question(request.body.transactional_id, producer_id, epoch, version)
+        for topic, partition, records in asked:
+            try:
+                found = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
+                self._check(found, records)
+                found.leading()
+                one_batch(records)
+                if found.log.producers.must_verify(producer_id, epoch):
+                    guard = found.log.producers.guard(producer_id, epoch, read_header(records).base_sequence, version, self.now_ms)
+                    question.add(found, guard, id(partition))
+            except KafkaError as error:
+                if error.code is Code.INVALID_PRODUCER_EPOCH:
+                    self.not_verified[id(partition)] = NotVerified(error.code)
+            yield
+        return question
+
+    def _verified(self, refused: Refused) -> None:
+        """The coordinator has answered, or could not be asked."""
+        for place, error in refused.items():
+            self.not_verified[place] = self._refusal(error)
+        self.is_verified = True
+        if self.is_held:
+            self._go_on()
+
+    def _refusal(self, error: KafkaError) -> NotVerified:
+        """As Kafka says it to a producer of this version."""
+        code, message = error.code, error.message
+        if code is Code.TRANSACTION_ABORTABLE and self.request.version < SAYS_ABORTABLE:
+            return NotVerified(Code.INVALID_TXN_STATE, "Partition was not added to the transaction")
+        if code is Code.PRODUCER_FENCED:
+            return NotVerified(Code.INVALID_PRODUCER_EPOCH)
+        is_passing = code in PASSING or (code is Code.CONCURRENT_TRANSACTIONS and self.request.version < ADDS_PARTITIONS)
+        if is_passing:
+            return NotVerified(Code.NOT_ENOUGH_REPLICAS, f"Unable to verify the partition has been added to the transaction: {code.name}")
+        return NotVerified(code, message)
 
     # appending
 
@@ -109,26 +199,32 @@ class _Produce:
             yield
         return (yield from self._answer())
 
-    def _run_beside(self, partition: PartitionProduceData, much: TakesLong) -> None:
-        """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
+    def _hold(self) -> None:
+        """The answer comes later, and until then nothing that comes behind it on its connection is looked at."""
         request = self.request
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
             self.pending = Delayed(request)
-        is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
         if not self.kept:
             self.kept = True
             request.keep(self.services.pool)
+
+    def _run_beside(self, partition: PartitionProduceData, much: TakesLong) -> None:
+        """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
+        request = self.request
+        is_safe = self.kept or request.owns_frame or self.services.pool.lends(request.frame)
+        self._hold()
         if not is_safe:
             much.keep()
         partition.records = much.batch
-        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._came_back, self._is_waited_for)
+        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._go_on, self._is_waited_for)
 
     def _is_waited_for(self) -> bool:
         """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
         return self.request.body.acks == 0 or not self.request.connection.abandoned
 
-    def _came_back(self, outcome: Outcome) -> None:
+    def _go_on(self, outcome: Outcome | None = None) -> None:
+        """In a later turn; `outcome` is that of the first batch that is left."""
         self.now_ms = self.services.context.runtime.clock.wall_ms()
         self.services.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)
 
@@ -176,6 +272,8 @@ class _Produce:
             raise KafkaError(Code.INVALID_RECORD)
         try:
             self._check(partition, records)
+            if (refusal := self.not_verified.get(id(asked))) is not None:
+                raise refusal
             if isinstance(outcome, BaseException):
                 raise outcome
             batch = records if outcome is None else outcome
@@ -198,8 +296,6 @@ class _Produce:
             raise KafkaError(Code.INVALID_REQUIRED_ACKS)
         if partition.topic in INTERNAL_TOPICS and request.session.client_id != ADMIN_CLIENT:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-        if _transactional(records):  # no transaction can be under way: there is no coordinator yet
-            raise KafkaError(Code.INVALID_TXN_STATE)
 
     def _error(self, topic: TopicProduceData, asked: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
         rows = response.responses.partition_responses
@@ -223,7 +319,7 @@ class _Produce:
             peer=self.request.session.peer,
         )
         if partition is not None:
-            if isinstance(error, RefusedRecords) or error.code in BY_PRODUCER_STATE:
+            if isinstance(error, RefusedRecords) or (error.code in BY_PRODUCER_STATE and not isinstance(error, NotVerified)):
                 row.log_start_offset = partition.log.start_offset
             if error.code in NOT_TOLD and self.request.version >= 10:
                 row.current_leader = rows.current_leader(leader_id=partition.image.leader, leader_epoch=partition.image.leader_epoch)

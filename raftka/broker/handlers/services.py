@@ -11,6 +11,8 @@ from raftka.broker.controller.quorum import Quorum
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
+from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.logs.care import LogCare
 from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.dispatch import Dispatcher
@@ -41,6 +43,8 @@ class Services:
     replicas: ReplicaManager
     care: LogCare
     groups: GroupCoordinatorService
+    marker_writer: MarkerWriter
+    verifier: TransactionVerifier
     extensions: dict[str, Extension]  # packages on this node, by name
 
     def controller_for_clients(self) -> int:

@@ -309,6 +309,7 @@ class Dispatcher:
         request.connection.hold()
         request.goes_on = True
         pending = Delayed(request)
+        request.slot = pending.slot  # an answer that comes later still takes the same place
         self.context.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
 
     async def _wait(self, registration: Registration, request: Request[Row], pending: Delayed) -> None:

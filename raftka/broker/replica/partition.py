@@ -12,7 +12,7 @@ from raftka.broker.purgatory import Operation, Purgatory
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
-from raftka.log.markers import Marker
+from raftka.log.producers.markers import Marker
 from raftka.log.validation import Prepared, TakesLong
 from raftka.metadata.image import PartitionImage, TopicImage
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState

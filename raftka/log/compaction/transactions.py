@@ -5,7 +5,7 @@ One pass over the batches in order, with the aborted transactions of the log's t
 
 from collections.abc import Sequence
 
-from raftka.log.markers import ABORT, COMMIT
+from raftka.log.producers.markers import ABORT, COMMIT
 from raftka.log.segments.scan import Header
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.records import TRANSACTIONAL

@@ -53,10 +53,10 @@ class OffsetIndex:
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
-    def bound(self, position: int) -> int | None:
-        """The offset of the first entry at or behind the position: no batch before the position reaches it. None when there is no such entry."""
+    def bound(self, position: int, end: int) -> int:
+        """The offset of the first entry at or behind the position: no batch before the position reaches it. `end` when there is no such entry."""
         slot = bisect_left(self.positions, position)
-        return self.base_offset + self.offsets[slot] if slot < len(self.positions) else None
+        return self.base_offset + self.offsets[slot] if slot < len(self.positions) else end
 
     def truncate(self, offset: int) -> None:
         """Forget entries of batches that reach `offset` or beyond."""

@@ -236,8 +236,10 @@ class Segment:
 
     @property
     def entries_behind(self) -> int:
-        """Index entries that are not in the file yet."""
-        return len(self.offset_index) - self.offset_index.written
+        """Index entries that are not in the files yet."""
+        transactions = self._transaction_index
+        behind = len(self.offset_index) - self.offset_index.written
+        return behind if transactions is None else behind + len(transactions.entries) - transactions.written
 
     # what is asked
 

@@ -340,14 +340,12 @@ class Storage:
         return [], 0
 
     def bound_of(self, offset: int, found: FileSpan) -> int:
-        """An offset behind all records of the last span that a read from `offset` has found. It is not looked for in the batches themselves."""
+        """An offset behind all records of the last span that a read from `offset` has found, by the index alone."""
         at = max(0, self._slot_of(offset))
         while self.segments[at].file is not found.file:
             at += 1
-        bound = self.segments[at].offset_index.bound(found.position + found.size)
-        if bound is not None:
-            return bound
-        return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+        following = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+        return self.segments[at].offset_index.bound(found.position + found.size, following)
 
     def _written_up_to(self, offset: int) -> int:
         if self._staged:
@@ -428,8 +426,7 @@ class Storage:
             old = self.segments[at : at + len(cleaned.bases)]
             assert [segment.base_offset for segment in old] == cleaned.bases
             segment = Segment(self._files, self.directory, base, old[-1].created_ms, self.config.index_interval_bytes, SWAP)
-            indexes_of = cleaned.offset_index, cleaned.time_index, cleaned.transaction_index
-            segment.adopt(*indexes_of, cleaned.first_timestamp, cleaned.max_timestamp, cleaned.max_timestamp_offset)
+            segment.adopt(*cleaned[2:])
             self.segments[at : at + len(old)] = [segment]
             self._positions = {self.written_offset: self._written_size}
             for each in old:

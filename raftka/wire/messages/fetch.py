@@ -2,6 +2,8 @@
 
 from raftka.wire.schema import api, row_classes
 
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1  # isolation levels
+
 FETCH = api(
     "Fetch",
     1,

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from raftka.wire.field_types import Many, One, RecordBytes, Records, Rows
 from raftka.wire.schema import Api, Row
 
+READ_UNCOMMITTED: int
+READ_COMMITTED: int
+
 class NodeEndpoint(Row):
     node_id: int
     host: str

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from raftka.chaos.simulated.checks.logs import far_back, memories, scan_of
 from raftka.log import log, recovery
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.snapshots import Snapshots
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.segment import Segment
-from raftka.log.snapshots import Snapshots
 from raftka.runtime.simulated.disk import NodeFiles
 from raftka.runtime.simulated.world import Node
 

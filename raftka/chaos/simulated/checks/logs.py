@@ -14,10 +14,10 @@ from crc32c import crc32c
 
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
 from raftka.log.log import Log
-from raftka.log.producer_state import BATCHES_REMEMBERED, ProducerState
+from raftka.log.producers.snapshots import ENTRIES_BACK, SUFFIX
+from raftka.log.producers.state import BATCHES_REMEMBERED, ProducerState
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment, segment_path
-from raftka.log.snapshots import ENTRIES_BACK, SUFFIX
 from raftka.runtime.interfaces import Files
 from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, records_of
 

@@ -7,8 +7,8 @@ one and more of the log serve. So losing one costs time, never knowledge, while 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-from raftka.log.markers import read_marker
-from raftka.log.producer_state import ProducerState
+from raftka.log.producers.markers import read_marker
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.log.segments.transaction_index import AbortedTransaction

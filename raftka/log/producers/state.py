@@ -12,7 +12,7 @@ from struct import Struct, error
 from crc32c import crc32c
 
 from raftka.limits import PRODUCERS_OF_PARTITION
-from raftka.log.markers import Marker
+from raftka.log.producers.markers import VERSION_2, Marker
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import TRANSACTIONAL
@@ -30,7 +30,6 @@ ENTRY = Struct(
 Batch = tuple[int, int, int, int]  # first sequence, last sequence, base offset, largest timestamp
 
 
-BUMPS_EPOCH = 2  # the version of transactions whose end raises the producer's epoch
 LAST_EPOCH = 32767  # in markers alone: a producer whose epochs have run out goes on with another id
 
 
@@ -193,7 +192,7 @@ class ProducerState:
         guard = self.guards.get(producer_id)
         if guard is None or not guard.verified or guard.epoch != epoch:
             raise KafkaError(Code.INVALID_TXN_STATE)
-        begins_at_0 = producer is None and guard.version >= BUMPS_EPOCH
+        begins_at_0 = producer is None and guard.version >= VERSION_2
         if sequence > guard.lowest_sequence or (begins_at_0 and sequence > 0):
             raise KafkaError(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
@@ -212,7 +211,7 @@ class ProducerState:
             return True
         if marker.epoch < producer.epoch:
             return False  # Kafka says INVALID_PRODUCER_EPOCH, and its coordinator then leaves the other partitions without markers
-        if marker.version >= BUMPS_EPOCH and marker.epoch == producer.epoch != LAST_EPOCH and producer.transactional:
+        if marker.version >= VERSION_2 and marker.epoch == producer.epoch != LAST_EPOCH and producer.transactional:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise KafkaError(Code.TRANSACTION_COORDINATOR_FENCED)
@@ -227,7 +226,7 @@ class ProducerState:
         producer.coordinator_epoch, producer.timestamp, producer.seen_ms = marker.coordinator_epoch, timestamp, now_ms
         self.changed = True
         guard = self.guards.get(marker.producer_id)
-        if guard is not None and not (guard.version >= BUMPS_EPOCH and guard.epoch == marker.epoch):
+        if guard is not None and not (guard.version >= VERSION_2 and guard.epoch == marker.epoch):
             del self.guards[marker.producer_id]
         first = producer.transaction_start
         if first < 0:

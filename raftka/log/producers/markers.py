@@ -6,6 +6,7 @@ from struct import Struct, error
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, CONTROL, TRANSACTIONAL, batch_of, encode_record
 
 ABORT, COMMIT = 0, 1  # types of a marker
+VERSION_1, VERSION_2 = 1, 2  # of transactions: the end of one of version 2 raises its producer's epoch (KIP-890)
 KEY = Struct(">hh")  # version, type
 VALUE = Struct(">hi")  # version, coordinator epoch
 NO_SEQUENCE = -1

@@ -1,0 +1,143 @@
+"""The question of a partition's leader to a transaction's coordinator: is this partition in the producer's transaction (KIP-890)?
+
+Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader adds the partition. Knows no batch and no client.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from raftka.broker.context import BrokerContext
+from raftka.broker.replica.partition import Partition
+from raftka.log.producers.markers import VERSION_2
+from raftka.log.producers.state import Guard
+from raftka.wire.errors import Code, KafkaError, code_of
+from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnResponse
+from raftka.wire.schema import Api, Req, Resp
+
+Key = tuple[str, int]
+Refused = Mapping[Hashable, KafkaError]  # by the place that the question gave to a partition
+ADDS_OR_VERIFIES = 5  # the version of AddPartitionsToTxn
+ENABLED = "transaction.partition.verification.enable"
+
+
+class Coordinators(Protocol):
+    """The transaction coordinators of the cluster."""
+
+    def coordinator_of(self, transactional_id: str) -> int:
+        """The broker. Raises COORDINATOR_NOT_AVAILABLE."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        partitions: Sequence[Key],
+        done: Callable[[Mapping[Key, Code] | KafkaError], None],
+        *,
+        verify_only: bool,
+    ) -> None:
+        """Ask the coordinator on this broker."""
+
+
+class Channels(Protocol):
+    """The connections to other brokers."""
+
+    def ask(self, broker_id: int, api: Api[Req, Resp], row: Req, on_reply: Callable[[Resp | None, str | None], None]) -> None: ...
+
+
+@dataclass(slots=True)
+class Question:
+    """About the partitions of one request. `add` each, then give it to `TransactionVerifier.ask`."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int  # of the transaction
+    partitions: dict[Key, tuple[Partition, Guard, Hashable]] = field(default_factory=dict)
+
+    def add(self, partition: Partition, guard: Guard, place: Hashable) -> None:
+        self.partitions[partition.topic, partition.index] = partition, guard, place
+
+
+class TransactionVerifier:
+    def __init__(self, context: BrokerContext, coordinators: Coordinators, channels: Channels) -> None:
+        self._context = context
+        self._coordinators = coordinators
+        self._channels = channels
+
+    def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
+        """`done` is called once, perhaps at once, with the partitions where the transaction must not begin; the guards of the others are verified."""
+        if question.version < VERSION_2 and not self._context.metadata.settings[ENABLED]:
+            done(_settle(question, dict.fromkeys(question.partitions, Code.NONE)))
+            return
+        try:
+            broker = self._coordinators.coordinator_of(question.transactional_id)
+            if broker == self._context.node_id:
+                self._ask_here(question, done)
+            else:
+                self._ask_there(broker, question, done)
+        except KafkaError as error:
+            done(_settle(question, error))
+
+    def _ask_here(self, question: Question, done: Callable[[Refused], None]) -> None:
+        self._coordinators.add_partitions(
+            question.transactional_id,
+            (question.producer_id, question.epoch),
+            list(question.partitions),
+            lambda answer: done(_settle(question, answer)),
+            verify_only=question.version < VERSION_2,
+        )
+
+    def _ask_there(self, broker: int, question: Question, done: Callable[[Refused], None]) -> None:
+        rows = ADD_PARTITIONS_TO_TXN.request.transactions
+        topics: dict[str, list[int]] = {}
+        for topic, index in question.partitions:
+            topics.setdefault(topic, []).append(index)
+        transaction = rows(
+            transactional_id=question.transactional_id,
+            producer_id=question.producer_id,
+            producer_epoch=question.epoch,
+            verify_only=question.version < VERSION_2,
+            topics=[rows.topics(name=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+
+        def answered(answer: AddPartitionsToTxnResponse | None, error: str | None) -> None:
+            done(_settle(question, _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)))
+
+        self._channels.ask(broker, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN.request(transactions=[transaction]), answered)
+
+
+def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[Key, Code] | KafkaError:
+    if answer.error_code:
+        return KafkaError(code_of(answer.error_code))
+    return {
+        (topic.name, row.partition_index): code_of(row.partition_error_code)
+        for transaction in answer.results_by_transaction
+        for topic in transaction.topic_results
+        for row in topic.results_by_partition
+    }
+
+
+def _settle(question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refused:
+    refused = {}
+    for key, (partition, guard, place) in question.partitions.items():
+        error = answer if isinstance(answer, KafkaError) else None
+        if not isinstance(answer, KafkaError) and (code := answer.get(key, Code.UNKNOWN_SERVER_ERROR)) is not Code.NONE:
+            error = KafkaError(code)
+        partition.log.producers.verified(question.producer_id, guard, known=error is None)
+        if error is not None:
+            refused[place] = error
+    return refused
+
+
+class NoCoordinators:
+    """Where transactions have no coordinators."""
+
+    def coordinator_of(self, transactional_id: str) -> int:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+
+    def add_partitions(self, *asked: object, verify_only: bool) -> None:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+
+    def ask(self, *asked: object) -> None:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,140 @@
+"""TxnOffsetCommit: v0-5. Offsets of a group that count when the producer's transaction is committed; from version 5 on this broker adds the group's
+partition of `__consumer_offsets` to the transaction, until then the producer has done so (AddOffsetsToTxn).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+
+import trio
+
+from raftka.broker.coordinators.verification import Question, Refused
+from raftka.broker.handlers.coordinator_request import ask_all, check_group
+from raftka.broker.handlers.offset_commit import codes_of, parts_of
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.authorizer import TRANSACTIONAL_ID
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
+from raftka.coordinator.commands import CommitOffsets, CommitTopic, OffsetsCommitted
+from raftka.log.producers.markers import VERSION_1, VERSION_2
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.transactions import TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+response = TXN_OFFSET_COMMIT.response
+ADDS_PARTITIONS = 5
+SAYS_ABORTABLE = 4
+SAYS_LOADING = 2
+NO_SEQUENCE = -1
+
+
+def _refused(request: Request[TxnOffsetCommitRequest], code: Code) -> Steps[TxnOffsetCommitResponse]:
+    return (yield from _rows(request, repeat(code), {}))
+
+
+@handles(TXN_OFFSET_COMMIT, refused=_refused)
+async def txn_offset_commit(request: Request[TxnOffsetCommitRequest], services: Services) -> TxnOffsetCommitResponse | Delayed:
+    body = request.body
+    if not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
+        raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    check_group(request, "READ", body.group_id)
+    parts, refused = await request.finish(parts_of(request, body.topics, (topic.name for topic in body.topics)))
+    commands = [_command(request, part) for part in parts]
+    try:
+        if await request.finish(_names_a_partition(services, parts)):
+            await _verify(request, services)
+        elif not body.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+    except KafkaError as error:
+        code = Code.COORDINATOR_NOT_AVAILABLE if request.version < SAYS_LOADING and error.code is Code.COORDINATOR_LOAD_IN_PROGRESS else error.code
+        return await request.finish(_rows(request, _codes(services, parts, code), refused))
+    questions = [(body.group_id, command, "READ") for command in commands]
+    return await request.finish(ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
+
+
+def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]]) -> Steps[bool]:
+    """Whether there is anything that the group can be asked for."""
+    image = services.metadata.image
+    for part in parts:
+        for topic in part:
+            known = image.topic_named(topic.name or "")
+            if known is not None and any(0 <= each.partition < len(known.partitions) for each in topic.partitions):
+                return True
+            yield
+    return False
+
+
+async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) -> None:
+    """Raises KafkaError unless the transaction's coordinator knows that the group's partition is in the transaction."""
+    body = request.body
+    if not body.group_id:
+        raise KafkaError(Code.INVALID_GROUP_ID)
+    coordinator = services.groups.runtime.find(body.group_id)
+    if not coordinator.loaded:
+        raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
+    partition = coordinator.partition
+    producers = partition.log.producers
+    if not producers.must_verify(body.producer_id, body.producer_epoch):
+        return
+    version = VERSION_2 if request.version >= ADDS_PARTITIONS else VERSION_1
+    question = Question(body.transactional_id, body.producer_id, body.producer_epoch, version)
+    now_ms = services.context.runtime.clock.wall_ms()
+    question.add(partition, producers.guard(body.producer_id, body.producer_epoch, NO_SEQUENCE, version, now_ms), None)
+    answered, outcome = trio.Event(), list[KafkaError]()
+
+    def done(refused: Refused) -> None:
+        outcome.extend(refused.values())
+        answered.set()
+
+    services.verifier.ask(question, done)
+    await answered.wait()
+    if outcome:
+        raise KafkaError(_as_told(outcome[0].code, request.version))
+
+
+def _as_told(code: Code, version: int) -> Code:
+    if code is Code.PRODUCER_FENCED:
+        return Code.INVALID_PRODUCER_EPOCH
+    if code is Code.TRANSACTION_ABORTABLE and version < SAYS_ABORTABLE:
+        return Code.INVALID_TXN_STATE
+    return Code.COORDINATOR_LOAD_IN_PROGRESS if code is Code.NETWORK_EXCEPTION else code
+
+
+def _command(request: Request[TxnOffsetCommitRequest], topics: Sequence[CommitTopic]) -> CommitOffsets:
+    body = request.body
+    producer = body.producer_id, body.producer_epoch
+    return CommitOffsets(body.group_id, body.generation_id, body.member_id, body.group_instance_id, tuple(topics), producer=producer)
+
+
+def _codes(services: Services, parts: Iterable[Sequence[CommitTopic]], code: Code) -> Iterator[Code]:
+    """What is wrong with the group or the transaction, for each partition that there is."""
+    for part in parts:
+        for topic in part:
+            known = services.metadata.image.topic_named(topic.name or "")
+            count = len(known.partitions) if known is not None else 0
+            for each in topic.partitions:
+                yield code if 0 <= each.partition < count else Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answer(
+    refused: dict[int, Code],
+    commands: Sequence[CommitOffsets],
+    request: Request[TxnOffsetCommitRequest],
+    answers: Sequence[OffsetsCommitted | KafkaError],
+) -> Steps[TxnOffsetCommitResponse]:
+    return (yield from _rows(request, codes_of(commands, answers), refused))
+
+
+def _rows(request: Request[TxnOffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]) -> Steps[TxnOffsetCommitResponse]:
+    """`refused`: by the topic's place in the request, those that no coordinator was asked for."""
+    row = response.topics
+    topics = request.encoded_rows(row)
+    for place, topic in enumerate(request.body.topics):
+        partitions = request.encoded_rows(row.partitions)
+        for each in topic.partitions:
+            code = refused[place] if place in refused else next(codes)
+            partitions.add(row.partitions(partition_index=each.partition_index, error_code=int(code)))
+            yield
+        topics.add(row(name=topic.name, partitions=partitions))
+        yield
+    return response(topics=topics)
