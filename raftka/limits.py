@@ -110,3 +110,15 @@ REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looke
 
 # log
 PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")
+
+# transactions
+TRANSACTIONAL_IDS_OF_COORDINATOR = Limit(
+    "transactional_ids_of_coordinator", 20_000, "of one partition of __transaction_state, of 50: a kilobyte each, in memory"
+)
+TRANSACTIONAL_ID_BYTES = Limit("transactional_id_bytes", 32_767, "of UTF-8: its length has two bytes in the log, as Kafka's has")
+PARTITIONS_OF_TRANSACTION = Limit("partitions_of_transaction", 50_000, "each gets a marker, and each record of the transaction names all of them")
+TRANSACTION_BYTES = Limit("transaction_bytes", 900 * KIB, "names and numbers of a transaction's partitions: more does not fit into its record")
+TRANSACTION_BYTES_OF_COORDINATOR = Limit(
+    "transaction_bytes_of_coordinator", 32 * MIB, "names and numbers of partitions in all transactions of one partition of __transaction_state"
+)
+HELD_BY_TRANSACTION = Limit("held_by_transaction", 100, "requests of one id that wait until the markers of its last transaction are written")
