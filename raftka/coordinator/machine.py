@@ -93,6 +93,7 @@ class Machine(Protocol):
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The marker of a producer's transaction, as replayed from the log."""
+        return
 
     def loaded(self, context: Context) -> Outcome:
         """The log has been replayed, and this node leads: sessions begin."""
