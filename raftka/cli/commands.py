@@ -188,7 +188,7 @@ def log() -> None:
 @click.option("--print-data", is_flag=True, help="Also the records.")
 @AS
 def log_dump(**options: Option) -> None:
-    """What is in .log, .index, .timeindex, .snapshot and checkpoint files, in the words of Kafka's DumpLogSegments, and what is wrong there."""
+    """Print .log, .index, .timeindex, .snapshot and checkpoint files in the words of Kafka's DumpLogSegments, with the damage that is found."""
     from raftka.cli.log_dump import dump
 
     raise SystemExit(dump(**options))

@@ -42,7 +42,7 @@ def _with_spark(command: Any) -> Any:
 @_with_spark
 @client_options
 def audit(**options: Option) -> None:
-    """Compare what was acknowledged with what is there: what is lost, duplicated, phantom (nobody sent it) or reordered.
+    """Compare acknowledged records with stored ones: lost, duplicated, phantom (never sent) or reordered records.
 
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
     docs/pipeline.md has the rest.
@@ -134,7 +134,7 @@ def _sql(
 
 
 def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:
-    """What Java prints goes to a file: standard output is for the answer."""
+    """Start Spark with Java's output in a file: standard output is for the answer."""
     from raftka.pipeline.flows.runner import NOISY
     from raftka.pipeline.java import cache_folder
     from raftka.pipeline.spark import session

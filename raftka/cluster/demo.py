@@ -183,7 +183,7 @@ class Show:
         self._dead.clear()
 
     def _wait_for_leaders(self) -> None:
-        """Who was killed leads again what it led before."""
+        """Wait until the killed node leads its former partitions again."""
         began, partitions = time.monotonic(), list[PartitionView]()
         while not self._stopping and not self._dead and time.monotonic() < began + BACK_SECONDS:
             with suppress(OSError):

@@ -17,7 +17,7 @@ class Edge(Protocol):
     def port(self) -> int: ...
 
     def close(self) -> None:
-        """Nobody new comes, and who is there goes."""
+        """Accept no new connection and close the open ones."""
 
 
 def open_edges(services: Services) -> dict[str, Edge]:

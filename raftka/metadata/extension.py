@@ -29,7 +29,7 @@ class ExtensionMachine(Protocol):
         """
 
     def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
-        """What the package writes in the same batch, because of these records that it has not decided itself. `image`: as it is before them."""
+        """Return the package's own records for the same batch, because of `records` that it has not decided. `image`: as it is before them."""
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         """A batch of the controller's, of any records. Here alone what is replicated changes."""
@@ -71,7 +71,7 @@ def _record(package: str, key: bytes, value: bytes | None) -> Record:
 
 
 def changes_of(package: str, records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
-    """What they do to that package's entries, in order."""
+    """Return the changes that the records make to that package's entries, in order."""
     changes: list[tuple[bytes, bytes | None]] = []
     for record in records:
         match record:

@@ -67,7 +67,7 @@ class _Opened:
             raise IndexError("behind the end")
 
     def part(self, start: int, stop: int) -> tuple["Buffer | _Opened", int]:
-        """Where the bytes from `start` to `stop` are found, and at which position `start` is there."""
+        """Return the buffer that has the bytes from `start` to `stop`, and the position of `start` in it."""
         while start >= self.end:
             self.advance()
         if stop <= self.end:

@@ -58,7 +58,7 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
 
 
 def sentence(name: str, code: int, message: str | None = None) -> str:
-    """What went wrong with `name`, and what to do about it."""
+    """Return a sentence that names the error of `name` and the next step."""
     hint = HINTS.get(code)
     return f"{name}: {message or name_of_code(code)}" + (f" ({hint})" if hint else "")
 

@@ -18,7 +18,7 @@ def configs() -> None:
 @click.argument("kind", type=KINDS, required=False)
 @client_options
 def configs_list(**options: Option) -> None:
-    """What there are settings for."""
+    """List the resources that have settings."""
     from raftka.cli.admin.configs import list_all
 
     raise SystemExit(list_all(**options))
@@ -120,7 +120,7 @@ def reassign_execute(**options: Option) -> None:
 @reassign.command("status")
 @client_options
 def reassign_status(**options: Option) -> None:
-    """What is being moved."""
+    """Show the reassignments under way."""
     from raftka.cli.admin.reassign import status
 
     raise SystemExit(status(**options))

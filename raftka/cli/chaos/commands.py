@@ -121,7 +121,7 @@ def chaos_replay(**options: Option) -> None:
 @PLAN
 @click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
 def chaos_shrink(**options: Option) -> None:
-    """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
+    """Shrink a failing seed: find the fewest faults and the plainest settings with which it still fails."""
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))

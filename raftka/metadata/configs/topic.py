@@ -133,5 +133,5 @@ TOPIC_SETTINGS = {setting.name: setting for setting in _TABLE}
 # Not listed by DescribeConfigs: a segment size below 1 MiB, for tests (KIP-1030).
 INTERNAL_SEGMENT_BYTES = _topic("internal.segment.bytes", INT, 1024 * MIB, at_least(14), "", "segment.bytes without its lower bound.")
 
-# How the value of a broker's synonym becomes the topic's.
+# Functions that turn the value of a broker's synonym into the topic's.
 UNIT_MS = {"hours": 3_600_000, "minutes": 60_000}

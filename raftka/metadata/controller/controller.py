@@ -193,7 +193,7 @@ class Controller:
         return self._walk is None
 
     def not_appended(self) -> None:
-        """What was decided last did not become an entry: a portion of a walk may have been among it."""
+        """The last decision's records were not appended: a portion of a walk may have been among them."""
         if self._walk is not None or self.image.topics:
             self._walk = Walk(self.image)
 
@@ -206,7 +206,7 @@ class Controller:
         return Outcome(records)
 
     def _settle(self, now: float, image: MetadataImage) -> list[Record]:
-        """What has to change in the partitions of this image, as far as it goes into one entry; a walk follows for the rest."""
+        """Return the changes that the partitions of this image need, as many as one entry holds; a walk makes the rest."""
         walk = Walk(image)
         records = walk.portion(image, self._settling(image, now))
         if not walk.finished:
@@ -310,7 +310,7 @@ class Controller:
         return frozenset(each for each in self.image.alive_brokers() if self.sessions.spoke(each, now))
 
     def _unclean(self, image: MetadataImage, gone: int | None = None) -> Unclean:
-        """Where the topic allows it, and no member of the ISR can be alive: neither heard nor only thought to be."""
+        """Allow unclean election where the topic allows it and no member of the ISR is, or may be, alive."""
 
         def unclean(topic: str, isr: Replicas) -> bool:
             if any(image.alive(each) for each in isr if each != gone):

@@ -17,7 +17,7 @@ from raftka.metadata.records import BrokerDirectoryFailed, Record, ReplicasMarke
 
 
 class DirectoriesHere:
-    """What a registration says of the broker's directories, beside what the one before it said."""
+    """The changes in a broker's directories since its previous registration."""
 
     def __init__(self, known: BrokerImage | None, command: RegisterBroker) -> None:
         self.broker_id = command.broker_id
@@ -37,12 +37,12 @@ class DirectoriesHere:
         return self._all_there or replica in (self._back if offline else self._held)
 
     def marks(self) -> list[Record]:
-        """What goes into the entry of the registration: which replicas are offline from now on, and which are not any more."""
+        """Return the records that mark replicas as offline, or as back, in the entry of the registration."""
         marked = ((True, self._offline), (False, self._online))
         return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
 
     def look(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
-        """Whether the broker's disks have what it had; notes what that means for the mark."""
+        """Return whether the broker's disks have this replica; note how its offline mark must change."""
         there = self.has(replica, offline=offline)
         wanted = not there and bool(self.may_come_back)
         if wanted != offline:

@@ -35,7 +35,7 @@ Decided = tuple[Iterable[Record], object]
 
 
 class Standing(NamedTuple):
-    """What a controller knows beside the image."""
+    """The controller's state outside the image."""
 
     settings: NodeSettings
     random: Random
@@ -63,7 +63,7 @@ class Draft:
         return self._image
 
     def write(self, records: Iterable[Record]) -> None:
-        """Whoever decided them may decide them."""
+        """Append records; the caller has validated them."""
         topics = self.image.topics
         for record in records:
             match record:

@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
+"""Place the replicas of new partitions: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
 
 So each broker leads about as many partitions as any other, and when it dies, its partitions do not all go to one neighbour. With racks, a
 partition has two replicas on one rack only when there are more replicas than racks. Knows no topic and no broker but number and rack.

@@ -117,7 +117,7 @@ def _check_factor(before: PartitionImage, target: Replicas) -> None:
 
 
 def list_reassignments(image: MetadataImage, command: ListReassignments) -> tuple[OngoingTopic, ...]:
-    """What is under way of the partitions that are named, of all if none are."""
+    """List the reassignments under way of the named partitions, or of all when none is named."""
     if command.topics is None:
         found = [_ongoing(topic, range(len(topic.partitions))) for topic in image.topics.values()]
     else:

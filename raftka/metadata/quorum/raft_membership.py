@@ -1,4 +1,4 @@
-"""Who of the voters may vote: formation of a cluster, lost disks, other clusters. Decided from what the voters tell each other of their directories.
+"""Decide which voters may vote: formation of a cluster, lost disks, other clusters. The input are the voters' reports about their directories.
 
 - A cluster is formed only when every voter has reported an empty directory (or one that has seen the same and never voted). Each notes that it is a
   voter; nobody stands for the first election before all have noted it.
@@ -19,7 +19,7 @@ from raftka.metadata.quorum.raft_types import Message, WrongCluster
 
 
 class Report(NamedTuple):
-    """What a voter says of its directory."""
+    """A voter's report about its directory."""
 
     standing: Standing
     term: int
@@ -124,7 +124,7 @@ class Membership:
         self._become(Standing.VOTER)
 
     def _settle(self) -> None:
-        """What an empty directory is: a new cluster's, or a lost one's. A seed begins when all others have noted that they are its voters."""
+        """Decide whether an empty directory is a new cluster's or a lost one. A seed begins when all others have noted that they are its voters."""
         if self._journal.standing == Standing.SEED and self._all_others(Standing.VOTER):
             self._become(Standing.VOTER)
         if self._journal.standing != Standing.EMPTY:

@@ -25,7 +25,7 @@ class NotRecoverable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is left."""
+    """The state of the quorum that one directory still has."""
 
     node_id: int
     image: MetadataImage  # with all entries, also those that may never have been confirmed
@@ -84,7 +84,7 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
 
 
 def _nobodys(partition: PartitionImage) -> PartitionImage:
-    """Who comes back first of the ISR, as far as it is known, leads; under an epoch that none of the lost entries can have used."""
+    """Leave the partition without leader: the first member of the ISR that comes back leads, under an epoch that no lost entry can have used."""
     epochs = partition.leader_epoch + LOST_AT_MOST, partition.partition_epoch + LOST_AT_MOST
     return partition._replace(leader=NO_LEADER, leader_epoch=epochs[0], partition_epoch=epochs[1])
 

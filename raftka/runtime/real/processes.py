@@ -30,7 +30,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class ApartError(Exception):
-    """What went wrong over there, with its traceback as text; `kind` is the name of the exception's class."""
+    """The exception of the other process, with its traceback as text; `kind` is the name of its class."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What clock, disk, network and tasks of a simulated node see of their node, its machine and the world's events (world.py has all three)."""
+"""Protocols: how clock, disk, network and tasks of a simulated node see their node, its machine and the world's events (world.py has all three)."""
 
 from collections.abc import Callable, Mapping
 from random import Random

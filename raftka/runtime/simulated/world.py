@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Machine:
-    """What outlives a process: disk, clocks, power."""
+    """The parts that outlive a process: disk, clocks, power."""
 
     def __init__(self, name: str, number: int, disk: SimulatedDisk) -> None:
         self.name = name
