@@ -9,11 +9,11 @@ from raftka.cli.options import AS, Option, client_options
 
 @click.group()
 def group() -> None:
-    """What ZooKeeper clients see of a cluster whose nodes run the bridge."""
+    """Show a cluster as ZooKeeper clients see it; its nodes run the bridge."""
 
 
 def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Where the bridge is, and who asks."""
+    """Options that select the bridge and the client's identity."""
     where = click.option(
         "--bridge",
         default="localhost:2181",
@@ -76,7 +76,7 @@ def watch(**options: Option) -> None:
 @click.argument("path")
 @AS
 def explain(**options: Option) -> None:
-    """What a path is computed from, and what a write to it does. Asks no server."""
+    """Show from what a path is computed, and what a write to it does. Asks no server."""
     from zookeeper_bridge.client.cli import explain as verb
 
     raise SystemExit(verb(**options))

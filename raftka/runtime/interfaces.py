@@ -205,7 +205,7 @@ class TurnWatch(Protocol):
 
 
 class Runtime(Protocol):
-    """The whole door, one for each node."""
+    """All interfaces together, one object for each node."""
 
     @property
     def clock(self) -> Clock: ...

@@ -57,5 +57,5 @@ class Expiry:
         return min(self._buckets, default=inf) * self._step_s
 
     def due(self, now: float) -> Iterable[int]:
-        """Whose time is over."""
+        """Return the sessions that have expired."""
         return [session_id for bucket in sorted(self._buckets) if bucket * self._step_s <= now for session_id in self._buckets[bucket]]

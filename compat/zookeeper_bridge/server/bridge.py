@@ -121,7 +121,7 @@ class Bridge:
             self.services.context.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
-        """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
+        """Replace the tree. Events in between are unknown: clients connect again, and say what they watch."""
         self.tree.load(of_package(image, PACKAGE).entries, image.offset)
         self.layout.load(image, self._controller())
         for connection in list(self.connections):
@@ -167,7 +167,7 @@ class Bridge:
             self.watches.changed(path)
 
     def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
-        """Who may not read a znode hears nothing of it."""
+        """Send the event to clients that may read the znode."""
         if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
             self._telling = path, event, acl.OPEN if node is None else node.acl
@@ -292,7 +292,7 @@ class Bridge:
 
 
 class _OfClient(Submission):
-    """What a connection waits for. `body`: as it asked."""
+    """A request that its connection waits for. `body`: as the client sent it."""
 
     __slots__ = ("_began", "_body", "_bridge", "_connection")
 

@@ -18,7 +18,7 @@ KEPT_COUNT = 1000  # usage of so many znodes is counted anew, rather than kept, 
 
 
 class Counted(Protocol):
-    """What is asked of a tree."""
+    """The tree, as quotas use it."""
 
     nodes: dict[str, Znode]
 
@@ -99,7 +99,7 @@ class Quotas:
 
 
 class Enforcement:
-    """What holds writes to the quotas, where `enforce.quota` is set. `warn` is told, in ZooKeeper's words, of each limit that a write passes."""
+    """Holds writes to the quotas, where `enforce.quota` is set. `warn` gets, in ZooKeeper's words, each limit that a write exceeds."""
 
     def __init__(self, quotas: Quotas, warn: Callable[[str], None]) -> None:
         self._quotas = quotas

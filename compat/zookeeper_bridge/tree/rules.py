@@ -1,4 +1,4 @@
-"""Whose is which path of Kafka's layout: what is computed of the metadata, what is stored beside it, and what a write to it means. Only tables.
+"""Rules for the paths of Kafka's layout: computed from the metadata, or stored beside them, and the meaning of a write. Only tables.
 
 A path that no rule matches is the clients' own: stored, and of no meaning to the cluster. `*` stands for one name, `**` for whatever lies below.
 """

@@ -30,7 +30,7 @@ Parts = Sequence[Buffer | FileSpan]
 
 
 class Plan(Protocol):
-    """What a connection remembers of the last request of a kind, to answer one that differs only in its records without decoding it."""
+    """Answers a request that differs from the last one of its kind only in its records, or its offset, without decoding it."""
 
     version: int
     kind: Latency
@@ -41,14 +41,14 @@ class Plan(Protocol):
 
 
 class PipelinePlan(Plan, Protocol):
-    """One for many requests that lie one behind the other."""
+    """A plan for many requests that follow each other."""
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
         """How many from the front it has answered."""
 
 
 class LongFrames(Protocol):
-    """Whether further long frames are to be read (long_requests.py)."""
+    """Whether further long frames may be read (long_requests.py)."""
 
     is_full: bool
 
@@ -56,7 +56,7 @@ class LongFrames(Protocol):
 
 
 class Dispatching(Protocol):
-    """What a connection sees of the dispatcher."""
+    """The dispatcher, as a connection uses it."""
 
     context: BrokerContext
     metrics: Metrics
@@ -301,7 +301,7 @@ class ServerConnection:
             self.transport.drop(reason)
 
     def _drop_requests(self) -> None:
-        """Who waits for more to send hears that nobody is there any more."""
+        """Drop the decoded requests and complete those that wait: the client is gone."""
         self._over = True
         slots, self.slots = self.slots, deque()
         for slot in slots:
@@ -407,7 +407,7 @@ class ServerConnection:
                 self.transport.hold_reading(False)
 
     def worth_a_plan(self, api_key: int) -> bool:
-        """Who asks for another partition each time gains nothing by plans, and making one costs more than a request."""
+        """Return whether the client repeats its partition: else plans gain nothing, and making one costs more than a request."""
         if api_key in self.plans:
             self._replanned += 1
         return self._replanned <= REPLANS

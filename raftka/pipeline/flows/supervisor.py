@@ -46,7 +46,7 @@ KNOWN = (
 
 @dataclass(slots=True)
 class Reported:
-    """What is known of a flow, as `raftka pipeline status` shows it."""
+    """The state of a flow, as `raftka pipeline status` shows it."""
 
     state: str = "starting"
     batch: int = -1
@@ -164,7 +164,7 @@ def _offsets(told: object) -> dict[tuple[str, str], int]:
 
 
 def explained(why: str, checkpoint: str = "") -> str:
-    """What happened and what to do, out of what Spark says."""
+    """Turn an error of Spark into cause and next step."""
     ours = re.findall(r"raftka\.pipeline\.errors\.\w+: (.*)", why)
     if ours:
         return str(ours[-1]).strip().rstrip(".")

@@ -69,7 +69,7 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
 
 
 def is_folder(lake: Lake) -> bool:
-    """Whether it is on a file system of this machine."""
+    """Return whether the lake is on a file system of this machine."""
     return "://" not in lake.url
 
 

@@ -1,4 +1,4 @@
-"""What a stream's records are to hold: names and kinds as YAML tells them, and whether a value is of its kind. Knows neither Arrow nor Spark.
+"""The declared fields of a stream's records: names and kinds from YAML, and whether a value is of its kind. Knows neither Arrow nor Spark.
 
     {truck: int, speed: double?, stops: [{name: string, since: timestamp}]}
 

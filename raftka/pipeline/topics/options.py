@@ -47,7 +47,7 @@ UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where reading begins or ends: `default` (LATEST or EARLIEST), unless said for a partition, as offset or as time (ms)."""
+    """Start or end of reading: `default` (LATEST or EARLIEST), unless given for a partition, as offset or as time (ms)."""
 
     default: int
     offsets: Mapping[Where, int] | None = None
@@ -110,7 +110,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
-    """Of kafka.bootstrap.servers."""
+    """Parse kafka.bootstrap.servers."""
     try:
         found = tuple(addresses_of(kafka.get("bootstrap.servers", "")))
     except ValueError as error:
@@ -121,7 +121,7 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """What a broker connection can not be like."""
+    """Refuse options for connections that raftka does not have."""
     protocol = kafka.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT" or any(name.startswith(("sasl.", "ssl.")) for name in kafka):
         raise OptionRefused(

@@ -46,7 +46,7 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task tells the driver."""
+    """A task's result for the driver."""
 
     records: int
     identity: Identity | None = None

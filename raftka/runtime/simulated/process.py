@@ -59,7 +59,7 @@ class Process(Protocol):
 
 
 class Events(Protocol):
-    """The world: time, what is to happen, chance, and the trace."""
+    """The world, as its parts use it: time, future events, random numbers, and the trace."""
 
     seed: int
     now: float

@@ -102,7 +102,7 @@ def _alter(written: Written, resource_type: int, configs: dict[str, str]) -> Non
 
 
 def adopted(layer: Layer, topic: str, caller: Caller) -> dict[str, str]:
-    """What was written for a topic that is created now; from now on the metadata have it."""
+    """Return the settings that were written for a topic before its creation; from now on the metadata have them."""
     path = f"/config/topics/{topic}"
     kept = layer.node(path)
     if kept is None or kept.data is None:
@@ -118,7 +118,7 @@ def topic_gone(layer: Layer, topic: str, zxid: int) -> None:
 
 
 def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
-    """What goes with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
+    """Change the tree along with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
     created = {record.topic_id: record.name for record in records if isinstance(record, TopicCreated)}
     for record in records:
         match record:

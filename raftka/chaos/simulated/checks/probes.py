@@ -1,4 +1,4 @@
-"""What a life has seen: how often each rare thing happened, from what the nodes logged and what was observed. A long run says what it never saw."""
+"""Count how often each rare event happened in a life, from the nodes' logs and from observations. A long run lists events that never happened."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Whoever waits on a living node is heard of again: looked at now and then, as Watch does, in the nodes' own memory.
+"""Check that every request and member that waits on a living node has a cause to go on: looked at now and then, in the nodes' own memory.
 
 Fetch sessions, timers and members of groups, requests that wait in a coordinator, produces that wait for the high watermark, commands that
 wait for the metadata log. What is not in order for a moment may be under way: it counts when every look for some time finds the same.
@@ -141,7 +141,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 
 def _idle(cached: CachedPartition) -> Iterator[str]:
-    """It was told all, so something must have to happen before it is looked at again."""
+    """Check a partition whose reader has got everything: a future event must lead to the next look at it."""
     host = cached.partition
     if host is None or not (cached in host.idle_consumers or cached in host.idle_followers):
         yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
@@ -238,7 +238,7 @@ def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
 
 
 def _shares(group: ConsumerGroup, image: MetadataImage) -> Iterator[str]:
-    """What its members subscribe to is shared out among them, each partition once."""
+    """Each subscribed partition is assigned to exactly one member."""
     for name in group.subscribed if group.members else ():
         topic = image.topic_named(name)
         shared = sorted(index for target in group.target.values() for index in target.get(topic.topic_id, ())) if topic is not None else []

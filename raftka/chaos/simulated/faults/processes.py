@@ -1,4 +1,4 @@
-"""Who dies, who stands still, whose clock jumps, and who is asked to go elsewhere."""
+"""Processes that die or stand still, clocks that jump, leaders that are asked to move."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -203,7 +203,7 @@ class Replayer:
         self.done = True
 
     async def _read_from(self, offset: int) -> int:
-        """Where to go on."""
+        """Read one piece; return the next offset."""
         row = fetch_row(self.topic, self.partition, offset, self._random.choice(REPLAYED_BYTES))
         answer = await self.client.ask_leader(self.topic, self.partition, FETCH, row)
         for header, batch in iterate(memoryview(answer.records)):
@@ -335,7 +335,7 @@ async def _read(client: Client, topic: str, partition: int) -> Found:
 
 
 def state_of(found: Found) -> State:
-    """Of each key the last value; none of those that were deleted."""
+    """The last value of each key, without deleted ones."""
     state = {key or b"": value for _, _, key, value in found}
     return {key: value for key, value in state.items() if value is not None}
 

@@ -48,7 +48,7 @@ AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
 
 @dataclass
 class Holder:
-    """Of an instance id: who was heard of as it last."""
+    """The last member that used an instance id."""
 
     member_id: str = ""
     asked_at: float = -inf
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Habits:
-    """Of a member."""
+    """The habits of a member."""
 
     instance: str | None = None
     regex: bool = False
@@ -195,7 +195,7 @@ class ConsumerMember(GroupClient):
         return bool(lost or new)
 
     async def _keep_all(self, where: Address) -> None:
-        """It is heard of, and neither listens nor gives up what it has been told to. Raises NoAnswer; Refused when the group has gone on."""
+        """Send heartbeats, but keep partitions that it was told to give up. Raises NoAnswer; Refused when the group has gone on."""
         began, coordinator, late = self.now, self.story.coordinator(self.group), 0
         while not self.over and self.story.coordinator(self.group) == coordinator:
             asked_at = self.now
