@@ -97,7 +97,7 @@ class Log:
         self._platter = self.entries[: self.flushed], [each for each in self.epochs.entries() if each[1] <= self.flushed]
 
     def lose_power(self, random: Random) -> None:
-        """Any part of the unflushed entries stays; a cut that was not flushed may come undone."""
+        """A random part of the unflushed entries stays; a cut that was not flushed may come undone."""
         kept, epochs = self._platter
         if len(kept) <= self.end and self.entries[: len(kept)] == kept:
             end = random.randint(len(kept), self.end)
