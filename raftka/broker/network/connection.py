@@ -44,7 +44,7 @@ class PipelinePlan(Plan, Protocol):
     """A plan for many requests that follow each other."""
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
-        """How many from the front it has answered."""
+        """Return how many frames from the front are answered."""
 
 
 class LongFrames(Protocol):
@@ -72,7 +72,7 @@ class Dispatching(Protocol):
         """Raises ProtocolError."""
 
     def dispatch_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
-        """How many from the front are answered."""
+        """Return how many frames from the front are answered."""
 
     def connection_opened(self, connection: "ServerConnection") -> None: ...
 
@@ -225,7 +225,7 @@ class ServerConnection:
                 self.transport.wake()
 
     def settle(self) -> None:
-        """Whatever is answered at the front leaves."""
+        """Send the answers at the front that are complete."""
         slots, now = self.slots, self.dispatcher.now
         while slots and (parts := slots[0].parts) is not None:
             slot = slots.popleft()
@@ -338,12 +338,12 @@ class ServerConnection:
 
     @property
     def gone(self) -> bool:
-        """Nobody is there to be answered."""
+        """The client is gone: no answer can be sent."""
         return self._over or self.transport is None
 
     @property
     def abandoned(self) -> bool:
-        """Nobody is there to be answered, or the client has closed its side meanwhile; for connections that hold. Costs a syscall."""
+        """Return whether the client is gone or has closed its side; for connections that hold. Costs a syscall."""
         return self.gone or self.transport is None or self.transport.left()
 
     def overdue(self, passed_s: float) -> Limit | None:

@@ -32,10 +32,10 @@ class Answering(Protocol):
     def broken(self, request: "Request[Row]", error: Exception) -> Parts: ...
 
     def answered(self, request: "Request[Row]") -> None:
-        """Nobody reads the request any more."""
+        """Free the request: no code reads it any more."""
 
     def wanted(self, request: "Request[Row]") -> bool:
-        """Whether there is still a client."""
+        """Return whether the client is still there."""
 
     def request_failed(self, request: "Request[Row]", error: Exception) -> None: ...
 
