@@ -68,7 +68,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "said"), WRONG)
-def test_what_is_wrong_is_told(given: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_reported(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         parsed(**given)
 
@@ -81,6 +81,6 @@ def test_what_is_wrong_is_told(given: dict[str, Any], said: str) -> None:
         ({"endingOffsets": "earliest"}, r"endingOffsets can not be earliest \(-2\)"),
     ],
 )
-def test_a_batch_that_would_be_empty_is_told(given: dict[str, Any], said: str) -> None:
+def test_a_batch_that_would_be_empty_is_reported(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         parsed(streaming=False, **given)
