@@ -23,7 +23,7 @@ def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
         metavar="HOST:PORT[,...]",
         help="Where nodes speak ZooKeeper's protocol.",
     )
-    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Whom to authenticate as.")
+    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Identity to authenticate as.")
     return where(who(command))
 
 
@@ -89,7 +89,7 @@ def offsets() -> None:
 
 @offsets.command("export")
 @click.argument("name", metavar="GROUP")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options
 @client_options
 def offsets_export(**options: Option) -> None:
@@ -101,7 +101,7 @@ def offsets_export(**options: Option) -> None:
 
 @offsets.command("import")
 @click.argument("name", metavar="GROUP")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options
 @client_options
 def offsets_import(**options: Option) -> None:

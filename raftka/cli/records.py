@@ -220,9 +220,7 @@ def _consume_as_member(
 ) -> None:
     """Commit each poll's records after they are printed and before the next poll: when a member dies, at most one poll is printed again."""
     if start not in ("start", "end") or partitions:
-        raise CommandFailed(
-            "with --group it is the group that knows where to go on and who reads what: --from is start or end, --partition is not for it"
-        )
+        raise CommandFailed("with --group the group decides positions and assignments: --from must be start or end, and --partition is not allowed")
     ends = client.offsets(dict.fromkeys(_wanted(client, topic, ()), LATEST))
     left = count if count is not None else sys.maxsize
     with Member(client, group, topic) as member:

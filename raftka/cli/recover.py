@@ -94,7 +94,7 @@ The new quorum: {", ".join(map(str, sorted(voters)))}."""
 
 BEFORE = """
 Before you go on
-  Be sure that a majority of the controllers is really gone for good: while it can come back, nothing needs to be given up.
+  Be sure that a majority of the controllers is lost for good: while it can come back, nothing needs to be given up.
   Of several that are left take the one with the newest metadata: run this on each and answer nothing.
   Stop every broker.
 """

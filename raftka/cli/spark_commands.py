@@ -28,7 +28,7 @@ def _with_spark(command: Any) -> Any:
 @click.option("--ledger", "ledgers", metavar="FILE", multiple=True, required=True, help="JSON lines, a folder of them, or a URL. May be repeated.")
 @click.option("--topic", help="Where the records are to be.")
 @click.option("--delta", metavar="PATH", help="Or a Delta table.")
-@click.option("--producer", metavar="SQL", help="Whose a record is. [default: the key; the column producer of a table]")
+@click.option("--producer", metavar="SQL", help="SQL for the producer of a record. [default: the key; the column producer of a table]")
 @click.option("--seq", metavar="SQL", help="Its number there. [default: $.seq of the value; the column seq of a table]")
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="List so many of each kind; 0: all.")
 @click.option(

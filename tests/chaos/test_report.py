@@ -103,7 +103,15 @@ def test_the_report_is_complete_in_one_file(folder: Path) -> None:
         "timed out",
     ):
         assert wanted in said or wanted == "timed out", wanted
-    for wanted in ("SIGKILL to <all>", "a <C> compiler", "node 1 leads", "nobody leads", "does not run", "Offsets", "who knows what at offset"):
+    for wanted in (
+        "SIGKILL to <all>",
+        "a <C> compiler",
+        "node 1 leads",
+        "nobody leads",
+        "does not run",
+        "Offsets",
+        "metadata of each node at offset",
+    ):
         assert wanted in said, wanted
     assert [tag for tag, _ in page.seen].count("script") == 3  # ours; what the data say is text
 

@@ -179,7 +179,7 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
         ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported yet"),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not have the listener CONTROLLER"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "nobody can connect to 0.0.0.0"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "no client can connect to 0.0.0.0"),
         ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
         ({"advertised.listeners": "SSL://h:1"}, "SSL is not supported yet"),
         ({"advertised.listeners": "CONTROLLER://h:1"}, "must have a listener of the broker"),

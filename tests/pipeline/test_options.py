@@ -61,7 +61,7 @@ WRONG = [
     ({"kafka.isolation.level": "committed"}, "read_committed or read_uncommitted"),
     ({"kafka.security.protocol": "SASL_SSL"}, "speaks PLAINTEXT only so far, not SASL_SSL"),
     ({"kafka.ssl.truststore.location": "/x"}, "speaks PLAINTEXT only"),
-    ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets says"),
+    ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets is the start"),
     ({"subscribe": "", "subscribePattern": "("}, "is no regular expression"),
     ({"subscribe": "", "assign": '{"t": 1}'}, r'is not of the form \{"topic": \[0, 1\]\}'),
 ]

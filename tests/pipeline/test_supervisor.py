@@ -155,7 +155,7 @@ def test_lag_is_the_distance_to_the_end() -> None:
         ),
         ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x", "the query is another one than its checkpoint is of .*move /c/lake away"),
         ("java.io.IOException: No space left on device", "the disk is full .*make room: it goes on by itself"),
-        ("[CONCURRENT_STREAM_LOG_UPDATE] x", "somebody else writes the same checkpoint"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] x", "another query writes the same checkpoint"),
         ("a\nb terminated with exception: boom " + "x" * 1000, "boom x{300,}\\.\\.\\.$"),
     ],
 )

@@ -65,10 +65,10 @@ def test_an_error_is_a_sentence(bridge: Any) -> None:
     for command, text in (
         ("get /nobody", "/nobody: there is no such znode"),
         ("ls /config/brokers", "/config/brokers: not allowed"),
-        ("ls nobody", "nobody: that is no path"),
+        ("ls nobody", "nobody: not a path"),
         ("ls / --bridge 127.0.0.1:1", "no bridge answers at 127.0.0.1:1"),
         ("ls / --bridge here", "no bridge answers at here"),
-        ("explain nobody", "nobody: that is no path"),
+        ("explain nobody", "nobody: not a path"),
     ):
         done = bridge(command)
         assert (done.exit_code, done.stderr.startswith(f"raftka: {text}")) == (1, True), done.stderr

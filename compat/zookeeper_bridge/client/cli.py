@@ -22,8 +22,8 @@ P = ParamSpec("P")
 OFFSETS = ["group", "topic", "partition", "offset"]
 REASONS = {
     Err.NO_NODE: "there is no such znode",
-    Err.NO_AUTH: "not allowed: --digest says who asks",
-    Err.BAD_ARGUMENTS: "that is no path: /like/this",
+    Err.NO_AUTH: "not allowed: authenticate with --digest",
+    Err.BAD_ARGUMENTS: "not a path; paths look /like/this",
     Err.AUTH_FAILED: "the bridge does not take that digest",
 }
 

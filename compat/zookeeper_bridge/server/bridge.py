@@ -195,7 +195,7 @@ class Bridge:
     def _check_greeting(self, connection: ClientConnection) -> None:
         if not connection.attached and connection.connect is None and not connection.over:
             self.hit(CONNECT_SECONDS)
-            connection.end("it has not said what it wants")
+            connection.end("the client has sent no connect request")
 
     def gone(self, connection: ClientConnection) -> None:
         self.connections.pop(connection, None)
@@ -232,7 +232,7 @@ class Bridge:
         if connection.over:
             return
         if asked.last_zxid > self.tree.offset:
-            connection.end("it has seen more than there is: it is of another cluster")
+            connection.end("its zxid is ahead of the cluster's: it belongs to another cluster")
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
         else:

@@ -325,7 +325,7 @@ class ClientConnection:
         if self._out_bytes > OUTPUT_BYTES.value and len(self._out) > 1:
             self.bridge.hit(OUTPUT_BYTES)
             self._over = True
-            self._transport.drop("it does not take what is sent to it")
+            self._transport.drop("it does not read its replies")
         else:
             self._transport.wake()
 

@@ -63,7 +63,7 @@ def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity]) -> byte
             shown = [Acl(each.perms, *identity) for identity in identities if identity[0] not in ("ip", "super")]
             found.update(dict.fromkeys(shown))
             if not shown:
-                raise ZooKeeperError(Err.INVALID_ACL, "nobody has authenticated here")
+                raise ZooKeeperError(Err.INVALID_ACL, "this connection has not authenticated")
         elif _is_valid(each):
             found[each] = None
         else:

@@ -72,7 +72,7 @@ class BootCounter:
         try:
             return [_read(line) for line in decode_lines(self._files.read(self._path))]
         except ValueError as error:
-            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is no older copy") from error
+            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is not an older copy") from error
 
     def _write(self) -> None:
         starts = [(-1, self.mine), *self._others.items()]

@@ -346,7 +346,7 @@ class Dispatcher:
             row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
             return request.encode(row) if row is not None else ()
         except Exception:
-            request.connection.end("there are no words for what went wrong")
+            request.connection.end("an error without text")
             return ()
 
     def failed(self, connection: ServerConnection, error: Exception) -> None:

@@ -99,7 +99,7 @@ def alter(
     changes |= {name: ("APPEND", value) for name, value in append.items()} | {name: ("SUBTRACT", value) for name, value in subtract.items()}
     changes |= dict.fromkeys(delete, ("DELETE", None))
     if not changes:
-        raise CommandFailed("nothing to alter: --config, --append, --subtract and --delete-config say what")
+        raise CommandFailed("nothing to alter: use --config, --append, --subtract or --delete-config")
     with connect(bootstrap_server) as client:
         names = names or _default_name(kind)
         refused = changed(client, kind, names, changes, dry_run)

@@ -243,7 +243,7 @@ def _advertised(
             raise SettingError("advertised.listeners must have a listener of the broker, not only those of controller.listener.names")
     for each in advertised:
         if each.host in ("0.0.0.0", "::"):
-            raise SettingError(f"nobody can connect to {each.host}: set advertised.listeners to an address that clients can reach")
+            raise SettingError(f"no client can connect to {each.host}: set advertised.listeners to an address that clients can reach")
     return tuple(each._replace(host=each.host or "localhost") for each in advertised)
 
 

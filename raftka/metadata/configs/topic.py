@@ -85,7 +85,7 @@ _TABLE = (
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
         "log.message.timestamp.type",
-        "Whose clock stamps the records: the producer's or the leader's.",
+        "The clock of the records' timestamps: the producer's or the leader's.",
     ),
     _topic(
         "min.cleanable.dirty.ratio",
@@ -101,7 +101,7 @@ _TABLE = (
     _topic("min.insync.replicas", INT, 1, at_least(1), "min.insync.replicas", "Replicas that must have a record before acks=all is answered."),
     _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve room on the disk for the whole of a new segment."),
     _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage."),
-    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete what is tiered when tiering ends."),
+    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete tiered segments when tiering ends."),
     _topic(
         "remote.storage.enable",
         BOOLEAN,

@@ -46,7 +46,7 @@ def look(journal: Journal) -> Remains:
         raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")
     if journal.standing is Standing.JOINING:
         raise NotRecoverable(
-            f"{journal.directory} replaces a disk that was lost and was never brought up to date: what it has may be anything. Take another voter's."
+            f"{journal.directory} replaces a lost disk and was never brought up to date: its entries may be wrong. Take another voter's."
         )
     image = MetadataImage.from_snapshot(journal.read_snapshot().state) if journal.snapshot is not None else MetadataImage()
     for command, index, _ in journal.entries[1:]:

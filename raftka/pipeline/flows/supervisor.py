@@ -28,12 +28,12 @@ KNOWN = (
         r"STATE_STORE_((KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION|"
         r"INVALID_VARIABLE_TYPE_CHANGE|INVALID_CONFIG_AFTER_RESTART)|sources in the checkpoint offsets and now there are",
         "the query is another one than its checkpoint is of",
-        "undo the change; or move {checkpoint} away: then it begins anew, and a topic or lake gets again what it has",
+        "undo the change; or move {checkpoint} away: then it begins anew, and writes all rows to the topic or lake again",
     ),
     (r"No space left on device|ENOSPC|Disk quota exceeded", "the disk is full", "make room: it goes on by itself"),
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY",
-        "somebody else writes the same checkpoint",
+        "another query writes the same checkpoint",
         "stop the other one, such as a `spark-pipelines run`",
     ),
     (

@@ -57,7 +57,7 @@ def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) ->
         remove(lake, [path for path in found if path.rpartition("/")[2].startswith(stem) and path not in added])
         _remove_half_entries(lake, version)
     except Exception as error:
-        log.warning("the lake %s could not be looked through for what killed tries left: %s", lake.url, error)
+        log.warning("the lake %s could not be searched for files of killed tries: %s", lake.url, error)
 
 
 def _remove_half_entries(lake: Lake, version: int) -> None:

@@ -183,7 +183,7 @@ def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Posi
         loss(options, f"topic {topic} was deleted and made again since the last batch", "the new one is read from its beginning")
     same = {where: offset for where, offset in start.offsets.items() if where[0] not in again}
     for topic, partition in sorted(same.keys() - ends.keys()):
-        loss(options, f"{topic}-{partition} is gone: its topic was deleted", "what was not read of it is lost")
+        loss(options, f"{topic}-{partition} is gone: its topic was deleted", "its unread records are lost")
     wanted = {} if target is None else {where: end for where, end in target.offsets.items() if where[0] not in again}
     _never_back(options, lookup, same, wanted, ends)
     now = Position(ends, ids, start.offsets if start.initial else None)
@@ -205,7 +205,7 @@ def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, wanted:
             loss(options, f"{what}, but was read up to {starts[where]}", "nothing is read of it until it is longer than that")
             ends[where] = starts[where]
         else:
-            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "what is gone is left out")
+            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "lost records are skipped")
 
 
 def _up_to(target: Position, start: Position, now: Position) -> Position:

@@ -209,7 +209,9 @@ class _Reading:
         found = self._brokers.offsets({self._where: EARLIEST})
         earliest = found[self._where]
         if earliest > self._offset:
-            what = f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention took what is between"
+            what = (
+                f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention deleted the records between"
+            )
             loss(self._options, what, f"offsets {self._offset} to {min(earliest, self._wanted.stop) - 1} are left out")
             self._progress(min(earliest, self._wanted.stop))
             return

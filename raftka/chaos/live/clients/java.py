@@ -77,7 +77,7 @@ def find(home: str = "") -> Kafka:
         if any(match is not None and (int(match[1]), int(match[2])) >= OLDEST_KAFKA for match in versions):
             return Kafka(java, folder)
     raise Missing(
-        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; KAFKA_HOME or --kafka-home tells where they are"
+        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; set KAFKA_HOME or --kafka-home to their directory"
     )
 
 
