@@ -213,7 +213,7 @@ class Register(Actor):
 
 
 class Watcher(Actor):
-    """Reads the register, and is told of its change before it reads what came of it."""
+    """Reads the register, and gets the event of each change before it reads the new value."""
 
     armed = 0  # mzxid of what was read when the watch was set; 0: none is
     rearm = False  # on a new connection

@@ -141,7 +141,7 @@ def _line(values: Sequence[object]) -> str:
 
 
 def dump(history: History) -> Iterator[str]:
-    """One line for each event. What was known only in the end does not stand in the beginning, and need not."""
+    """Write one line for each event. Fields that are known only at the end need not stand in the beginning."""
     for position, operation in enumerate(history.events):
         body = {name: value for name in BODY if (value := getattr(operation, name)) != DEFAULTS[name]}
         if operation.began != position:

@@ -151,7 +151,7 @@ class _Judgement:
 
 
 class _Seen:
-    """Worlds that need not be looked at again: nor those that differ only in having used up more of the calls whose end nobody knows."""
+    """Visited states, pruned by dominance: of two that differ only in used calls without a result, the one with fewer used calls stays."""
 
     def __init__(self, unknown_bits: int) -> None:
         self._unknown_bits = unknown_bits

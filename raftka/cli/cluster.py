@@ -1,4 +1,4 @@
-"""`raftka cluster describe`: who is there, who decides, and what is not as it should be. Through Kafka's protocol; knows no raftka."""
+"""`raftka cluster describe`: brokers, the controller, and problems of the cluster. Through Kafka's protocol; knows no raftka."""
 
 import json
 from typing import Any

@@ -1,6 +1,6 @@
-"""`raftka cluster recover FILE`: begins a metadata quorum anew from the one controller that is left. Explains, asks, writes down what was given up.
+"""`raftka cluster recover FILE`: begin a metadata quorum anew from the one controller that is left. Explains, asks, writes down the losses.
 
-Runs on that controller's machine while it is stopped; talks to nobody.
+Runs on that controller's machine while it is stopped; opens no connection.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`raftka audit` and `raftka sql`: commands that are Spark jobs. What they do stands in raftka/pipeline, imported when they are called."""
+"""`raftka audit` and `raftka sql`: commands that are Spark jobs. raftka/pipeline implements them, imported when they are called."""
 
 import logging
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Services beside the broker that a node may have: packages of their own, each switched on by a setting and found by its name. Imports none of them.
 
-Whoever starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
+The code that starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
 """
 
 from errno import EADDRINUSE

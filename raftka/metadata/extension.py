@@ -3,9 +3,9 @@
 Its records are put and delete, applied by every node with or without the package and part of every snapshot: a node that does not have the
 package loses nothing of it. Knows no package and no meaning of a key.
 
-A node that has the package holds an Extension of it: that is told of what becomes so, and gives a machine to the controller when this node leads.
+A node that has the package holds an Extension of it: it is told of each applied entry, and makes a machine for the controller when this node leads.
 The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller
-decide commands in the same batch, and write beside what the controller decides for others.
+decide commands in the same batch, and add records to the batches of other commands.
 """
 
 from collections.abc import Sequence

@@ -111,7 +111,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Room on the disk for a file of that size; it grows as before. `truncate` gives back what is not used. Where that cannot be: nothing."""
+        """Reserve room on the disk for a file of that size; it grows as before. `truncate` gives unused room back. Without support: nothing."""
 
     def size(self) -> int: ...
 

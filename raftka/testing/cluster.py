@@ -130,7 +130,7 @@ class Cluster:
         self._sync(self._embedded.nodes[node_id].resume)
 
     def heal(self) -> None:
-        """No faults, nobody paused, everybody alive: as it was at the start."""
+        """End all faults, resume and start all nodes: as at the start."""
         self.clear_faults()
         for node_id in self.nodes:
             self.resume(node_id)

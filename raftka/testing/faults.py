@@ -95,7 +95,7 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def lose_answer(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
-        """The request is carried out; nobody hears of it."""
+        """Carry the request out, and drop its answer."""
 
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()

@@ -116,7 +116,7 @@ class Pool(Protocol):
 
 
 class FrameBuffer:
-    """Cuts frames out of what comes. What a frame takes in memory grows with the bytes that came, never with the size it claims."""
+    """Cuts frames out of received bytes. The memory of a frame grows with the received bytes, never with the size it claims."""
 
     def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: Pool | None = None) -> None:
         self.limit_bytes = limit_bytes
@@ -205,7 +205,7 @@ class FrameBuffer:
         self._have = have
 
     def _grow(self, size: int) -> None:
-        """To four times what came: few copies, and whoever claims much and sends little gets little."""
+        """Grow to four times the received bytes: few copies, and little memory for a large claim with few bytes."""
         if size <= len(self._buffer):
             return
         room = max(size, min(self._need, max(4 * self._have, 4096)))

@@ -38,7 +38,7 @@ class Outline(NamedTuple):
 
 
 class _Opened:
-    """The bytes by their position. What lies before the piece that was last asked for is gone; IndexError behind the end."""
+    """The opened bytes by their position. Only the last piece is kept; IndexError behind the end."""
 
     def __init__(self, parts: Iterator[Buffer]) -> None:
         self._parts = parts

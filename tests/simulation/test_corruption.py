@@ -1,4 +1,4 @@
-"""Media that forget: who finds that records of his rotted is fenced until others lead, and takes theirs. Nothing that was acknowledged is lost."""
+"""Damaged disks: a broker that finds its records damaged is fenced until others lead, and fetches theirs. No acknowledged record is lost."""
 
 from dataclasses import replace
 

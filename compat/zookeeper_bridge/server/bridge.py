@@ -1,7 +1,7 @@
-"""The bridge of one node: its tree, who is connected, and what each applied entry means to them. Decides nothing that is replicated.
+"""The bridge of one node: its tree, its connections, and the effect of each applied entry on them. Decides nothing that is replicated.
 
-An entry becomes a part of the tree change by change; each tells its watchers; then results leave that waited for it. So a client hears of an event
-before it can read what caused it, and of its own write's before the write's reply.
+An entry is applied to the tree change by change; each change fires its watches; then the results that waited for the entry leave. So a client gets
+an event before it can read the change, and the event of its own write before the write's reply.
 """
 
 from collections.abc import Callable, Iterable

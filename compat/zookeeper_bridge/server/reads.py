@@ -192,7 +192,7 @@ class Reader:
         return b""
 
     def _set_watches(self, connection: ClientConnection, request: SetWatches) -> bytes:
-        """After a reconnect: what has happened since is told at once, all else is watched again."""
+        """Set the watches again after a reconnect; events for changes since then are sent at once."""
         since = request.relative_zxid
         for path in _paths(request.data):
             node = self._find(path)

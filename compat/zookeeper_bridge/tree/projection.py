@@ -1,8 +1,8 @@
-"""Kafka's znodes out of one metadata image and what is stored beside it: what is there, computed as it is read. Says nothing of who may write.
+"""Kafka's znodes, computed from one metadata image and the stored znodes beside it, as they are read. Knows nothing of permissions.
 
 A broker's czxid is its epoch, the version of a partition's state is the partition's epoch, a topic's znode has the offsets at which it was created
-and assigned. Settings have a small znode beside them in the tree, for versions and times, and for what is set before its topic is there. When else
-something changed, the metadata do not say: that comes from whoever looks (`seen`).
+and assigned. Settings have a small znode beside them in the tree, for versions and times, and for those written before their topic exists. The
+metadata do not say when other things changed: the caller knows that (`seen`).
 """
 
 import json

@@ -38,7 +38,7 @@ class Quotas:
         self._usages: dict[str, Usage] = {}  # by path; a large one stays when its quota goes, so it is counted once
 
     def load(self) -> None:
-        """The tree is whole. What was counted while it was not is of no use."""
+        """Count the whole tree again; earlier counts are dropped."""
         self._usages.clear()
         for path in [path for path in self._tree.descendants(FOLDER) if path.endswith(LIMITS)]:
             self._begin(path[len(FOLDER) : -len(LIMITS)])

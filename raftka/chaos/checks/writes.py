@@ -89,7 +89,7 @@ def _bad_read(operation: Operation, writer: Operation | None, key: str, offset: 
 
 
 def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None:
-    """In real time: what has ended lies before what begins later, whoever sends."""
+    """In real time: a send that has ended lies before one that begins later, of any client."""
     rising, epochs = Rising[int](max), Rising[int](max)
     for operation in ended:
         if not operation.sends:

@@ -307,7 +307,7 @@ class Life:
     # clients
 
     def _produce(self, number: int) -> None:
-        """To whom somebody takes for the leader; never again: who is not answered does not know."""
+        """Send to a replica that takes itself for the leader; without an answer never again, because the result is unknown."""
         living = [each for each in self.replicas.values() if each.alive and each.leader is not None and not each.paused]
         if not living or not self.random.choice(living).append(f"r{number}"):
             self.at(self.now + 0.1, lambda: self._produce(number + (0 if not living else RECORDS)) if not self.over else None)

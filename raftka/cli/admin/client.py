@@ -79,7 +79,7 @@ def refusals(rows: Sequence[Named], forgiven: Code = Code.NONE) -> list[str]:
 
 
 def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
-    """Print what was done; what was not is the error."""
+    """Print the results; raise the refusals as the error."""
     show(rows, columns, output)
     if refused:
         raise CommandFailed("; ".join(refused))

@@ -1,6 +1,6 @@
-"""A cluster as a blocking client sees it: its brokers, who leads which partition, who coordinates a group, who is the controller.
+"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators of groups, the controller.
 
-Connections stay open for later requests. What may pass is asked again until the patience is over, counted from the last success. A request whose
+Connections stay open for later requests. Passing errors are tried again until the patience is over, counted from the last success. A request whose
 connection broke is sent again too: the broker may have carried it out, as with every client of Kafka's.
 """
 

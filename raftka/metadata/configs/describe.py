@@ -94,7 +94,7 @@ class BrokerRows:
 
 
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
-    """All settings of this node, and what nobody knows but somebody has set on it."""
+    """All settings of this node, and unknown ones that were set on it."""
     layers = _layers(settings, image)
     others = {name: None for _, values in layers[:2] for name in values if name not in LISTED_SETTINGS}
     listed = [setting.name for setting in LISTED_SETTINGS.values() if setting.type is not Type.UNKNOWN or setting.name in settings.given]

@@ -188,7 +188,7 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
 def _listeners(
     values: Values, roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Those of the broker and those of the controller."""
+    """The listeners of the broker and those of the controller."""
     names = values["controller.listener.names"] or ()
     if "controller" in roles and ("listeners" not in given or not names):
         raise SettingError("a controller needs listeners and controller.listener.names, e.g. CONTROLLER://host:port and CONTROLLER")

@@ -1,6 +1,6 @@
-"""The controller: decides what brokers ask for and what their silence means, and answers with records for the metadata log.
+"""The controller: decides the commands of brokers and the effects of their silence, and answers with records for the metadata log.
 
-decide() and tick() change nothing that is replicated, replay() does, on an image of its own that runs ahead of what is committed. Whoever drives it
+decide() and tick() change no replicated state; replay() does, on an image of its own that runs ahead of the committed one. The controller's host
 appends each Outcome's records as one entry at `next_offset`, replays them at once, and holds the reply until the entry is committed; with the loss of
 leadership the whole object is dropped, and a new leader makes one of its committed image. Knows no Raft, no connection, no clock.
 """

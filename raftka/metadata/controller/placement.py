@@ -11,7 +11,7 @@ Place = tuple[int, str | None]  # (broker id, rack)
 
 
 def place(partitions: int, replication_factor: int, brokers: Sequence[Place], random: Random, fenced: Sequence[Place] = ()) -> list[tuple[int, ...]]:
-    """The replicas of each partition in order of preference. Who is fenced is never the first, and taken only where a rack or the number needs it."""
+    """The replicas of each partition in order of preference. A fenced broker is never the first, and chosen only if a rack or the number needs it."""
     assert 0 < replication_factor <= len(brokers) + len(fenced)
     assert brokers
     ring, behind = _by_racks(brokers), _by_racks(fenced)

@@ -159,7 +159,7 @@ class RaftCore:
         return self._voter.add_entry(data)
 
     def read_index(self, done: Done) -> None:
-        """`done(index)`: who has applied all up to `index` has seen what was committed when this was called. None: leadership was lost."""
+        """Call `done(index)`: a node that has applied all up to `index` has every entry committed before this call. None: leadership was lost."""
         if self._voter.state == LEADER:
             self._untouched = False
             self._voter.read(done)

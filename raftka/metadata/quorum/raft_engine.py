@@ -309,7 +309,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     # sending
 
     def _SyncObj__sendAppendEntries(self) -> None:
-        """One round. Who has too much on its way already gets the head of a message only, which shows if something was lost."""
+        """One round. A follower with too much under way gets only the head of a message, which shows whether something was lost."""
         self.send_now = False
         self.sequence += 1
         connected: set[Node] = self._SyncObj__connectedNodes

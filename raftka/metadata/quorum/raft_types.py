@@ -1,4 +1,4 @@
-"""The plain values of the metadata quorum: its configuration, what it hands out, what it refuses. Knows no engine and no file."""
+"""The plain values of the metadata quorum: its configuration, its outputs, its errors. Knows no engine and no file."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

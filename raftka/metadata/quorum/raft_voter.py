@@ -1,7 +1,7 @@
 """One voter: its answers to messages about the log. Guards before pysyncobj's handlers of entries and acknowledgements.
 
-*Verified* is the index up to which the log is known to be the leader's, in this term: only that far may it be committed, and never may less be kept.
-Knows no file, no connection, and not who is allowed to hear what it decides when.
+*Verified* is the index up to which the log is known to equal the leader's, in this term: nothing above it may be committed, and nothing below it may
+be cut. Knows no file, no connection, and not when its messages may leave.
 """
 
 from collections.abc import Callable

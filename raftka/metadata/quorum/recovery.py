@@ -1,8 +1,8 @@
-"""A quorum that is gone for good, begun anew from the one voter that is left: what its directory knows, what becomes of it, what is given up.
+"""Recover a quorum that is lost for good from the one voter that is left: its entries, their changes, and the losses.
 
-Run on a node that does not run. Whatever the lost voters had confirmed and this one lacks can be no more than LOST_AT_MOST entries; so far every
-number moves ahead that must never be given out twice: offsets of the metadata log (and with them broker epochs), leader and partition epochs,
-producer ids. Nobody leads anything then, and every broker must register anew. Knows no terminal.
+Runs while the node is stopped. The lost voters can have confirmed at most LOST_AT_MOST entries that this one lacks. Every number that must never be
+given out twice moves ahead by so much: offsets of the metadata log (and with them broker epochs), leader and partition epochs, producer ids. Then no
+partition has a leader, and every broker must register anew. Knows no terminal.
 """
 
 from collections.abc import Sequence

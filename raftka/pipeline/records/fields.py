@@ -18,7 +18,7 @@ SHOWN = 60  # characters of a value that is wrong
 
 
 class Misfit(Exception):
-    """A value is not what was declared: the text says which, and what was to be there."""
+    """A value is not of its declared kind: the text names the value and the kind."""
 
 
 @dataclass(frozen=True, slots=True)

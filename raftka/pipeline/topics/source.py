@@ -91,7 +91,7 @@ class Stream:
         return end
 
     def _is_early(self, begin: Position, end: Position) -> bool:
-        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. What is there is read by availableNow however little it is."""
+        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. availableNow reads any number of records."""
         least = self._options.min_offsets
         if least is None or self._frozen is not None or self._last_batch is None or planning.waiting(begin, end) >= least:
             return False

@@ -1,7 +1,7 @@
 """The simulated network: byte streams in order, cut into random pieces, late by random times; links that lose, are slow, or are cut in one direction.
 
-A connection is two endpoints and two pipes. What is in a pipe is bounded, so a reader that holds back is felt by the writer. Loss means
-what it means under TCP: the bytes come later. What meets a cut waits in the pipe until the link heals. Knows no disk and no clock of a node.
+A connection is two endpoints and two pipes. A pipe has a bound, so the writer feels a reader that does not read. Loss means what it means
+under TCP: the bytes come later. Bytes that meet a cut wait in the pipe until the link heals. Knows no disk and no clock of a node.
 """
 
 import errno
@@ -309,7 +309,7 @@ class SimulatedNetwork:
         self.default_delay_s = DELAY_S
         self._world = world
         self._links: dict[tuple[str, str], Link] = {}
-        self._listeners: dict[int, list[SimulatedListener]] = {}  # those of dead nodes too: who has no power answers nothing
+        self._listeners: dict[int, list[SimulatedListener]] = {}  # those of dead nodes too: a machine without power answers nothing
         self._next_port = 40_000
         self._next_connection = 0
 

@@ -127,7 +127,7 @@ class Polls:
             self._committed("" if event["success"] else str(event.get("error")))
 
     def _polled(self) -> None:
-        """The tool commits what it has read, and nothing of what it had read before. It does not always say what became of that."""
+        """The tool commits the last poll, and no earlier one. It does not always report the result."""
         if self._commits:
             self._committed(UNTOLD)
         records, self._records = self._records, []

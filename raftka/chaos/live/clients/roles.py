@@ -187,7 +187,7 @@ class Sharing:
         self._read_to.update({partition: offset + 1 for partition, offset, _ in records})
 
     def _commit(self, reader: Reader, process: int) -> int:
-        """Returns who goes on: after an end that nobody knows, another one."""
+        """Commit; return the process that continues: after an unknown result a new one."""
         offsets, self._read_to = self._read_to, {}
         named = {key(self.task.topic, partition): offset for partition, offset in offsets.items()}
         recorder = self.task.recorder

@@ -1,6 +1,6 @@
-"""Media that forget: a bit flips, a write lands elsewhere, a disk is put back from an older copy. Of one node in a life: the others are intact.
+"""Damaged disks: a bit flips, a write lands elsewhere, a disk is restored from an older copy. On one node of a life: the others are intact.
 
-It happens while all are in sync, and nothing else does before the others go on without the node: what rots is never the only copy.
+It happens while all replicas are in sync, and no other fault follows before the others go on without the node: so damage never hits the only copy.
 """
 
 from collections.abc import Callable, Iterator

@@ -286,7 +286,7 @@ class CompactionWork:
         return all(each.done for each in self.everybody)
 
     def check(self, cluster: Cluster) -> list[str]:
-        """Each replica by itself: who leads next must not bring back what is gone, nor lack what is not."""
+        """Check each replica by itself: the next leader must not bring deleted records back, nor lack others."""
         found = []
         states: dict[int, State] = {}
         for node_id, host in sorted(cluster.hosts(COMPACTED, 0).items()):

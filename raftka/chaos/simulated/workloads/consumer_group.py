@@ -174,7 +174,7 @@ class ConsumerMember(GroupClient):
             holder.member_id, holder.asked_at, holder.coordinator = self.member_id, asked_at, coordinator
 
     async def _reconcile(self, where: Address) -> bool:
-        """Gives up what it must, then takes what it may. True: something has changed, the coordinator is to be told."""
+        """Give up the revoked partitions, then take the assigned ones. True: something has changed, so a heartbeat must report it."""
         lost = sorted(self.at.keys() - self.assigned)
         if lost and self.random.random() < KEEPS_IT:
             await self._keep_all(where)
@@ -298,7 +298,7 @@ class ConsumerGroupWork(OfGroups):
         self.move_coordinators(cluster, chance)
 
     def _look(self, cluster: Cluster) -> None:
-        """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""
+        """All members subscribe to the same topics: their targets must have each partition once, with any assignor."""
         for node in cluster.living.values():
             for coordinator in node.groups.runtime.partitions.values():
                 assert isinstance(coordinator.machine, GroupCoordinator)

@@ -185,7 +185,7 @@ class Member(GroupClient):
         return mine
 
     async def _work(self, where: Address, mine: list[int]) -> None:
-        """Until it is told to join again. Goes on where whoever had the partitions before has stopped."""
+        """Work until told to join again. Begins at the offset that the last owner of each partition has committed."""
         at = await self.fetch(where, mine) if mine else {}
         asleep_at = self.random.randint(3, 60)
         silent = self.random.choice(SILENT_TURNS)
