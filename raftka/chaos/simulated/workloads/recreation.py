@@ -219,7 +219,7 @@ class Recreator:
                     self.wrong.append(f"{NAME} by its earlier id shows {value[:20]!r} at {offset}, of generation {self._generation}")
 
     async def _offsets(self) -> None:
-        """A new generation's first look must find no offset, and the next generation none that is committed then. A look without an answer is skipped."""
+        """A new generation's first look must find no offset, and the next generation none committed then. Looks without an answer are skipped."""
         row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
         (found,) = row.coordinators
         if found.error_code:
