@@ -58,7 +58,7 @@ PARTIAL_BYTES = Limit("partial_bytes", 1024 * MIB, "bytes of incomplete frames o
 BESIDE_BYTES = Limit(
     "beside_bytes", 256 * MIB, "batches, by their size when opened, that wait to be walked or compressed anew beside the loop; more are refused"
 )
-PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with what there is")
+PARKED_REQUESTS = Limit("parked_requests", 100_000, "waiting fetches of a node; further ones are answered at once, with the records so far")
 HELD_ANSWERS = Limit("held_answers", 1_000, "answers that wait because they name a broker that seems to have died; further ones are not held")
 SESSION_PARTITIONS = Limit(
     "session_partitions", 1_000_000, "partitions in all fetch sessions of a node, about 400 bytes each; further readers get none"
@@ -67,7 +67,7 @@ DESCRIBED_SETTINGS = Limit("described_settings", 250_000, "settings in one answe
 
 # controller port
 CONTROLLER_FRAME_BYTES = Limit("controller_frame_bytes", 16 * MIB, "twice the largest Raft entry")
-GREETING_BYTES = Limit("greeting_bytes", 4096, "what a stranger may send to the controller listener before it has said who it is")
+GREETING_BYTES = Limit("greeting_bytes", 4096, "bytes that a peer may send to the controller listener before its hello")
 PEER_OUTPUT_BYTES = Limit("peer_output_bytes", 8 * MIB, "committed entries not yet taken by a slow observer; then it waits")
 CONTROLLER_CONNECTIONS = Limit("controller_connections", 2_000, "every node of the cluster makes one to each controller")
 RAFT_ENTRY_BYTES = Limit("raft_entry_bytes", 8 * MIB, "one atomic batch of metadata records")
@@ -81,25 +81,25 @@ HTTP_SECONDS = Limit("http_seconds", 150, "from one answer to the next: twice a 
 
 # cluster
 PARTITIONS_OF_REQUEST = Limit("partitions_of_request", 10_000, "Kafka's bound for one CreateTopics")
-RECORDS_OF_REQUEST = Limit("records_of_request", 10_000, "Kafka's bound for what elections and reassignments of one request may change")
+RECORDS_OF_REQUEST = Limit("records_of_request", 10_000, "Kafka's bound for the changes of one request of elections or reassignments")
 AUTOMATIC_TOPICS = Limit(
     "automatic_topics", 100, "missing topics that Metadata requests wait for on one node; more are for their clients to ask again"
 )
 TOPICS = Limit("topics", 100_000, "the metadata image is in memory")
 PARTITIONS = Limit("partitions", 200_000, "the metadata image is in memory")
 CONFIGURED_RESOURCES = Limit("configured_resources", 200_000, "topics, brokers, groups and client metrics with settings of their own, in memory")
-SETTINGS_OF_RESOURCE = Limit("settings_of_resource", 1_000, "a broker takes names that nobody knows, as Kafka's do, for plugins")
+SETTINGS_OF_RESOURCE = Limit("settings_of_resource", 1_000, "a broker accepts unknown names, as Kafka's do, for plugins")
 BROKERS = Limit("brokers", 1_000, "registrations")
 
 # groups
 GROUPS_OF_COORDINATOR = Limit("groups_of_coordinator", 20_000, "of one partition of __consumer_offsets, of 50: a kilobyte each, in memory")
 MEMBERS_OF_GROUP = Limit("members_of_group", 10_000, "the leader hears of all of them in one answer; group.max.size may say less")
-PENDING_MEMBERS = Limit("pending_members", 10_000, "ids of one group given out that nobody has joined with; they last as long as a session")
+PENDING_MEMBERS = Limit("pending_members", 10_000, "member ids of one group given out and not used yet; they last as long as a session")
 MEMBER_PROTOCOL_BYTES = Limit(
     "member_protocol_bytes", 1 * MIB, "names and metadata of a member's protocols: more does not fit into the group's record"
 )
 MEMBER_BYTES_OF_COORDINATOR = Limit(
-    "member_bytes_of_coordinator", 64 * MIB, "what members of all groups of one partition of __consumer_offsets say, and ids given out, in memory"
+    "member_bytes_of_coordinator", 64 * MIB, "memory for members of all groups of one partition of __consumer_offsets, and for ids given out"
 )
 
 SUBSCRIBED_NAMES = Limit(

@@ -58,7 +58,7 @@ def test_few_exchanges_differ() -> None:
     assert len(set(chain.from_iterable(n for n, _, _ in DIFFERENT))) <= AT_MOST_DIFFERENT
 
 
-def test_settings_that_do_nothing_are_told_and_no_others() -> None:
+def test_settings_that_do_nothing_are_reported_and_no_others() -> None:
     patterns = [pattern.strip("`") for row in rows("## Settings that are accepted", TEXT)[1:] for pattern in row[0].split()]
     told = {pattern: {name for name in BROKER_SETTINGS if fnmatchcase(name, pattern)} for pattern in patterns}
 

@@ -127,7 +127,7 @@ def test_a_setup_that_failed_is_done_again(checkout: Checkout) -> None:
     assert checkout.pip_calls() == 1
 
 
-def test_an_old_python_and_a_missing_pip_are_told(checkout: Checkout) -> None:
+def test_an_old_python_and_a_missing_pip_are_reported(checkout: Checkout) -> None:
     for name in ("python3.11", "python3.12", "python3.13", "python3.14"):
         shutil.copy(checkout.python, checkout.folder / "bin" / name)
 

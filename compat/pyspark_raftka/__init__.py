@@ -144,7 +144,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """All tasks are acknowledged; nothing is to be ended without transactions."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was written stays: at least once."""
+        """Keep the records of the failed write: at least once."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -160,4 +160,4 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """All tasks are acknowledged; nothing is to be ended without transactions."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was written stays: at least once."""
+        """Keep the records of the failed write: at least once."""

@@ -58,7 +58,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
 
 def arrow_schema(schema: StructType) -> "pa.Schema":
-    """Whether a query's column may be null changes with the query, and is nothing a table should hold it to."""
+    """Make every column nullable: whether a query's column may be null changes with the query, and a table should not fix it."""
     return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
 

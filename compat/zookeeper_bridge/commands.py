@@ -9,11 +9,11 @@ from raftka.cli.options import AS, Option, client_options
 
 @click.group()
 def group() -> None:
-    """What ZooKeeper clients see of a cluster whose nodes run the bridge."""
+    """Show a cluster as ZooKeeper clients see it; its nodes run the bridge."""
 
 
 def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Where the bridge is, and who asks."""
+    """Options that select the bridge and the client's identity."""
     where = click.option(
         "--bridge",
         default="localhost:2181",
@@ -23,7 +23,7 @@ def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
         metavar="HOST:PORT[,...]",
         help="Where nodes speak ZooKeeper's protocol.",
     )
-    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Whom to authenticate as.")
+    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Identity to authenticate as.")
     return where(who(command))
 
 
@@ -76,7 +76,7 @@ def watch(**options: Option) -> None:
 @click.argument("path")
 @AS
 def explain(**options: Option) -> None:
-    """What a path is computed from, and what a write to it does. Asks no server."""
+    """Show from what a path is computed, and what a write to it does. Asks no server."""
     from zookeeper_bridge.client.cli import explain as verb
 
     raise SystemExit(verb(**options))
@@ -89,7 +89,7 @@ def offsets() -> None:
 
 @offsets.command("export")
 @click.argument("name", metavar="GROUP")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options
 @client_options
 def offsets_export(**options: Option) -> None:
@@ -101,7 +101,7 @@ def offsets_export(**options: Option) -> None:
 
 @offsets.command("import")
 @click.argument("name", metavar="GROUP")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options
 @client_options
 def offsets_import(**options: Option) -> None:

@@ -10,7 +10,7 @@ REQUEST_BYTES_IN_HAND = Limit("bridge_request_bytes_in_hand", 4 * MIB, "the byte
 OUTPUT_BYTES = Limit("bridge_output_bytes", 8 * MIB, "replies and events that a client has not taken; it is closed, for events can not wait")
 CONNECT_SECONDS = Limit("bridge_connect_seconds", 10, "from the connection to its first whole packet")
 WAITING_CONNECTS = Limit(
-    "bridge_waiting_connects", 1_000, "clients of one node that ask for a session, or wait until it has seen what they have seen"
+    "bridge_waiting_connects", 1_000, "clients of one node that ask for a session, or wait until the node has reached their zxid"
 )
 
 # watches

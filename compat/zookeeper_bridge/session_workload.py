@@ -38,7 +38,7 @@ LOCKERS, QUEUERS, REGISTERS, WATCHERS = 3, 2, 3, 1
 
 
 class Book:
-    """What all of them together did and saw."""
+    """The operations of all clients together, and the violations."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -65,7 +65,7 @@ class Book:
         self.holders[session] = czxid
 
     def wrote(self, session: int, zxid: int) -> None:
-        """Who held a lock that another holds now is dead: it writes nothing any more."""
+        """Check that no session writes whose lock another session holds by now: it is dead."""
         if zxid > self._followed.get(session, zxid):
             self.wrong.append(f"session {session:#x} writes {zxid:#x}, and its lock had gone to another in {self._followed[session]:#x}")
 
@@ -99,10 +99,10 @@ class Actor:
         raise NotImplementedError
 
     def parted(self) -> None:
-        """From its connection."""
+        """The connection is lost."""
 
     def expired(self) -> None:
-        """What was ephemeral is gone."""
+        """The session has expired, and its ephemerals are gone."""
 
     async def ask(self, opcode: Op, *fields: object, but: Sequence[Err] = ()) -> Reply:
         reply = await self.session.ask(opcode, *fields)
@@ -213,7 +213,7 @@ class Register(Actor):
 
 
 class Watcher(Actor):
-    """Reads the register, and is told of its change before it reads what came of it."""
+    """Reads the register, and gets the event of each change before it reads the new value."""
 
     armed = 0  # mzxid of what was read when the watch was set; 0: none is
     rearm = False  # on a new connection

@@ -1,4 +1,4 @@
-"""What every part of a broker may have: which node it is of, the runtime, the log, the counters, and what the node knows of the cluster.
+"""The parts of a broker's state that every part of it may have: node id, runtime, event log, metrics, and the cached metadata.
 
 A part gets the `BrokerContext` and the two or three parts that it works with. None gets the node.
 """

@@ -222,7 +222,9 @@ class Node:
         if isinstance(found, Snapshot):
             before, self.metadata.image = self.image, MetadataImage.from_snapshot(found.state)
             if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
-                self.runtime.fail(NotRecoverable("the metadata quorum was recovered, and this node knows what that has forgotten: start it again"))
+                self.runtime.fail(
+                    NotRecoverable("the metadata quorum was recovered, and this node has metadata entries that the recovery lost: start it again")
+                )
                 return
             self._publish_to_extensions(Delta(reloaded=True, cluster_formed=True))
             return

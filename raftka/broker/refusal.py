@@ -51,7 +51,7 @@ def _remedy(error: BaseException, settings: NodeSettings) -> str:
         case LogDirectoryError():
             return error.remedy
         case OlderDisk():
-            return "it has forgotten what this node had promised: empty `log.dirs` and start again, the others have all of it"
+            return "it lacks promises that this node made later: empty `log.dirs` and start again, the others have all records"
         case WrongDirectory() | KafkaError(code=Code.INCONSISTENT_CLUSTER_ID):
             return LogDirectoryError("").remedy
         case JournalDamaged() if len(settings.voters) > 1:

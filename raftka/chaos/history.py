@@ -1,4 +1,4 @@
-"""What clients did and saw, as plain values: each operation begins, and ends as ok, fail or info. JSON lines out and in.
+"""The operations of clients, as plain values: each operation begins, and ends as ok, fail or info. JSON lines out and in.
 
 A *process* does one thing at a time: a producer with five batches in flight is five processes, and a consumer that crashed comes back as another one.
 ok: it has happened, and this is what was told. fail: it has not happened and never will. info: nobody knows, as after a time-out; so is all that
@@ -32,7 +32,7 @@ Records = Sequence[Sequence[Json]]  # offset, value
 
 
 class Told(NamedTuple):
-    """What an answer said of its partition, beside the records."""
+    """The rest of an answer about a partition, beside its records."""
 
     leader_epoch: int  # -1: not known, or a follower's word: nothing follows then from the rest but for its own answer
     log_start: int
@@ -86,7 +86,7 @@ DEFAULTS = {name: getattr(Operation(0, PRODUCE, 0, 0.0), name) for name in BODY}
 
 
 class HistoryFailed(Exception):
-    """It is not one: says where and why."""
+    """The file is no history: the text says where and why."""
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ def _line(values: Sequence[object]) -> str:
 
 
 def dump(history: History) -> Iterator[str]:
-    """One line for each event. What was known only in the end does not stand in the beginning, and need not."""
+    """Write one line for each event. Fields that are known only at the end need not stand in the beginning."""
     for position, operation in enumerate(history.events):
         body = {name: value for name in BODY if (value := getattr(operation, name)) != DEFAULTS[name]}
         if operation.began != position:

@@ -65,7 +65,7 @@ def judge(operations: Iterable[Operation], steps: int, initial: Value | None = N
 
 
 def _events(operations: Iterable[Operation]) -> list[tuple[int, bool, Operation]]:
-    """What failed has not happened, and an open read says nothing."""
+    """Without failed operations, which have not happened, and open reads, which show nothing."""
     events = []
     for each in operations:
         if each.outcome == FAIL or (each.outcome == INFO and each.verb == READ):
@@ -77,7 +77,7 @@ def _events(operations: Iterable[Operation]) -> list[tuple[int, bool, Operation]
 
 
 class _Call:
-    """What it does to the register, ready to be asked a million times."""
+    """The effect of a call on the register, ready to be asked a million times."""
 
     __slots__ = ("always", "bit", "expected", "leaves", "looks", "matched", "operation", "twin")
 
@@ -114,7 +114,7 @@ class _Judgement:
             self.unknown_bits |= call.bit
 
     def ends(self, operation: Operation) -> Answer | None:
-        """It has happened in all worlds that are left; an answer when none is, or when it takes too long."""
+        """Keep the worlds in which the operation has happened; an answer when none is left, or when it takes too long."""
         bit = self.calls[operation.began].bit
         reached: set[World] = set()
         seen = _Seen(self.unknown_bits)
@@ -137,7 +137,7 @@ class _Judgement:
         return None
 
     def _next(self, value: Value | None, happened: int) -> list[World]:
-        """What may be true when one more call has happened."""
+        """The worlds in which one more call has happened."""
         found = []
         for call in self.calls.values():
             if happened & call.bit or happened & call.twin != call.twin:
@@ -151,7 +151,7 @@ class _Judgement:
 
 
 class _Seen:
-    """Worlds that need not be looked at again: nor those that differ only in having used up more of the calls whose end nobody knows."""
+    """Visited states, pruned by dominance: of two that differ only in used calls without a result, the one with fewer used calls stays."""
 
     def __init__(self, unknown_bits: int) -> None:
         self._unknown_bits = unknown_bits

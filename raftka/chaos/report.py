@@ -115,7 +115,7 @@ class _Page:
                 curves(axis, {"acknowledged": series.acknowledged, "read": series.read}, height=130, top=top),
                 "<h2>Latency of writes <small>milliseconds, from sent to acknowledged</small></h2>" + legend(series.latency_ms),
                 curves(axis, series.latency_ms, height=130, logarithmic=True),
-                "<h2>Troubles <small>operations a second that failed, or whose end nobody knows</small></h2>" + legend(series.troubles, 7),
+                "<h2>Troubles <small>operations a second that failed, or have an unknown result</small></h2>" + legend(series.troubles, 7),
                 curves(axis, series.troubles, height=60, first_colour=7),
             )
         )
@@ -170,7 +170,7 @@ class _Page:
         anomalies, violations = self.verdict.get("anomalies", ()), self.verdict.get("violations", ())
         if not anomalies and not violations:
             notes = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.verdict.get("notes", {}).items()))
-            return "<h2>Anomalies</h2><p>None." + (f" What Kafka allows, and was seen: {escape(notes)}." if notes else "") + "</p>"
+            return "<h2>Anomalies</h2><p>None." + (f" Allowed by Kafka, and seen: {escape(notes)}." if notes else "") + "</p>"
         counts: Counter[str] = Counter(self.verdict.get("counts") or Counter(each["kind"] for each in anomalies))
         said = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
         left_out = f"<p>The first {SHOWN} are shown.</p>" if len(anomalies) > SHOWN else ""
@@ -224,9 +224,7 @@ class _Page:
         )
         lacking = [*self.verdict.get("missing", ()), *self.figures.get("troubles", ())]
         if lacking:
-            parts.append(
-                "<h2>What was missing here, and what clients complained of</h2>" + "".join(f"<p>{escape(str(each))}</p>" for each in lacking)
-            )
+            parts.append("<h2>Missing tools, and errors of clients</h2>" + "".join(f"<p>{escape(str(each))}</p>" for each in lacking))
         return "".join(parts)
 
 
@@ -241,7 +239,7 @@ def _matrix(offsets: Sequence[int], rows: Sequence[tuple[str, Sequence[str]]]) -
         + "</tr>"
         for who, cells in rows
     )
-    return f"<div><table><tr><th>who knows what at offset</th>{head}</tr>{body}</table></div>"
+    return f"<div><table><tr><th>metadata of each node at offset</th>{head}</tr>{body}</table></div>"
 
 
 def _body(operation: Operation) -> str:

@@ -66,7 +66,7 @@ def series_of(history: History, seconds: float) -> Series:
 
 
 def spans(samples: Sequence[Mapping[str, Json]], value: Json, end_s: float) -> list[Span]:
-    """Of equal values, one behind the other. `value` takes a sample."""
+    """Split the samples into spans of equal values. `value` takes a sample."""
     found: list[Span] = []
     for i, sample in enumerate(samples):
         what = value(sample)
@@ -91,7 +91,7 @@ def lines_of(samples: Sequence[Mapping[str, Json]], name: str) -> Mapping[str, P
 
 
 class Witnesses:
-    """Who saw what around an offset."""
+    """The operations that saw records around an offset."""
 
     def __init__(self, history: History) -> None:
         self._by_key: dict[str, list[Operation]] = defaultdict(list)
@@ -115,7 +115,7 @@ class Witnesses:
 
     @staticmethod
     def offsets_in(operation: Operation, key: str) -> list[int]:
-        """Where it touched a partition: its ends."""
+        """The offsets where the operation touched a partition: its ends."""
         found = [send[2] for send in operation.sends if send[0] == key and send[2] is not None]
         records = operation.polled.get(key, ())
         return found + [record[0] for record in (*records[:1], *records[-1:])]

@@ -58,7 +58,7 @@ def nice(about: float) -> float:
 
 
 def nice_s(about: float) -> float:
-    """What minutes are made of, if it is not less than that."""
+    """Round up to a time that divides minutes or hours."""
     return next((step for step in (15, 30, 60, 120, 300, 600, 900, 1800, 3600) if step >= about), nice(about)) if about > 10 else nice(about)
 
 
@@ -78,7 +78,7 @@ def short(value: float) -> str:
 def curves(
     axis: Axis, lines: Mapping[str, Points], *, height: float = 120, logarithmic: bool = False, first_colour: int = 0, top: float | None = None
 ) -> str:
-    """What is higher than `top` is cut there."""
+    """Draw curves; values above `top` are cut there."""
     values = [value for points in lines.values() for _, value in points if value is not None]
     top, low = top or max(values, default=1.0) or 1.0, 0.0
     if logarithmic:

@@ -24,7 +24,7 @@ SMALL = "small"
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one seed. Small, because it travels between processes."""
+    """The summary of one seed. Small, because it travels between processes."""
 
     seed: int
     outcome: Outcome
@@ -40,7 +40,7 @@ class Summary:
 
 @dataclass
 class Total:
-    """Of all that are done."""
+    """The sum over all seeds that are done."""
 
     seeds: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -97,7 +97,7 @@ def one_heap() -> Iterator[None]:
 
 
 def options_of(kind: str) -> Options:
-    """Of a plan, or of a workload alone. Raises KeyError."""
+    """The options of a plan, or of a workload alone. Raises KeyError."""
     if kind in PLANS:
         return Options(PLANS[kind])
     work, moments = WORKS[kind]
@@ -109,7 +109,7 @@ def run_one(seed: int, kind: str) -> Summary:
 
 
 def run_whole(seed: int, options: Options) -> Summary:
-    """Of a whole cluster."""
+    """Run a whole cluster."""
     with one_heap():
         began = process_time()
         run = simulate(seed, options)

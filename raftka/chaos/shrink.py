@@ -1,4 +1,4 @@
-"""Of a life that fails: the fewest faults and the plainest settings with which it fails in the same way.
+"""Shrink a failing life: find the fewest faults and the plainest settings with which it fails in the same way.
 
 Delta debugging (ddmin, Zeller and Hildebrandt 2002) over the numbers of the faults, then each setting back to its default. Each fault has a chance of
 its own, so leaving one out changes nothing of the others but what follows from it. Knows no cluster: it is given what runs a life.
@@ -16,7 +16,7 @@ DETAILS = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']*'")
 
 
 def way_of(violations: Sequence[str]) -> str:
-    """What stays the same when a life fails a little earlier, elsewhere, with other records: the kind of the first violation."""
+    """Return the kind of the first violation: it stays the same when a life fails a little earlier, elsewhere, with other records."""
     if not violations:
         return ""
     lines = violations[0].rstrip().splitlines()

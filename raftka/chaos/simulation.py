@@ -330,7 +330,7 @@ class _Life:
         return isinstance(error, OSError) or (isinstance(error, OlderDisk) and name == f"n{rotten}")
 
     def _read(self, cluster: Cluster, client: Client, partition: int) -> list[tuple[int, bytes]]:
-        """From the beginning to the end, by somebody who has never read."""
+        """Read from the beginning to the end with a client that has never read."""
         process, key = self.history.process(), key_of(TOPIC, partition)
         self.history.begin(process, story.ASSIGN, keys=[key])
         self.history.end(process, story.OK)

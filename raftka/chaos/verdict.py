@@ -1,4 +1,4 @@
-"""What a check comes to: valid, violated, or inconclusive, with the anomalies as sentences. Finds nothing itself."""
+"""The result of a check: valid, violated, or inconclusive, with the anomalies as sentences. Finds nothing itself."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class Anomaly(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the workload entitles to."""
+    """The promises of the workload."""
 
     read_committed: bool = True  # all consumers; False: they may see what is aborted later
     idempotent: bool = True  # all producers; False: retries may write twice, and overtake each other

@@ -53,7 +53,7 @@ def start(file: str, ready: str = "") -> int:
 
 
 def _trace(failure: BaseException) -> dict[str, str]:
-    """Where it happened, of what should not: an error of the disk says enough by itself. A plain ValueError is a mistake once the node runs."""
+    """Return the traceback of an unexpected failure: an error of the disk says enough by itself. A plain ValueError is a bug once the node runs."""
     return {} if isinstance(failure, REFUSALS) and type(failure) is not ValueError else {"trace": "".join(format_exception(failure))}
 
 

@@ -1,4 +1,4 @@
-"""`raftka cluster describe`: who is there, who decides, and what is not as it should be. Through Kafka's protocol; knows no raftka."""
+"""`raftka cluster describe`: brokers, the controller, and problems of the cluster. Through Kafka's protocol; knows no raftka."""
 
 import json
 from typing import Any
@@ -57,7 +57,7 @@ def _described(client: Client) -> dict[str, Any]:
 
 
 def _cluster(client: Client) -> tuple[Cluster, dict[int, Broker]]:
-    """What has cluster_id and controller_id, and the brokers by id; those that are fenced where the broker can tell."""
+    """Return the answer with cluster_id and controller_id, and the brokers by id; fenced brokers too where the broker can name them."""
     request = DESCRIBE_CLUSTER.request
     for asked in (request(include_fenced_brokers=True), request()):
         try:

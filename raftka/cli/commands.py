@@ -88,7 +88,9 @@ def broker() -> None:
 @click.argument("file", metavar="FILE.properties", type=click.Path(), required=False)
 @click.option("--dev", is_flag=True, help="A node without a file, for this machine alone.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="With --dev: where clients connect; 0 picks a free one.")
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else it goes when the node ends.")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else they are removed when the node ends."
+)
 def broker_start(file: str | None, dev: bool, port: int, data: Path | None) -> None:
     """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
     if dev == (file is not None):
@@ -125,7 +127,7 @@ def topics() -> None:
 @click.option("-p", "--partitions", type=int, default=-1, help="The broker's num.partitions unless given.")
 @click.option("-r", "--replication-factor", type=int, default=-1, help="The broker's default.replication.factor unless given.")
 @click.option("-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of the topic's settings. May be repeated.")
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
 @client_options
 def topics_create(**options: Option) -> None:
     """Create topics."""
@@ -188,7 +190,7 @@ def log() -> None:
 @click.option("--print-data", is_flag=True, help="Also the records.")
 @AS
 def log_dump(**options: Option) -> None:
-    """What is in .log, .index, .timeindex, .snapshot and checkpoint files, in the words of Kafka's DumpLogSegments, and what is wrong there."""
+    """Print .log, .index, .timeindex, .snapshot and checkpoint files in the words of Kafka's DumpLogSegments, with the damage that is found."""
     from raftka.cli.log_dump import dump
 
     raise SystemExit(dump(**options))
@@ -197,7 +199,7 @@ def log_dump(**options: Option) -> None:
 @root.command()
 @click.argument("topic")
 @click.option(
-    "-i", "--input", "source", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: what consume -o json prints."
+    "-i", "--input", "source", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: the output of consume -o json."
 )
 @click.option("-K", "--key-separator", help="A text line is key, separator, value.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="All records go there; else the key decides.")
@@ -218,7 +220,11 @@ def produce(**options: Option) -> None:
 @click.option("-n", "--count", type=click.IntRange(1), help="So many records, then end.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began.")
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
-@click.option("-g", "--group", help="Share the partitions with the group's other members, go on where it has been; --from is for what it never read.")
+@click.option(
+    "-g",
+    "--group",
+    help="Share the partitions with the group's other members, from the group's committed offsets; --from is for partitions without one.",
+)
 @client_options
 def consume(**options: Option) -> None:
     """Print records as they come, a line each. With --group what was printed is committed."""

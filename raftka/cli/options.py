@@ -23,7 +23,7 @@ def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, 
 
 
 def client_options(command: Command) -> Command:
-    """Where the cluster is, and how to print."""
+    """Options that select the cluster and the output format."""
     return AS(
         click.option(
             "--bootstrap-server",

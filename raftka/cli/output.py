@@ -1,4 +1,4 @@
-"""How commands print and fail: a table or JSON on standard output, one plain line on standard error. Knows no command."""
+"""Output and failures of commands: a table or JSON on standard output, one plain line on standard error. Knows no command."""
 
 import json
 import sys

@@ -33,7 +33,7 @@ def java_home() -> None:
 
 
 def failing(verb: Callable[P, None]) -> Callable[P, None]:
-    """What goes wrong is one line on standard error and exit code 1."""
+    """Print an error as one line on standard error, with exit code 1."""
 
     @wraps(verb)
     def framed(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -92,7 +92,7 @@ def run(folder: Path, every_s: float, port: int, no_page: bool, master: str | No
 @AS
 @failing
 def status(folder: Path, output: str) -> None:
-    """How far each flow is: lag, rows a second, what it remembers, late rows that were dropped.
+    """Show each flow: lag, rows a second, rows in its state, late rows that were dropped.
 
     Exit code 1 when it does not run, or a flow has failed.
     """

@@ -75,7 +75,7 @@ def produce(
 
 
 class _Told:
-    """Where each record has been written, printed in the order in which they were read."""
+    """Prints the offset of each written record, in the order in which the records were read."""
 
     def __init__(self, topic: str, output: str) -> None:
         self._topic, self._prints = topic, output == "json"
@@ -96,7 +96,7 @@ class _Told:
 
 
 def _partitions_to_write(client: Client, topic: str) -> int:
-    """How many the topic has; the brokers make it where they may. Raises CommandFailed."""
+    """Return the number of partitions; the brokers create the topic where they may. Raises CommandFailed."""
     patience = Patience(CREATE_S, topic)
     while True:
         (found,) = client.refresh([topic], create=True).topics
@@ -218,11 +218,9 @@ def _consume_as_member(
     keys: bool,
     output: str,
 ) -> None:
-    """What is printed is committed before more is asked for: a member that dies leaves no more to be printed again than one poll."""
+    """Commit each poll's records after they are printed and before the next poll: when a member dies, at most one poll is printed again."""
     if start not in ("start", "end") or partitions:
-        raise CommandFailed(
-            "with --group it is the group that knows where to go on and who reads what: --from is start or end, --partition is not for it"
-        )
+        raise CommandFailed("with --group the group decides positions and assignments: --from must be start or end, and --partition is not allowed")
     ends = client.offsets(dict.fromkeys(_wanted(client, topic, ()), LATEST))
     left = count if count is not None else sys.maxsize
     with Member(client, group, topic) as member:
@@ -242,7 +240,7 @@ def _consume_as_member(
 
 
 def _reader_of(client: Client, member: Member, reset: int) -> Reader:
-    """Of what the member has been assigned, from where the group has been."""
+    """Return a reader of the member's assigned partitions, from the group's committed offsets."""
     committed = member.committed()
     new = client.offsets({where: reset for where in member.assigned if where not in committed})
     return Reader(client, committed | new, reset=reset)

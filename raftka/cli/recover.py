@@ -1,6 +1,6 @@
-"""`raftka cluster recover FILE`: begins a metadata quorum anew from the one controller that is left. Explains, asks, writes down what was given up.
+"""`raftka cluster recover FILE`: begin a metadata quorum anew from the one controller that is left. Explains, asks, writes down the losses.
 
-Runs on that controller's machine while it is stopped; talks to nobody.
+Runs on that controller's machine while it is stopped; opens no connection.
 """
 
 import os
@@ -71,7 +71,7 @@ def _agreed(cluster_id: str, ask: Callable[[str], str]) -> bool:
 
 
 def given_up(remains: Remains, voters: Sequence[int], written_at: datetime | None) -> str:
-    """What there is, and what is lost with the rest."""
+    """Describe the state that is kept, and the state that is lost with the other voters."""
     image = remains.image
     brokers = ", ".join(map(str, sorted(image.brokers))) or "none"
     last = f"last written {written_at:%Y-%m-%d %H:%M:%S} UTC" if written_at is not None else "last written nobody knows when"
@@ -94,14 +94,14 @@ The new quorum: {", ".join(map(str, sorted(voters)))}."""
 
 BEFORE = """
 Before you go on
-  Be sure that a majority of the controllers is really gone for good: while it can come back, nothing needs to be given up.
+  Be sure that a majority of the controllers is lost for good: while it can come back, nothing needs to be given up.
   Of several that are left take the one with the newest metadata: run this on each and answer nothing.
   Stop every broker.
 """
 
 
 def after(others: Sequence[int], voters: str, report: Path) -> str:
-    """What is to be done now."""
+    """Describe the operator's next steps."""
     empty = f"Empty the metadata directory ({METADATA_DIRECTORY}) of {', '.join(map(str, others))}; the logs beside it stay." if others else ""
     start = "Start all controllers: the quorum begins when the last of them is there." if others else "Start this controller: it is the quorum."
     steps = [f"Set controller.quorum.voters={voters} in every node's file.", empty, start, "Start the brokers."]

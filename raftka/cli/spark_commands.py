@@ -1,4 +1,4 @@
-"""`raftka audit` and `raftka sql`: commands that are Spark jobs. What they do stands in raftka/pipeline, imported when they are called."""
+"""`raftka audit` and `raftka sql`: commands that are Spark jobs. raftka/pipeline implements them, imported when they are called."""
 
 import logging
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def _with_spark(command: Any) -> Any:
 @click.option("--ledger", "ledgers", metavar="FILE", multiple=True, required=True, help="JSON lines, a folder of them, or a URL. May be repeated.")
 @click.option("--topic", help="Where the records are to be.")
 @click.option("--delta", metavar="PATH", help="Or a Delta table.")
-@click.option("--producer", metavar="SQL", help="Whose a record is. [default: the key; the column producer of a table]")
+@click.option("--producer", metavar="SQL", help="SQL for the producer of a record. [default: the key; the column producer of a table]")
 @click.option("--seq", metavar="SQL", help="Its number there. [default: $.seq of the value; the column seq of a table]")
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="List so many of each kind; 0: all.")
 @click.option(
@@ -42,7 +42,7 @@ def _with_spark(command: Any) -> Any:
 @_with_spark
 @client_options
 def audit(**options: Option) -> None:
-    """Compare what was acknowledged with what is there: what is lost, duplicated, phantom (nobody sent it) or reordered.
+    """Compare acknowledged records with stored ones: lost, duplicated, phantom (never sent) or reordered records.
 
     Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
     docs/pipeline.md has the rest.
@@ -134,7 +134,7 @@ def _sql(
 
 
 def _session(name: str, config: Mapping[str, str], master: str | None) -> Any:
-    """What Java prints goes to a file: standard output is for the answer."""
+    """Start Spark with Java's output in a file: standard output is for the answer."""
     from raftka.pipeline.flows.runner import NOISY
     from raftka.pipeline.java import cache_folder
     from raftka.pipeline.spark import session

@@ -25,7 +25,7 @@ OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is no
 
 
 class Opener(Protocol):
-    """The network of a runtime, or a blocking socket."""
+    """Opens a connection: the network of a runtime, or a blocking socket."""
 
     def connect(self, host: str, port: int, connection: Connection) -> None: ...
 

@@ -27,7 +27,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    brokers: dict[int, tuple[str, int]]  # those that are not fenced, and for a moment those that died
+    brokers: dict[int, tuple[str, int]]  # brokers that are not fenced, and for a moment those that died
     controller: int
     partitions: tuple[PartitionView, ...]
 

@@ -183,7 +183,7 @@ class Show:
         self._dead.clear()
 
     def _wait_for_leaders(self) -> None:
-        """Who was killed leads again what it led before."""
+        """Wait until the killed node leads its former partitions again."""
         began, partitions = time.monotonic(), list[PartitionView]()
         while not self._stopping and not self._dead and time.monotonic() < began + BACK_SECONDS:
             with suppress(OSError):
@@ -225,7 +225,7 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool) -> None
     if verdict.given_up:
         rows.append(("never acknowledged", f"{verdict.given_up:,}"))
     if hashes:
-        rows += [("sha256 of what was sent", verdict.sent_hash), ("sha256 of what was read", verdict.read_hash)]
+        rows += [("sha256 of the sent lines", verdict.sent_hash), ("sha256 of the read lines", verdict.read_hash)]
     print()
     for name, value in rows:
         print(f"  {name:24} {value}")

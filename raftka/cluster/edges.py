@@ -1,6 +1,6 @@
 """Services beside the broker that a node may have: packages of their own, each switched on by a setting and found by its name. Imports none of them.
 
-Whoever starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
+The code that starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
 """
 
 from errno import EADDRINUSE
@@ -17,7 +17,7 @@ class Edge(Protocol):
     def port(self) -> int: ...
 
     def close(self) -> None:
-        """Nobody new comes, and who is there goes."""
+        """Accept no new connection and close the open ones."""
 
 
 def open_edges(services: Services) -> dict[str, Edge]:

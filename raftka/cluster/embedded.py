@@ -74,7 +74,7 @@ class EmbeddedNode:
         return self._runtime is not None and self._runtime.paused
 
     def knows(self, node_id: int) -> bool:
-        """Whether clients of this node are told of that one."""
+        """Return whether this node names that one to its clients."""
         return self.node is None or node_id in self.node.image.alive_brokers()
 
     async def _watch_ready(self) -> None:
@@ -128,7 +128,7 @@ class Cluster:
 
     @property
     def zookeeper_connect(self) -> str:
-        """Where the bridges are, as ZooKeeper clients take it; of nodes that are dead too."""
+        """The addresses of all bridges as a ZooKeeper connect string; those of dead nodes too."""
         return ",".join(f"{HOST}:{node.plan.bridge_port}" for node in self.nodes.values() if node.plan.bridge_port is not None)
 
     async def kill(self, node_id: int) -> None:

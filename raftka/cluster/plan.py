@@ -1,4 +1,4 @@
-"""What `cluster start` writes for each node: ids from 1, ports from a base, Kafka's property names. Starts nothing.
+"""The property files that `cluster start` writes: ids from 1, ports from a base, Kafka's property names. Starts nothing.
 
 Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on base_port + 200 + i - 1. Everything of node i lies in
 DIR/node-i/. With a bridge port that of node i is bridge_port + i - 1.

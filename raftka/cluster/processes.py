@@ -63,7 +63,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Of the running process; raises when there is none."""
+        """The pid of the running process. Raises ClusterFailed when there is none."""
         if self.process is None:
             raise ClusterFailed(f"node {self.plan.node_id} does not run")
         return self.process.pid
@@ -164,7 +164,7 @@ class Processes:
         return True
 
     def poll(self, timeout: float | None = None) -> Iterator[Event]:
-        """What has happened; waits until something does (seconds)."""
+        """Yield the events that have happened; wait `timeout` seconds for the first one."""
         for key, _ in self._selector.select(timeout):
             node: NodeProcess | None = key.data
             if node is None:

@@ -1,4 +1,4 @@
-"""What was sent, acknowledged and read, key by key, and what that says: lost, duplicated, out of order. Pure; knows no client.
+"""Count sent, acknowledged and read records, key by key, and find lost, duplicated and reordered ones. Pure; knows no client.
 
 Records of a key carry a number that counts from 0. One thread sends, another acknowledges, a third reads: each writes only what is its own.
 """
@@ -81,7 +81,7 @@ class Tally:
         return max(self.acknowledged_of, key=lambda p: self.acknowledged_of[p], default=-1)
 
     def sent_to(self, partition: int) -> dict[bytes, int]:
-        """How many records of each key of that partition have been sent so far."""
+        """The number of records of each key of that partition that have been sent so far."""
         return {key: len(tally.acknowledged) for key, tally in self.keys.items() if tally.partition == partition}
 
     def verdict(self) -> Verdict:

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: leaders, in-sync replicas and rates, once a second. A table in a terminal, one line elsewhere.
+"""The demo's display: leaders, in-sync replicas and rates, once a second. A table in a terminal, one line elsewhere.
 
 Asks a broker for Metadata like any client, so it shows what a client can know; but a node whose process is dead is not shown as a leader, although
 the brokers may not have noticed yet.

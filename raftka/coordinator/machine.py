@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 class Topics(Protocol):
-    """What a coordinator may know of the cluster's metadata."""
+    """The cluster's metadata, as a coordinator uses them."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 

@@ -1,4 +1,4 @@
-"""What a broker may ask of the controller, and what it is answered: frozen values of plain fields, in one process and over the controller port alike.
+"""Commands of brokers to the controller, and their replies: frozen values of plain fields, in one process and over the controller port alike.
 
 `to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node sent and raises ValueError for anything else.
 A reply is what its command's REPLY says; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
@@ -115,7 +115,7 @@ class StaticSettings(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What the leader of one partition wants its ISR to be."""
+    """The ISR that the leader of one partition proposes."""
 
     topic_id: bytes
     partition: int
@@ -172,7 +172,7 @@ class ConfigResource(NamedTuple):
 
 
 class AlteredConfigs(NamedTuple):
-    """Of one resource, in the order of the command."""
+    """The result for one resource, in the order of the command."""
 
     error: int
     message: str | None
@@ -186,7 +186,7 @@ class TopicReplicas(NamedTuple):
 
 
 def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]:
-    """Of topic ids and partitions."""
+    """Group pairs of topic id and partition by topic."""
     topics: dict[bytes, list[int]] = defaultdict(list)
     for topic_id, partition in replicas:
         topics[topic_id].append(partition)
@@ -194,7 +194,7 @@ def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]
 
 
 class HeldReplicas(NamedTuple):
-    """What lies in one log directory."""
+    """The replicas in one log directory."""
 
     directory_id: bytes
     topics: tuple[TopicReplicas, ...]
@@ -348,7 +348,7 @@ class AllocateProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What a topic has that sets nothing itself, as the controller's file says: CreateTopics shows that, whichever broker was asked."""
+    """Ask for the settings of a topic that sets none, from the controller's file: CreateTopics shows them, whichever broker gets the request."""
 
     REPLY: ClassVar[object] = StaticSettings
 
@@ -419,7 +419,7 @@ def _reader_of(kind: object) -> Read:
 
 
 def _reader(kind: Any) -> Read:
-    """What turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
+    """Return a function that turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
     arguments = get_args(kind)
     if kind is None or kind in (int, str, bytes, bool):
         return _scalar(type(None) if kind is None else kind)

@@ -1,4 +1,4 @@
-"""What a package keeps, as an immutable map: a change makes a new one, and costs what it changes, not what there is.
+"""A package's entries as an immutable map: a change makes a new map, at a cost proportional to the change and not to the map.
 
 Keys are spread over buckets; those that nothing changes in are shared with the map before. Knows no record.
 """

@@ -3,9 +3,9 @@
 Its records are put and delete, applied by every node with or without the package and part of every snapshot: a node that does not have the
 package loses nothing of it. Knows no package and no meaning of a key.
 
-A node that has the package holds an Extension of it: that is told of what becomes so, and gives a machine to the controller when this node leads.
+A node that has the package holds an Extension of it: it is told of each applied entry, and makes a machine for the controller when this node leads.
 The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller
-decide commands in the same batch, and write beside what the controller decides for others.
+decide commands in the same batch, and add records to the batches of other commands.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ExtensionMachine(Protocol):
         """
 
     def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
-        """What the package writes in the same batch, because of these records that it has not decided itself. `image`: as it is before them."""
+        """Return the package's own records for the same batch, because of `records` that it has not decided. `image`: as it is before them."""
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         """A batch of the controller's, of any records. Here alone what is replicated changes."""
@@ -71,7 +71,7 @@ def _record(package: str, key: bytes, value: bytes | None) -> Record:
 
 
 def changes_of(package: str, records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
-    """What they do to that package's entries, in order."""
+    """Return the changes that the records make to that package's entries, in order."""
     changes: list[tuple[bytes, bytes | None]] = []
     for record in records:
         match record:

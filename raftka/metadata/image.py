@@ -108,7 +108,7 @@ class TopicImage(NamedTuple):
 
 
 class ExtensionImage(NamedTuple):
-    """What another package keeps in the metadata log."""
+    """The entries of another package in the metadata log."""
 
     changed_at: int  # offset of its last change
     entries: Mapping[bytes, bytes]
@@ -119,7 +119,7 @@ NO_ENTRIES = ExtensionImage(0, EMPTY)
 
 @dataclass(slots=True)
 class Delta:
-    """What one apply changed; ids are enough, the values are in the two images."""
+    """The changes of one apply; ids are enough, the values are in the two images."""
 
     cluster_formed: bool = False
     topics_changed: set[bytes] = field(default_factory=set)  # created ones included
@@ -161,7 +161,7 @@ class MetadataImage:
         return [broker.broker_id for broker in self.brokers.values() if broker.alive]
 
     def config(self, resource_type: int, resource: str) -> Mapping[str, str]:
-        """What was set on this very resource."""
+        """The settings of this very resource, without inherited ones."""
         return self.configs.get((resource_type, resource), EMPTY)
 
     def apply(self, offset: int, records: Sequence[Record]) -> "tuple[MetadataImage, Delta]":

@@ -1,4 +1,4 @@
-"""What the metadata log carries: one class a kind of record, and how a batch of them becomes the bytes of one Raft entry.
+"""Records of the metadata log: one class a kind of record, and how a batch of them becomes the bytes of one Raft entry.
 
 A record says what became so, never what was asked for: replaying needs no decision. Fields are plain values that msgpack knows; nested ones are
 tuples. A kind keeps its number for ever; a new field comes last, with a default, under a higher VERSION. Knows no image and no Raft.

@@ -1,4 +1,4 @@
-"""What was acknowledged joined with what is there: lost, duplicated, phantom, reordered. A Spark batch job; knows no command line.
+"""Join acknowledged records with stored ones and find lost, duplicated, phantom and reordered ones. A Spark batch job; knows no command line.
 
 All that belongs to a producer meets in one task: what the ledger says of it and what is there, a full join. There it is a matter of sorted numbers.
 """
@@ -24,7 +24,7 @@ PLACE_BITS = 48  # of an offset; the partition is above, so one number is a plac
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where records are, and how their producer and number are told: SQL expressions of its columns. `place`: partition and offset, if there."""
+    """Records, and the SQL expressions of their producer and number. `place`: partition and offset, if known."""
 
     frame: "DataFrame"
     what: str
@@ -98,7 +98,7 @@ def _there(found: Found) -> "DataFrame":
 
 
 def compare(said: "pa.Table", there: "pa.Table") -> "pa.Table":
-    """Of one producer: rows for what is wrong, and sums of all. Arrow tables."""
+    """Compare the two tables of one producer: a row for each violation, and sums. Arrow tables."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -136,7 +136,7 @@ def _firsts(seqs: Ints, places: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _late(seqs: Ints, places: Ints) -> Ints:
-    """Of numbers and their first places: which are behind a higher one of the same partition."""
+    """Return which numbers, with their first places, lie behind a higher number of the same partition."""
     import numpy as np
 
     late = np.zeros(len(seqs), bool)

@@ -1,4 +1,4 @@
-"""What a pipeline tells its user when it can not go on: what happened, where, and the next step. Knows no Spark."""
+"""Errors that a pipeline shows its user when it cannot go on: what happened, where, and the next step. Knows no Spark."""
 
 
 class PipelineError(Exception):

@@ -28,7 +28,7 @@ exec '{java}' "$@"
 
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """What JAVA_HOME should be. Raises PipelineError when there is none."""
+    """Find a value for JAVA_HOME. Raises PipelineError when no Java fits."""
     tried = []
     for home in candidates(environment):
         version = version_of(home)

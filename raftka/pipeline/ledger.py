@@ -29,7 +29,7 @@ class Split(NamedTuple):
 
 
 def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
-    """Of files and folders, without what is hidden in these (.name, _name); URLs as pyarrow takes them, or paths that all executors see. Raises
+    """Split files and folders, without hidden files (.name, _name); URLs as pyarrow takes them, or paths that all executors see. Raises
     PipelineError."""
     from pyarrow.fs import FileSelector, FileSystem, FileType
 
@@ -51,7 +51,7 @@ def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
 
 
 def _is_hidden(path: str) -> bool:
-    """What Spark and Hadoop put beside the files of a folder: checksums, marks of success, what is not done yet."""
+    """Return whether Spark or Hadoop has put the file beside those of a folder: checksums, marks of success, unfinished files."""
     return any(part.startswith((".", "_")) for part in path.split("/"))
 
 

@@ -28,7 +28,7 @@ UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where names may lead."""
+    """The topics and tables that names in a query may mean."""
 
     bootstrap: str
     declared: Declared | None = None

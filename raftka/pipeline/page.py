@@ -27,7 +27,7 @@ PATIENCE_S = 5.0
 
 
 class Kept:
-    """What the page shows, numbered in the order in which it came: a browser asks for what is newer than what it has."""
+    """The content of the page, numbered in order of arrival: a browser asks for everything newer than what it has."""
 
     def __init__(self, keys: int = KEYS) -> None:
         self._room, self._lock = keys, threading.Lock()
@@ -175,7 +175,7 @@ def handler_of(kept: Kept, fences: bytes) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nobody wants to know."""
+            """Log nothing."""
 
     return Handler
 

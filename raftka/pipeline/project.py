@@ -1,4 +1,4 @@
-"""A pipeline's folder: what its spec says, who runs it, what it last told of itself. Knows YAML and files, and no Spark.
+"""A pipeline's folder: its spec, the process that runs it, its last report. Knows YAML and files, and no Spark.
 
 One process at a time may run what lies in one storage: it holds a lock, which its Java holds as well. So after a SIGKILL the next one waits until
 nobody writes there any more.
@@ -26,7 +26,7 @@ POLL_S = 0.1
 
 
 class Busy(PipelineError):
-    """Somebody else runs it."""
+    """Another process runs the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)

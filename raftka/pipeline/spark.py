@@ -42,7 +42,7 @@ def session(
 
 
 def _set_home() -> None:
-    """Where nobody has said which."""
+    """Set SPARK_HOME where the environment does not."""
     import pyspark
 
     if "SPARK_HOME" not in os.environ:
@@ -67,5 +67,5 @@ def _launch(config: Mapping[str, str], log: Path, held: int | None) -> None:
 
 
 def is_local(config: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether workers are started on this machine: nobody said otherwise, and spark-submit, who might have, did not start this process."""
+    """Return whether workers start on this machine: no setting says otherwise, and this process was not started by spark-submit."""
     return config.get("spark.master", environment.get("MASTER", "local")).startswith("local") and "PYSPARK_GATEWAY_PORT" not in environment

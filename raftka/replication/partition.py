@@ -56,7 +56,7 @@ WAIT_FOR_IMAGE = frozenset(  # the controller knows better; what we asked for ma
 
 
 class PartitionView(Protocol):
-    """What is read of the metadata image's partition."""
+    """The metadata image's partition, as replication uses it."""
 
     @property
     def replicas(self) -> Sequence[int]: ...

@@ -1,4 +1,4 @@
-"""What a node may ask of the outside: time, randomness, network, files, threads. Interfaces only; knows no Kafka and no Trio.
+"""The interfaces through which a node uses the outside: time, randomness, network, files, threads. Knows no Kafka and no Trio.
 
 Everything is callbacks on one thread. A *turn* is one round of the loop: all bytes that have come are handed to their connections, then the
 actions asked for by `at_turn_end` run, then output leaves. So what many requests of one turn cause is written once and sent once.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 class Timer(Protocol):
     def cancel(self) -> None:
-        """It will not run; cancelling twice, or after it ran, does nothing."""
+        """Keep the timer from running; cancelling twice, or after it ran, does nothing."""
 
 
 class Clock(Protocol):
@@ -56,7 +56,7 @@ class Transport(Protocol):
         """Stop or resume taking bytes from the other side."""
 
     def left(self) -> bool:
-        """Whether the other side has closed, or at least sends no more than is on its way; to be asked while reading is held. Costs a syscall."""
+        """Return whether the peer has closed, or sends no more than is on its way; to be asked while reading is held. Costs a syscall."""
 
 
 class Connection(Protocol):
@@ -65,7 +65,7 @@ class Connection(Protocol):
     def opened(self, transport: Transport) -> None: ...
 
     def room(self) -> memoryview | None:
-        """Where the next bytes should be put, if it matters (a large frame has begun); `receive` then gets a view of it. A network may ignore it."""
+        """Return the place for the next bytes, if it matters (a large frame has begun); `receive` then gets a view of it. A network may ignore it."""
 
     def receive(self, view: memoryview) -> None:
         """Bytes that came. The view is writable, the callee's to change, and valid until the end of this turn, no longer.
@@ -111,7 +111,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Room on the disk for a file of that size; it grows as before. `truncate` gives back what is not used. Where that cannot be: nothing."""
+        """Reserve room on the disk for a file of that size; it grows as before. `truncate` gives unused room back. Without support: nothing."""
 
     def size(self) -> int: ...
 
@@ -187,7 +187,7 @@ class Offload(Protocol):
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
-        """What computes for long, in a process of its own: `work(files, *arguments)`, a function of a module, with plain values both ways.
+        """Run a long computation in a process of its own: `work(files, *arguments)`, a function of a module, with plain values both ways.
 
         `each` gets what it yields, then `done` the OSError or other exception that ended it, or None. Reads and appends no more than `bytes_per_s`.
         Returns what ends it early; then neither is called any more.
@@ -195,7 +195,7 @@ class Offload(Protocol):
 
 
 class TurnWatch(Protocol):
-    """What wants to know how long the loop was kept from others."""
+    """Receives the durations of the loop's turns."""
 
     def turn(self, took_s: float) -> None:
         """A turn was over."""
@@ -205,7 +205,7 @@ class TurnWatch(Protocol):
 
 
 class Runtime(Protocol):
-    """The whole door, one for each node."""
+    """All interfaces together, one object for each node."""
 
     @property
     def clock(self) -> Clock: ...

@@ -130,7 +130,7 @@ class Cluster:
         self._sync(self._embedded.nodes[node_id].resume)
 
     def heal(self) -> None:
-        """No faults, nobody paused, everybody alive: as it was at the start."""
+        """End all faults, resume and start all nodes: as at the start."""
         self.clear_faults()
         for node_id in self.nodes:
             self.resume(node_id)
@@ -184,7 +184,7 @@ class Cluster:
         return self._sync(lambda: self._a_node().image.topic_named(topic).partitions[partition].leader)  # type: ignore[union-attr]
 
     def records(self, topic: str, partition: int | None = None) -> list[StoredRecord]:
-        """What is in the leaders' logs, in order of offset, partition by partition, when all of it is committed. Raises TimeoutError."""
+        """Return the records of the leaders' logs, in order of offset, partition by partition, when all are committed. Raises TimeoutError."""
         count = self._sync(lambda: len(self._a_node().image.topic_named(topic).partitions))  # type: ignore[union-attr]
         return [record for each in (range(count) if partition is None else [partition]) for record in self._committed(topic, each)]
 
@@ -212,7 +212,7 @@ class Cluster:
     # in the thread of the nodes
 
     def _serving(self) -> list[EmbeddedNode]:
-        """Who is alive and not paused: what a paused node knows is of the past."""
+        """The nodes that are alive and not paused: the state of a paused node is of the past."""
         serving = [node for node in self._embedded.nodes.values() if node.alive and not node.paused]
         if not serving:
             raise RuntimeError("no node serves: all are dead or paused")

@@ -19,7 +19,7 @@ Run = Callable[[Callable[[], object]], object]  # in the nodes' thread
 
 
 def api_key(api: str | int) -> int:
-    """Of a name as Kafka's documentation has it, "Produce"; its case does not matter. Raises ValueError."""
+    """Find an API by its name in Kafka's documentation, "Produce"; case does not matter. Raises ValueError."""
     names = {registration.api.name.lower(): key for key, registration in HANDLERS.items()}
     key = api if isinstance(api, int) else names.get(api.lower())
     if key not in HANDLERS:
@@ -28,7 +28,7 @@ def api_key(api: str | int) -> int:
 
 
 def error_code(error: str | int) -> Code:
-    """Of a name, "NOT_LEADER_OR_FOLLOWER", or a number. Raises ValueError."""
+    """Find an error by its name, "NOT_LEADER_OR_FOLLOWER", or its number. Raises ValueError."""
     try:
         return Code[error] if isinstance(error, str) else Code(error)
     except KeyError:
@@ -55,7 +55,7 @@ class Fault:
 
     @property
     def over(self) -> bool:
-        """It hits nobody any more."""
+        """The fault has hit as often as it was to."""
         return self._left <= 0
 
     def remove(self) -> None:
@@ -95,7 +95,7 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def lose_answer(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
-        """The request is carried out; nobody hears of it."""
+        """Carry the request out, and drop its answer."""
 
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()
@@ -114,7 +114,7 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def delay(self, key: int, seconds: float, times: float, nodes: Iterable[int]) -> Fault:
-        """Whoever was late once is let through."""
+        """Delay each request once; the second time it passes."""
         late: set[tuple[int, int]] = set()
 
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:

@@ -1,4 +1,4 @@
-"""The pytest plugin. Loaded in every run of everybody who has raftka installed, so it imports nothing before a fixture is asked for."""
+"""The pytest plugin. Every run of pytest loads it where raftka is installed, so it imports nothing before a fixture is used."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a test may look at behind the clients' backs: the records of a log, and a group as its coordinator has it."""
+"""Views that tests have of a node, without a client: the records of a log, and a group as its coordinator has it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class GroupView:
 
 
 def committed_records(host: Partition) -> Iterator[StoredRecord]:
-    """What consumers can see of a partition."""
+    """Yield the records of a partition that consumers can read."""
     position, end = host.log.start_offset, host.high_watermark
     while position < end:
         spans, _ = host.log.read(position, READ_BYTES, end)

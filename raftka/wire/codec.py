@@ -1,4 +1,4 @@
-"""What generated decoders and encoders are built from: source text, varints, packed arrays. Knows no message.
+"""Parts that generated decoders and encoders are built from: source text, varints, packed arrays. Knows no message.
 
 A message is compiled once for each version and direction, at first use (about a millisecond): fixed runs become one Struct, nested loops one
 function. Generated code checks the end of the frame once, at its own end: until then a read beyond it fails in Struct or in indexing.
@@ -115,7 +115,7 @@ def long_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
 
 
 def tag_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Of a section of tagged fields, when its first byte does not tell it. Raises ProtocolError for too many."""
+    """Read the count of a section of tagged fields that takes more than one byte. Raises ProtocolError for too many fields."""
     count, position = long_count(view, position, first)
     if count > TAGGED_FIELDS.value:
         raise ProtocolError(f"{count} tagged fields, {TAGGED_FIELDS.value} are possible", TAGGED_FIELDS)
@@ -156,7 +156,7 @@ def refuse_null() -> None:
 
 
 def refuse_replaced(text: str) -> None:
-    """What is no UTF-8 has become longer, and could not be sent back: answers repeat names."""
+    """Refuse a string whose invalid UTF-8 made it too long to send back: answers repeat names."""
     if len(text.encode()) > MAX_STRING:
         raise ProtocolError(f"a string that is no UTF-8, of {len(text)} characters")
 

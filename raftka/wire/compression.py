@@ -136,7 +136,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.v
 
 
 def pieces(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Iterator[Buffer]:
-    """What `decompress` returns, piece by piece: a megabyte, or a block of lz4 (4 MiB) or snappy. Raises the same, when it comes to that place.
+    """Yield the result of `decompress` piece by piece: a megabyte, or a block of lz4 (4 MiB) or snappy. Raises the same errors, at their place.
 
     cramjam has no stream for zstd: what begins well is opened anew into eight times as much memory, up to the limit.
     """
@@ -194,7 +194,7 @@ def _into(decompress_into: Any, data: Buffer, limit_bytes: int, claimed: int = 0
 
 
 def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
-    """What is behind the last member is ignored, as Java does: zlib finds where that is, at a tenth of the speed."""
+    """Bytes behind the last member are ignored, as in Java: zlib finds where they begin, at a tenth of the speed."""
     import cramjam
 
     try:
@@ -206,7 +206,7 @@ def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
 
 
 def _zstd_head(data: Buffer) -> tuple[int, int]:
-    """What the frame's header says it opens to, 0 where it does not say; and where its first block begins."""
+    """Return the opened size that the frame's header states (0: none), and the position of the first block."""
     if len(data) < ZSTD_FLAGS + 1:
         return 0, len(data)
     flags = data[ZSTD_FLAGS]
@@ -218,7 +218,7 @@ def _zstd_head(data: Buffer) -> tuple[int, int]:
 
 
 def _zstd_least(data: Buffer, enough: int) -> int:
-    """What the first frame says it opens to, or its blocks that tell their size do: those of bombs mostly. Counted up to `enough`."""
+    """Return a lower bound of the opened size, by the first frame's header or by blocks that state theirs (most bombs do), up to `enough`."""
     least, position = _zstd_head(data)
     told = 0
     while told <= enough and position + 3 <= len(data):
@@ -233,7 +233,7 @@ def _zstd_least(data: Buffer, enough: int) -> int:
 
 
 def _growing(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
-    """Of zstd: what there was room for, then again with more room, from there on."""
+    """Open zstd into the memory at hand, then again into more, and yield the new part each time."""
     import cramjam
 
     if _zstd_least(data, limit_bytes) > limit_bytes:
@@ -257,7 +257,7 @@ def _growing(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
 
 
 def _members(data: Buffer) -> Iterator[bytes]:
-    """Of gzip, in pieces. zlib gets little at a time: it copies what is behind a member, and there may be fifty thousand in a megabyte."""
+    """Open gzip in pieces. zlib gets little at a time: it copies the rest of its input, and there may be fifty thousand members in a megabyte."""
     view = memoryview(data)
     position = 0
     try:
@@ -276,12 +276,12 @@ def _members(data: Buffer) -> Iterator[bytes]:
 
 
 def has_independent_blocks(data: Buffer) -> bool:
-    """Of lz4. Java's clients read nothing else."""
+    """Return whether the blocks of an lz4 frame are independent. Java's clients read nothing else."""
     return len(data) > FLAGS and bool(data[FLAGS] & LZ4_INDEPENDENT)
 
 
 def _lz4_blocks(view: memoryview) -> Iterator[Buffer]:
-    """Of a frame whose head has been looked at: each block as a frame of its own. Nobody looks at a checksum behind all blocks, as in Java."""
+    """Yield each block of a frame, whose head was checked, as a frame of its own. A checksum behind all blocks is ignored, as in Java."""
     import cramjam
 
     flags = view[FLAGS]
@@ -299,7 +299,7 @@ def _lz4_blocks(view: memoryview) -> Iterator[Buffer]:
 
 
 def _first_frame(view: memoryview) -> memoryview:
-    """Of lz4, as Java reads it: what is behind is ignored. All of it where that does not go on as it should: the decoder says what is wrong."""
+    """Return the first lz4 frame, as Java reads it; bytes behind it are ignored. A malformed frame is returned whole: the decoder names the error."""
     if len(view) <= FLAGS:
         return view
     flags = view[FLAGS]

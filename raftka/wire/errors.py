@@ -211,7 +211,7 @@ def quoted(name: str) -> str:
 
 
 class KafkaError(Exception):
-    """What the client should see: a code, and a text where the API has a place for one. Small: a long request may have 100,000 of them."""
+    """An error for the client: a code, and a text where the API has a field for one. Small: a long request may have 100,000 of them."""
 
     __slots__ = ("code", "message")
 

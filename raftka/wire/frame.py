@@ -103,20 +103,20 @@ def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row:
 
 
 class Pool(Protocol):
-    """Where buffers of frames that came in pieces come from, and go back to: a fresh one costs more than what is received into it."""
+    """Lends buffers for frames that come in pieces: a fresh one costs more than the bytes that are received into it."""
 
     def take(self, size: int, total: int) -> bytearray:
         """At least `size` bytes with anything in them; it will grow to `total` if the frame is as large as it says. Raises LimitExceeded."""
 
     def give_at_turn_end(self, buffer: bytearray) -> None:
-        """Nobody reads it any more when this turn has ended."""
+        """Take the buffer back when this turn has ended: it is read until then."""
 
     def forget(self, buffer: bytearray) -> None:
-        """What was in it will not go on: it is not worth keeping."""
+        """Drop the buffer: its frame will not be completed."""
 
 
 class FrameBuffer:
-    """Cuts frames out of what comes. What a frame takes in memory grows with the bytes that came, never with the size it claims."""
+    """Cuts frames out of received bytes. The memory of a frame grows with the received bytes, never with the size it claims."""
 
     def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: Pool | None = None) -> None:
         self.limit_bytes = limit_bytes
@@ -137,11 +137,11 @@ class FrameBuffer:
 
     @property
     def is_long(self) -> bool:
-        """Whether a frame has begun that does not come in one go."""
+        """Return whether a frame has begun that does not come in one piece."""
         return self._have >= 4 and self._need >= ROOM_BYTES
 
     def room(self) -> memoryview | None:
-        """Where the next bytes should be put, when much of a frame is still to come; `feed` then gets a view of it."""
+        """Return the place for the next bytes, when much of a frame is still to come; `feed` then gets a view of it."""
         if self._have < 4 or self._need - self._have < ROOM_BYTES:
             return None
         self._grow(self._have + 1)
@@ -205,7 +205,7 @@ class FrameBuffer:
         self._have = have
 
     def _grow(self, size: int) -> None:
-        """To four times what came: few copies, and whoever claims much and sends little gets little."""
+        """Grow to four times the received bytes: few copies, and little memory for a large claim with few bytes."""
         if size <= len(self._buffer):
             return
         room = max(size, min(self._need, max(4 * self._have, 4096)))

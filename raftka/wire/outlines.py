@@ -38,7 +38,7 @@ class Outline(NamedTuple):
 
 
 class _Opened:
-    """The bytes by their position. What lies before the piece that was last asked for is gone; IndexError behind the end."""
+    """The opened bytes by their position. Only the last piece is kept; IndexError behind the end."""
 
     def __init__(self, parts: Iterator[Buffer]) -> None:
         self._parts = parts
@@ -67,7 +67,7 @@ class _Opened:
             raise IndexError("behind the end")
 
     def part(self, start: int, stop: int) -> tuple["Buffer | _Opened", int]:
-        """Where the bytes from `start` to `stop` are found, and at which position `start` is there."""
+        """Return the buffer that has the bytes from `start` to `stop`, and the position of `start` in it."""
         while start >= self.end:
             self.advance()
         if stop <= self.end:

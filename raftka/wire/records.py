@@ -215,7 +215,7 @@ def records_of(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -
 
 
 def opened(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Buffer:
-    """What is behind the header, decompressed. Raises ProtocolError."""
+    """Return the bytes behind the header, decompressed. Raises ProtocolError."""
     header = read_header(batch)
     if not BATCH_HEADER_BYTES <= header.size_bytes <= len(batch) or header.count < 0:
         raise ProtocolError(f"a batch of length {header.length} with {header.count} records in {len(batch)} bytes")

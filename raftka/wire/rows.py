@@ -1,4 +1,4 @@
-"""What a message is made of: fields with their versions, structs of fields, and rows of values. Knows neither bytes nor the notation."""
+"""Parts of a message: fields with their versions, structs of fields, and rows of values. Knows neither bytes nor the notation."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Row:
 
 
 class RowType(type):
-    """Of the classes of rows: `FetchRequest.topics` is the class of the rows in that field, FetchTopic."""
+    """The class of row classes: `FetchRequest.topics` is the class of the rows in that field, FetchTopic."""
 
     struct: "Struct"
 

@@ -126,7 +126,7 @@ class Api(Generic[Req, Resp]):
         (self._encoders[1].get(version) or self._encoder(1, version))(row, parts)
 
     def request_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:
-        """Where in `view` the values of the fields begin, a list for each path (`topics.partitions.offset`). Raises ProtocolError."""
+        """Find where the values of the fields begin in `view`, a list for each path (`topics.partitions.offset`). Raises ProtocolError."""
         return self._locator(self.request.struct, version, paths)(view, position)
 
     def response_positions(self, version: int, view: memoryview, position: int, *paths: str) -> tuple[list[int], ...]:

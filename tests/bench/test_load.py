@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compile
 
 
 @pytest.mark.parametrize("name", ["lg", "floor"])
-def test_it_compiles_without_a_warning(name: str, tmp_path: Path) -> None:
+def test_the_c_sources_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Werror"]
 
     subprocess.run(["cc", *load.FLAGS, *strict, "-o", tmp_path / name, load.SOURCES / f"{name}.c"], check=True)

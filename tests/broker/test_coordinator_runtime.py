@@ -195,7 +195,7 @@ def test_time_is_a_command(stage: ToyStage) -> None:
     assert stage.ask(Read("a")) == ["rang"]
 
 
-def test_deleted_topics_are_told(stage: ToyStage) -> None:
+def test_deleted_topics_are_reported(stage: ToyStage) -> None:
     stage.topic()
     topic_id = stage.create("t")
 

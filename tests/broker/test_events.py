@@ -48,7 +48,7 @@ def test_the_life_of_a_cluster_in_its_logs() -> None:
         stage.wait(lambda: len(told(stage, "topic_deleted")) == 1)
 
 
-def test_partitions_without_a_leader_are_told() -> None:
+def test_partitions_without_a_leader_are_reported() -> None:
     with Stage(nodes=3, min_insync_replicas="1") as stage:
         stage.create("t", partitions=3, replication_factor=1)
         alone = next(i for i in range(3) if stage.leader("t", i) != stage.nodes[1].quorum.leader)
@@ -73,7 +73,7 @@ def test_segments_come_and_go_in_one_line_each() -> None:
         assert sum(line["count"] for line in stage.events("segments_deleted")) == stage.counted("raftka_segments_deleted_total")
 
 
-def test_an_unclean_election_is_told_and_counted() -> None:
+def test_an_unclean_election_is_reported_and_counted() -> None:
     with Stage() as stage:
         stage.create("t")
         node = stage.nodes[1]
@@ -88,7 +88,7 @@ def test_an_unclean_election_is_told_and_counted() -> None:
         assert stage.counted("kafka_controller_controllerstats_uncleanleaderelections_total") == 1
 
 
-def test_a_changed_config_is_told_by_its_name() -> None:
+def test_a_changed_config_is_reported_by_its_name() -> None:
     with Stage() as stage:
         stage.create("t")
         node = stage.nodes[1]
@@ -133,7 +133,7 @@ def test_an_event_that_clients_cause_has_so_many_lines_a_second() -> None:
     assert [line.get("left_out") for line in lines] == [*[None] * LINES_A_SECOND, 100 - LINES_A_SECOND, *[None] * (LINES_A_SECOND - 1)]
 
 
-def test_a_refused_batch_is_told_with_its_reason_and_its_client() -> None:
+def test_a_refused_batch_is_reported_with_its_reason_and_its_client() -> None:
     with Stage(raftka_log_level="debug") as stage:
         stage.create("t", partitions=2)
         stage.wire().ask(PRODUCE, produce("t", batch(b"1")))

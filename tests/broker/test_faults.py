@@ -26,7 +26,7 @@ CLIENT = API_VERSIONS.request(client_software_name="test", client_software_versi
 # disks
 
 
-def test_a_full_disk_is_told_in_the_log_and_never_answered_with_success() -> None:
+def test_a_full_disk_is_reported_in_the_log_and_never_answered_with_success() -> None:
     with Stage() as stage:
         stage.create("t")
         wire = stage.wire()

@@ -223,7 +223,7 @@ def test_leader_epochs_are_checked() -> None:
             assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST, current_leader_epoch=asked)).topics[0].partitions[0].error_code == code
 
 
-def test_where_logs_part_is_told() -> None:
+def test_the_divergence_of_logs_is_reported() -> None:
     """KIP-320: a reader that knows of records of epoch 0 which this log has not got."""
     with Stage(3) as stage:
         topic_id = filled(stage)

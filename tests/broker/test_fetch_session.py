@@ -132,7 +132,7 @@ def test_partitions_come_and_go(stage: Stage) -> None:
     assert not stage.nodes[1].fetch_sessions.by_id
 
 
-def test_who_asks_in_another_leader_epoch_is_told_again(stage: Stage) -> None:
+def test_a_reader_in_another_leader_epoch_gets_the_high_watermark_again(stage: Stage) -> None:
     """It has begun anew, and may not have heard what was said before."""
     reader = Conversation(stage)
     append(stage, 1)
@@ -143,7 +143,7 @@ def test_who_asks_in_another_leader_epoch_is_told_again(stage: Stage) -> None:
     assert reader.ask([1], 1, leader_epoch=0) == {}
 
 
-def test_an_error_is_told_until_it_is_gone(stage: Stage) -> None:
+def test_an_error_is_reported_until_it_is_gone(stage: Stage) -> None:
     reader = Conversation(stage)
 
     assert {i: row.error_code for i, row in reader.ask([0, 5]).items()} == {0: 0, 5: Code.UNKNOWN_TOPIC_OR_PARTITION}
@@ -160,7 +160,7 @@ def test_an_error_is_told_until_it_is_gone(stage: Stage) -> None:
     assert not stage.host("t").idle_consumers
 
 
-def test_a_log_that_begins_later_is_told(stage: Stage) -> None:
+def test_a_log_that_begins_later_is_reported(stage: Stage) -> None:
     reader = Conversation(stage)
     append(stage)
     reader.ask([0, 1])
@@ -266,7 +266,7 @@ def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.
         assert looked == [555]
 
 
-def test_a_turn_of_many_produces_is_told_at_once(stage: Stage) -> None:
+def test_a_turn_of_many_produces_is_reported_at_once(stage: Stage) -> None:
     reader = Conversation(stage)
     reader.ask(range(5))
     reader.send(wait_ms=LONG_MS)

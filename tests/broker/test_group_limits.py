@@ -233,7 +233,7 @@ def test_long_names_of_clients(stage: Stage) -> None:
     assert len(answer.member_id) < 300
 
 
-def test_groups_that_are_named_a_thousand_times_are_told_once(stage: Stage) -> None:
+def test_groups_that_are_named_a_thousand_times_are_reported_once(stage: Stage) -> None:
     neighbour, wire = Neighbour(stage), stage.wire()
     assert neighbour.is_well()
     beat = CONSUMER_GROUP_HEARTBEAT.request(

@@ -205,7 +205,7 @@ def test_every_request_of_a_group_needs_its_operation(stage: Stage) -> None:
         assert wrong == {}
 
 
-def test_topics_that_may_not_be_read_are_told_one_by_one(stage: Stage) -> None:
+def test_topics_that_may_not_be_read_are_reported_one_by_one(stage: Stage) -> None:
     stage.create("secret")
     wire = stage.wire()
     stage.nodes[1].dispatcher.authorizer = Deny(("READ", ("topic", "secret")), ("DESCRIBE", ("topic", "secret")))

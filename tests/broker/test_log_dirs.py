@@ -83,7 +83,7 @@ def test_what_lies_where(stage: Stage) -> None:
     assert [key for each in asked.values() for key in each] == [("t", 0)]
 
 
-def test_a_directory_that_failed_is_told(stage: Stage) -> None:
+def test_a_directory_that_failed_is_reported(stage: Stage) -> None:
     stage.create("t", 2)
     host = next(host for host in stage.nodes[1].replicas.partitions.values() if host.home.path == SECOND)
     stage.world.disk("n1").broken.add(SECOND)

@@ -393,7 +393,7 @@ def test_the_removal_of_a_segment_is_on_the_disk_before_the_next_one_goes(monkey
     assert in_memory == [[]] * len(in_memory)
 
 
-def test_who_reads_where_retention_was_is_told() -> None:
+def test_a_reader_below_the_log_start_gets_an_error() -> None:
     with Stage(log_retention_check_interval_ms="1000") as stage:
         stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
         update(stage, 40)

@@ -89,7 +89,7 @@ def test_what_is_appended_is_counted_also_behind_a_new_segment() -> None:
         assert host.bytes_in == 10 * len(data)
 
 
-def test_what_consumers_and_followers_read_is_told_apart() -> None:
+def test_reads_of_consumers_and_followers_are_counted_apart() -> None:
     with Stage(nodes=3) as stage:
         stage.create("t", replication_factor=3)
         leader, data = stage.leader("t"), batch(bytes(1000))

@@ -62,7 +62,7 @@ ORDER: dict[str, tuple[bytes | None, int, str, Code, bool]] = {
 
 
 @pytest.mark.parametrize(("sent", "acks", "topic", "code", "reached"), ORDER.values(), ids=ORDER)
-def test_the_first_that_is_wrong_is_told(sent: bytes | None, acks: int, topic: str, code: Code, reached: bool) -> None:
+def test_the_first_that_is_wrong_is_reported(sent: bytes | None, acks: int, topic: str, code: Code, reached: bool) -> None:
     with Stage() as stage:
         stage.create("t", configs={"max_message_bytes": "1000"})
         stage.create(INTERNAL, configs={"max_message_bytes": "1000"})

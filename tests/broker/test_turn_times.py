@@ -31,7 +31,7 @@ class Watch:
         self.pieces.append((took_s, piece))
 
 
-async def test_each_turn_in_which_something_came_is_told() -> None:
+async def test_each_turn_with_events_is_reported() -> None:
     watch, done = Watch(), trio.Event()
     async with open_runtime() as runtime:
         runtime.watch_turns(watch)
@@ -43,7 +43,7 @@ async def test_each_turn_in_which_something_came_is_told() -> None:
     assert all(took >= 0 for took in watch.turns)
 
 
-def test_a_piece_above_the_bound_is_told_with_what_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_above_the_bound_is_reported_with_what_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("raftka.runtime.real.network.monotonic", lambda: now[0])
     turn, watch = Turn(lambda: None), Watch()

@@ -31,7 +31,7 @@ def test_a_correct_history_raises_no_alarm(decade: int) -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTS)
-def test_what_is_planted_is_found(kind: str) -> None:
+def test_planted_anomalies_are_found(kind: str) -> None:
     found = sum(_planted(PLANTS[kind], seed, kind, Rules(), kind not in WITHOUT_TRANSACTIONS) for seed in range(8))
 
     assert found >= 4  # the others had no place for it
@@ -120,7 +120,7 @@ def test_too_little_traffic_shows_nothing() -> None:
     assert check(History()).outcome is Outcome.INCONCLUSIVE
 
 
-def test_who_subscribes_may_skip_and_who_assigns_may_not() -> None:
+def test_a_subscribed_reader_may_skip_and_an_assigned_one_may_not() -> None:
     for verb, outcome in ((SUBSCRIBE, Outcome.VALID), (ASSIGN, Outcome.VIOLATED)):
         story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(3, POLL, polled=READ_ALL).tell(2, verb, keys=["a"])
         story.tell(2, POLL, polled={"a": [(0, "x")]}).tell(2, POLL, polled={"a": [(2, "z")]})
@@ -131,7 +131,7 @@ def test_who_subscribes_may_skip_and_who_assigns_may_not() -> None:
         assert verdict.notes["poll-skip"] + verdict.counts["poll-skip"] == 1
 
 
-def test_where_a_reader_is_after_a_time_out_nobody_knows() -> None:
+def test_a_readers_position_is_unknown_after_a_time_out() -> None:
     for outcome, verdict in ((INFO, Outcome.VALID), (FAIL, Outcome.VIOLATED)):
         story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled=READ_ALL).tell(3, POLL, polled={"a": [(0, "x")]})
         story.tell(3, POLL, outcome).tell(3, TRANSACTION, outcome, polled={"a": [(1, "y")]}).tell(3, POLL, polled={"a": [(2, "z")]})
@@ -139,7 +139,7 @@ def test_where_a_reader_is_after_a_time_out_nobody_knows() -> None:
         assert check(story.history).outcome is verdict
 
 
-def test_after_a_rebalance_a_reader_goes_on_anywhere() -> None:
+def test_a_reader_may_continue_anywhere_after_a_rebalance() -> None:
     story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled=READ_ALL)
     story.tell(3, POLL, polled={"a": [(2, "z"), (0, "x")]}, rebalanced=["a"]).tell(3, POLL, polled={"a": [(2, "z")]})
 
@@ -148,7 +148,7 @@ def test_after_a_rebalance_a_reader_goes_on_anywhere() -> None:
     assert (verdict.outcome, verdict.notes) == (Outcome.VALID, {})
 
 
-def test_what_was_deleted_leaves_no_gap() -> None:
+def test_deleted_records_are_no_gap() -> None:
     for log_start, outcome in ((5, Outcome.VALID), (4, Outcome.VIOLATED)):
         story = Story().tell(1, PRODUCE, sends=[("a", "x", 0), ("a", "y", 5)])
         story.tell(2, POLL, polled={"a": [(0, "x"), (5, "y")]}, told={"a": Told(1, log_start, 6, 6)})
@@ -175,7 +175,7 @@ def test_a_commit_of_an_earlier_generation_does_not_happen_late() -> None:
         assert check(story.history).kinds == kinds
 
 
-def test_what_may_have_happened_need_not_be_there_and_may_be() -> None:
+def test_a_write_with_unknown_result_may_be_read_or_not() -> None:
     story = Story().tell(1, PRODUCE, INFO, sends=[("a", "x", None)]).tell(2, PRODUCE, INFO, sends=[("a", "never", None)])
     story.tell(1, PRODUCE, sends=[("a", "y", 1)]).tell(3, POLL, polled={"a": [(0, "x"), (1, "y")]})
 
@@ -192,7 +192,7 @@ def test_an_open_transaction_is_there_as_a_whole_or_not_at_all() -> None:
     assert check(torn.history).kinds == {"torn-transaction"}
 
 
-def test_what_uncommitted_readers_see() -> None:
+def test_read_uncommitted_may_show_aborted_records() -> None:
     story = Story().tell(1, TRANSACTION, FAIL, sends=[("a", "x", None)]).tell(1, PRODUCE, sends=[("a", "y", 2)])
     story.tell(2, POLL, polled={"a": [(0, "x"), (2, "y")]})
 
@@ -214,7 +214,7 @@ def test_without_final_reads_nothing_is_lost() -> None:
     assert check(story.history, Rules(final_reads=False)).outcome is Outcome.VALID
 
 
-def test_of_very_many_anomalies_the_first_are_kept() -> None:
+def test_the_first_of_many_anomalies_are_kept() -> None:
     sends = [("a", value, value) for value in range(1000)]
     verdict = check(Story().tell(1, PRODUCE, sends=sends).tell(2, POLL, polled={"a": [(999, 999)]}).history)
 
@@ -223,7 +223,7 @@ def test_of_very_many_anomalies_the_first_are_kept() -> None:
     assert str(verdict) == "violated: 999 lost-write"
 
 
-def test_a_record_further_on_says_that_there_is_one_before_it() -> None:
+def test_lag_counts_from_the_first_later_record() -> None:
     story = (
         Story().tell(1, PRODUCE, sends=[("a", "x", 0), ("a", "z", 2)]).tell(2, POLL, polled={"a": [(0, "x")]}).tell(1, PRODUCE, sends=[("a", "y", 1)])
     )
@@ -238,7 +238,7 @@ def test_circles_are_found_whole() -> None:
     assert [len(each) for each in circles({node: [(node + 1) % 5000] for node in range(5000)})] == [5000]
 
 
-def test_how_far_readers_are_behind() -> None:
+def test_readers_lag() -> None:
     story = Story().tell(1, PRODUCE, sends=WRITTEN).tell(2, POLL, polled={"a": [(0, "x")]}).tell(2, POLL, polled={"a": [(1, "y"), (2, "z")]})
     lags = progress.lags(story.history, versions_of(story.history, Rules(), Findings()))
 

@@ -43,7 +43,7 @@ def test_where_an_epoch_ends(epoch: int, end: tuple[int, int]) -> None:
     assert known().end_of(epoch) == end
 
 
-def test_an_answer_beside_the_right_one_is_told() -> None:
+def test_a_wrong_answer_is_reported() -> None:
     with World(1) as world:
         examiner = Examiner("t", 0, world.random("examiner"))
         examiner.known = known()
@@ -84,7 +84,7 @@ def test_kafkas_retention_is_right(config: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("config", BOUNDS)
 @pytest.mark.parametrize("wrong_by", [-1, 1])
-def test_a_segment_too_many_or_too_few_is_told(monkeypatch: pytest.MonkeyPatch, config: dict[str, int], wrong_by: int) -> None:
+def test_a_segment_too_many_or_too_few_is_reported(monkeypatch: pytest.MonkeyPatch, config: dict[str, int], wrong_by: int) -> None:
 
     def outlived(segments: Sequence[Segment], config: LogConfig, now_ms: int, start: int, end: int, up_to: int) -> int:
         return max(0, min(len(segments) - 1, retention.outlived(segments, config, now_ms, start, end, up_to) + wrong_by))
@@ -137,6 +137,6 @@ def _before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bug", [_low_watermark, _epochs_mixed, _no_fencing, _before_the_start], ids=lambda bug: bug.__name__)
-def test_a_life_finds_what_is_wrong_by_a_little(monkeypatch: pytest.MonkeyPatch, bug: object) -> None:
+def test_a_life_finds_answers_that_are_slightly_wrong(monkeypatch: pytest.MonkeyPatch, bug: object) -> None:
     bug(monkeypatch)  # type: ignore[operator]
     assert any(simulate(seed, CALM).violations for seed in range(6))

@@ -44,7 +44,7 @@ def sequences(log: Log) -> list[int]:
     return [first for first, _, _, _ in log.producers.producers[PRODUCER_ID].batches]
 
 
-def test_what_lies_far_before_the_snapshot_is_noted() -> None:
+def test_batches_far_before_the_snapshot_are_noted() -> None:
     log, forgotten = reopened(ENTRIES_BACK)
 
     assert sequences(log) == [4]
@@ -52,14 +52,14 @@ def test_what_lies_far_before_the_snapshot_is_noted() -> None:
 
 
 @pytest.mark.parametrize(("others", "snapshot"), [(ENTRIES_BACK - 5, True), (ENTRIES_BACK, False)])
-def test_what_lies_near_the_snapshot_or_is_read_anew_is_not(others: int, snapshot: bool) -> None:
+def test_batches_near_the_snapshot_or_read_again_are_not_noted(others: int, snapshot: bool) -> None:
     log, forgotten = reopened(others, snapshot=snapshot)
 
     assert sequences(log) == [0, 2, 4]
     assert forgotten == []
 
 
-def test_a_broker_that_forgets_what_lies_near_has_no_excuse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgetting_a_batch_near_the_snapshot_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProducerState, "remember_older", lambda self, batches: None)
 
     log, forgotten = reopened(ENTRIES_BACK - 5)
@@ -110,7 +110,7 @@ def _answer(code: Code) -> ProduceResponse:
     return response(responses=[response.responses(name="t", partition_responses=[partition])])
 
 
-def test_a_refusal_of_what_the_leader_may_forget_is_an_error_of_which_the_producer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_continues_after_a_refusal_of_a_batch_that_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     producer, history, numbers = refused(monkeypatch, {})
 
     assert history.violations == []
@@ -131,7 +131,7 @@ def test_any_other_refusal_is_a_violation(excuse: dict[str, Any] | None, monkeyp
     assert [batch.first for batch in producer._waiting] == numbers[:1]
 
 
-def test_what_was_given_up_may_be_missing_and_nothing_else() -> None:
+def test_only_records_that_were_given_up_may_be_missing() -> None:
     stream, history = Stream("a", "t", 0), History()
     history.begun[stream] = 4
     history.given_up[stream] = {1}

@@ -26,7 +26,7 @@ def told() -> tuple[History, list[str]]:
     return history, lines
 
 
-def test_it_writes_as_it_happens() -> None:
+def test_a_history_is_written_as_operations_happen() -> None:
     _, lines = told()
 
     assert lines[0] == '["invoke",1,0.5,"produce",{"sends":[["t-0",7,null]],"producer":"p","epoch":0}]\n'
@@ -74,12 +74,12 @@ def test_a_line_that_is_cut_off_is_left_out() -> None:
         (["nonsense"], "line 1: Expecting value"),
     ],
 )
-def test_what_is_no_history_is_refused(lines: list[str], said: str) -> None:
+def test_an_invalid_history_is_refused(lines: list[str], said: str) -> None:
     with pytest.raises(HistoryFailed, match=said):
         load(line + "\n" for line in lines)
 
 
-def test_what_failed_has_ended_and_what_is_open_has_not() -> None:
+def test_failed_operations_have_ended_and_open_ones_have_not() -> None:
     history = History()
     for process, outcome in ((1, FAIL), (2, INFO)):
         history.invoke(process, PRODUCE, 0.0)
@@ -89,7 +89,7 @@ def test_what_failed_has_ended_and_what_is_open_has_not() -> None:
 
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: path.stem)
-def test_it_is_pure(path: Path) -> None:
+def test_the_checker_is_pure(path: Path) -> None:
     relative = str(path.relative_to(ROOT.parent.parent))
     found = [target for _, target in imports(ast.parse(path.read_text()), relative)]
 

@@ -60,7 +60,7 @@ def explains(order: tuple[Operation, ...]) -> bool:
 @given(st.lists(CALLS, max_size=6))
 @example([(WRITE, None, 1, True, OK, 5), (WRITE, None, 1, True, OK, 0), (WRITE, None, 2, True, OK, 0), (COMPARE_AND_SET, 1, 2, True, OK, 0)])
 @example([(WRITE, None, 1, True, INFO, 0), (WRITE, None, 2, True, OK, 0), (READ, None, 1, True, OK, 0), (READ, None, 2, True, OK, 0)])
-def test_it_agrees_with_every_order(calls: list[Call]) -> None:
+def test_the_checker_agrees_with_trying_every_order(calls: list[Call]) -> None:
     operations = operations_of(calls)
 
     answer = judge(operations, STEPS)
@@ -78,7 +78,7 @@ def history_of(count: int) -> History:
     return history
 
 
-def test_calls_that_nobody_hears_of_again_cost_little() -> None:
+def test_calls_without_a_result_cost_little() -> None:
     """Forty of one value, forty of others: in any order that would be more steps than there are atoms."""
     history = History()
     for process in range(80):
@@ -106,7 +106,7 @@ def test_bits_are_used_again() -> None:
     assert judgement.bits_used == 1
 
 
-def test_it_gives_up_and_says_so() -> None:
+def test_the_checker_gives_up_with_unknown() -> None:
     verdict = check(history_of(30), Rules(linearizable_steps=10_000))
 
     assert verdict.outcome is Outcome.INCONCLUSIVE
@@ -114,7 +114,7 @@ def test_it_gives_up_and_says_so() -> None:
     assert check(history_of(3), Rules(linearizable_steps=10_000)).outcome is Outcome.VIOLATED
 
 
-def test_it_tells_what_is_wrong() -> None:
+def test_a_violation_names_the_operations() -> None:
     history = History()
     for verb, body, told in ((WRITE, {"value": 1}, {}), (COMPARE_AND_SET, {"expected": 2, "value": 3}, {"matched": True})):
         history.invoke(1, verb, 0.0, key="r", **body)

@@ -91,7 +91,7 @@ def _size(log: Log) -> None:
         (_size, "its batches have"),
     ],
 )
-def test_what_is_derived_wrongly_is_found(log: Log, files: MemoryFiles, damage: Callable[[Log], None], said: str) -> None:
+def test_a_wrong_index_or_snapshot_is_found(log: Log, files: MemoryFiles, damage: Callable[[Log], None], said: str) -> None:
     damage(log)
 
     assert any(said in each for each in wrong_with(log, files))
@@ -171,7 +171,7 @@ def _written(world: World) -> Cluster:
 
 
 @pytest.mark.parametrize("how", ["kill", "power", "nothing kept"])
-def test_a_copied_disk_gives_back_what_is_claimed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copied_disk_has_everything_the_log_claims(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raftka.chaos.simulated.checks.shadows.HOW", (how,))
     with World(3) as world:
         cluster = _written(world)
@@ -179,7 +179,7 @@ def test_a_copied_disk_gives_back_what_is_claimed(how: str, monkeypatch: pytest.
         assert not Shadows(cluster).look()
 
 
-def test_what_is_claimed_and_not_on_the_disk_is_found() -> None:
+def test_a_claim_of_records_not_on_disk_is_found() -> None:
     with World(3) as world:
         cluster = _written(world)
         host = cluster.hosts(TOPIC, 0)[1]

@@ -84,7 +84,7 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def test_it_says_what_happened_and_needs_nothing_else(folder: Path) -> None:
+def test_the_report_is_complete_in_one_file(folder: Path) -> None:
     source = report(folder).read_text()
     page = Page()
     page.feed(source)
@@ -103,7 +103,15 @@ def test_it_says_what_happened_and_needs_nothing_else(folder: Path) -> None:
         "timed out",
     ):
         assert wanted in said or wanted == "timed out", wanted
-    for wanted in ("SIGKILL to <all>", "a <C> compiler", "node 1 leads", "nobody leads", "does not run", "Offsets", "who knows what at offset"):
+    for wanted in (
+        "SIGKILL to <all>",
+        "a <C> compiler",
+        "node 1 leads",
+        "nobody leads",
+        "does not run",
+        "Offsets",
+        "metadata of each node at offset",
+    ):
         assert wanted in said, wanted
     assert [tag for tag, _ in page.seen].count("script") == 3  # ours; what the data say is text
 
@@ -165,7 +173,7 @@ def test_equal_samples_are_one_span() -> None:
     assert lines_of([{"at_s": 0, "ends": {"t-10": 1, "t-9": 2}}], "ends") == {"t-9": [(0, 2)], "t-10": [(0, 1)]}
 
 
-def test_who_saw_what_around_an_offset() -> None:
+def test_operations_around_an_offset() -> None:
     offsets, rows = Witnesses(history()).around(KEY, [3])
 
     assert offsets == [0, 1, 2, 3, 4, 5, 6]

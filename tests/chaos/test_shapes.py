@@ -13,7 +13,7 @@ ID = bytes(range(16))
 
 
 @each_library
-def test_it_sends_versions_that_there_are(shape: Shape) -> None:
+def test_shapes_send_existing_versions(shape: Shape) -> None:
     for api in APIS:
         version = shape.version(api)
         assert version is not None
@@ -22,7 +22,7 @@ def test_it_sends_versions_that_there_are(shape: Shape) -> None:
 
 @each_library
 @pytest.mark.parametrize("topics", [None, {"orders": [0, 3]}], ids=["all", "some"])
-def test_it_asks_for_offsets_and_reads_the_answer(shape: Shape, topics: dict[str, list[int]] | None) -> None:
+def test_each_shape_reads_its_answer_to_offset_fetch(shape: Shape, topics: dict[str, list[int]] | None) -> None:
     version = shape.version(OFFSET_FETCH)
     assert version is not None
     asked = OFFSET_FETCH.encode_request(version, shape.fetch_offsets("group", topics, {"orders": ID}, "member", 7))
@@ -34,7 +34,7 @@ def test_it_asks_for_offsets_and_reads_the_answer(shape: Shape, topics: dict[str
 
 
 @each_library
-def test_it_looks_for_one_coordinator_or_for_several(shape: Shape) -> None:
+def test_each_shape_finds_one_coordinator_or_several(shape: Shape) -> None:
     version = shape.version(FIND_COORDINATOR)
     assert version is not None
     asked = ["one", "other"] if version >= MANY_KEYS else ["one"]
@@ -53,6 +53,6 @@ def test_old_versions_have_no_word_for_an_instance(shape: Shape) -> None:
         api.encode_request(version, api.request(group_id="group", member_id="m", group_instance_id=shape.instance(api, "instance")))
 
 
-def test_who_can_be_static_and_who_speaks_the_new_protocol() -> None:
+def test_shapes_of_static_members_and_of_the_new_protocol() -> None:
     assert [shape.name for shape in STATIC] == ["kafka-python-3.0.12", "rdkafka", "java-4.3", "kgo"]
     assert [shape.name for shape in NEW_GROUPS] == ["rdkafka", "java-4.3", "kgo"]

@@ -46,7 +46,7 @@ def test_another_failure_is_not_taken_for_it() -> None:
     assert set(Shrinker(fails, range(8), Settings(), "lost", lambda: True).run().faults) == {1, 2}
 
 
-def test_when_time_is_up_the_best_is_told() -> None:
+def test_the_best_result_is_reported_when_time_is_up() -> None:
     lives: list[int] = []
 
     def fails(kept: frozenset[int], _: Settings) -> str:
@@ -83,7 +83,7 @@ def test_a_planted_bug_is_shown_with_three_faults_or_fewer() -> None:
         assert fails(frozenset(best.faults), best.settings) == way_of(first.violations)
 
 
-def test_the_command_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_how_to_replay_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANS, "power", replace(PLANS["power"], seconds=4.0, pauses_s=(0.2,)))
     with mutated("leader_counts_what_is_written"):
         result = CliRunner().invoke(chaos, ["shrink", "0", "--plan", "power"])

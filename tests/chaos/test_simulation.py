@@ -156,7 +156,7 @@ def test_without_its_faults_a_life_is_calm() -> None:
 # history, verdict, coverage
 
 
-def test_what_clients_did_is_judged_by_the_checker() -> None:
+def test_the_checker_judges_the_clients_operations() -> None:
     run = simulate(2, Options(PLANS["three"], replace(SHORT, groups=2, noise=True, pause_s=0.02)))
 
     verbs = Counter(each.verb for each in run.history.operations)
@@ -168,7 +168,7 @@ def test_what_clients_did_is_judged_by_the_checker() -> None:
     assert len(again.operations) == run.operations
 
 
-def test_what_is_rare_is_counted_over_many_seeds() -> None:
+def test_rare_events_are_counted_over_many_seeds() -> None:
     total = Total()
     with many(range(5), "faults", jobs=1) as found:
         for one in found:
@@ -180,7 +180,7 @@ def test_what_is_rare_is_counted_over_many_seeds() -> None:
     )
 
 
-def test_what_was_never_seen_is_said() -> None:
+def test_events_never_seen_are_listed() -> None:
     assert never_seen(Counter(PROBES.keys())) == []
     assert never_seen(Counter(PROBES.keys() - {"truncated"})) == ["truncated"]
     assert never_seen(Counter(PROBES.keys() - ONLY_WHEN.keys())) == []
@@ -201,7 +201,7 @@ def test_too_little_is_inconclusive_and_one_violation_is_enough() -> None:
 # the commands
 
 
-def test_sim_keeps_and_records_what_it_found(tmp_path: Path) -> None:
+def test_sim_keeps_and_records_its_findings(tmp_path: Path) -> None:
     out, record = tmp_path / "out", tmp_path / "runs.jsonl"
     words = ["sim", "--seeds", str(FOUND_BY), "--plan", "power", "--out", str(out), "--record", str(record)]
     with mutated(BUG):
@@ -225,7 +225,7 @@ def test_a_failing_seed_opens_where_it_fails() -> None:
         assert expected in result.output
 
 
-def test_replay_stops_where_it_is_told_to_and_shows_every_step() -> None:
+def test_replay_stops_at_the_given_time_and_shows_every_step() -> None:
     result = CliRunner().invoke(chaos, ["replay", "1", "--until", "0.05", "--trace"])
 
     assert result.exit_code == 0
@@ -233,7 +233,7 @@ def test_replay_stops_where_it_is_told_to_and_shows_every_step() -> None:
     assert len(result.output.splitlines()) > 100
 
 
-def test_replay_takes_what_shrink_has_told() -> None:
+def test_replay_accepts_the_output_of_shrink() -> None:
     words = ["replay", "1", "--plan", "three", "--until", "0.5", "--skip", "0-3,7", "--set", "nodes=4"]
 
     assert "nodes=4" in CliRunner().invoke(chaos, words).output

@@ -83,7 +83,7 @@ def _fails(seed: int, run: Callable[[int], object] = run_seed) -> bool:
     return False
 
 
-def test_who_hears_late_that_it_was_elected_lacks_what_was_committed_since() -> None:
+def test_a_leader_told_late_of_its_election_may_lack_later_commits() -> None:
     """Paused with a vote on its way, it leads an earlier term when it goes on; entries of a still earlier one were committed meanwhile."""
     assert lives.play(704626).outcome is Outcome.VALID
 
@@ -104,7 +104,7 @@ def test_both_kinds_of_life_have_their_command() -> None:
         assert CliRunner().invoke(chaos, ["sim", "--small", "--seeds", "1"]).exit_code == 1
 
 
-def test_a_log_loses_what_was_not_flushed_and_a_cut_may_come_undone() -> None:
+def test_a_log_loses_unflushed_entries_and_a_truncation_may_be_undone() -> None:
     ends = set()
     for seed in range(40):
         log, random = Log(), Life(seed).random

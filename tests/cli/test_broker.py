@@ -143,7 +143,7 @@ def test_a_file_that_will_not_do(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert told in said(capsys)
 
 
-def test_a_mistake_is_told_with_where_it_was_and_a_broken_disk_without() -> None:
+def test_a_mistake_is_reported_with_where_it_was_and_a_broken_disk_without() -> None:
     with pytest.raises(ValueError, match="a bug") as caught:
         raise ValueError("a bug")
 

@@ -127,6 +127,6 @@ def test_what_a_target_means(to: str, expected: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("to", ["yesterday", "P", "PT", "+3"])
-def test_what_is_no_target_is_told(to: str) -> None:
+def test_an_invalid_target_is_reported(to: str) -> None:
     with pytest.raises(CommandFailed, match="--to"):
         target(to, now=0.0)

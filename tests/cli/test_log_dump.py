@@ -105,7 +105,7 @@ def test_snapshots_and_checkpoints(folder: Path) -> None:
         (".timeindex", 7, "as its largest timestamp"),
     ],
 )
-def test_what_is_wrong_is_told(folder: Path, suffix: str, position: int, told: str) -> None:
+def test_wrong_options_are_reported(folder: Path, suffix: str, position: int, told: str) -> None:
     path = folder / f"{FIRST}{suffix}"
     data = bytearray(path.read_bytes())
     data[position] ^= 1

@@ -61,7 +61,7 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
         "completion tcsh",
     ],
 )
-def test_wrong_usage_is_told_and_starts_nothing(arguments: str, started: list[tuple[object, ...]]) -> None:
+def test_wrong_usage_is_reported_and_starts_nothing(arguments: str, started: list[tuple[object, ...]]) -> None:
     result = CliRunner().invoke(root, arguments.split())
 
     assert result.exit_code == 2

@@ -87,7 +87,7 @@ def test_what_has_come_is_sent_before_more_is_waited_for() -> None:
     assert [read for kind, read in seen if kind == "idle"][:4] == [0, 6, 8, 13]
 
 
-def test_where_records_went_is_told_in_the_order_of_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_offsets_are_printed_in_the_order_of_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     told = _Told("t", "json")
     for partition in (1, 0, 1):
         told.sent(("t", partition))

@@ -137,7 +137,7 @@ def test_a_bootstrap_server_that_is_away_is_passed_over(cluster: Cluster) -> Non
 # when it gives up
 
 
-def test_when_the_time_is_up_the_last_reason_is_told(cluster: Cluster) -> None:
+def test_when_the_time_is_up_the_last_reason_is_reported(cluster: Cluster) -> None:
     with client_of(cluster, 0.2) as client:
         cluster.lose_requests("ListGroups", times=10**6)
         with pytest.raises(Unreachable, match=r"ListGroups: nobody answered for 0.2 s; last: 127.0.0.1:\d+: "):
@@ -199,7 +199,7 @@ def test_several_requests_of_a_connection_are_answered_in_order(cluster: Cluster
 
 
 @pytest.mark.parametrize("servers", ["bad", ":9092", "host:", "host:x", "a:1,b"])
-def test_what_is_no_address_is_refused(servers: str) -> None:
+def test_an_invalid_address_is_refused(servers: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         addresses_of(servers)
 
@@ -212,7 +212,7 @@ def test_addresses_of_both_families() -> None:
 
 
 @pytest.mark.parametrize("error", RETRIABLE_OF_PRODUCE)
-def test_a_batch_is_written_once_however_often_it_is_sent(cluster: Cluster, client: Client, error: str) -> None:
+def test_a_batch_sent_again_is_written_once(cluster: Cluster, client: Client, error: str) -> None:
     topic = cluster.create_topic()
     fault = cluster.fail_next("Produce", error, times=1)
     write(client, topic, range(10))
@@ -235,7 +235,7 @@ def test_weaker_acks_write_too(cluster: Cluster, client: Client, acks: int) -> N
     assert read(client, topic, 5) == [b"%d" % at for at in range(5)]
 
 
-def test_a_record_that_is_too_large_is_told(cluster: Cluster, client: Client) -> None:
+def test_a_record_that_is_too_large_is_reported(cluster: Cluster, client: Client) -> None:
     topic = cluster.create_topic(max_message_bytes=1000)
     producer = Producer(client)
     producer.add((topic, 0), (None, b"x" * 9000, (), 0))

@@ -19,14 +19,14 @@ async def test_an_edge_is_there_when_its_setting_is() -> None:
             assert (await stream.receive_some(100)).startswith(b"Zookeeper version")
 
 
-async def test_there_is_none_by_default() -> None:
+async def test_no_edge_is_opened_by_default() -> None:
     async with raftka.cluster.launch(nodes=1) as cluster:
         assert not cluster.nodes[1].edges
         assert not cluster.nodes[1].node.extensions  # type: ignore[union-attr]
         assert cluster.zookeeper_connect == ""
 
 
-async def test_a_port_that_is_taken_is_told() -> None:
+async def test_a_taken_port_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -37,7 +37,7 @@ async def test_a_port_that_is_taken_is_told() -> None:
                 raise AssertionError("it started")
 
 
-async def test_a_package_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(edges.EDGES, "zookeeper.bridge.port", "no_such_package.edge")
 
     with pytest.raises(ValueError, match="no no_such_package"):

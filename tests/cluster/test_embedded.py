@@ -88,7 +88,7 @@ async def test_a_wrong_name_is_refused() -> None:
             pass
 
 
-async def test_a_port_that_is_taken_is_told() -> None:
+async def test_a_taken_port_is_reported() -> None:
     async with raftka.cluster.launch(nodes=1) as first:
         with pytest.raises((OSError, NodeFailed), match="cannot listen"):
             async with raftka.cluster.launch(nodes=1, base_port=first.nodes[1].plan.broker_port):

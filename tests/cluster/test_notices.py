@@ -3,7 +3,7 @@
 from raftka.cluster.notices import VARIABLE, Notices, tell
 
 
-def test_what_is_told_arrives_in_order() -> None:
+def test_notices_arrive_in_order() -> None:
     notices = Notices()
     try:
         tell("READY=1", {VARIABLE: notices.address})
@@ -14,7 +14,7 @@ def test_what_is_told_arrives_in_order() -> None:
         notices.close()
 
 
-def test_nobody_asked_or_nobody_listens_any_more() -> None:
+def test_a_notice_without_a_listener_is_dropped() -> None:
     notices = Notices()
     notices.close()
 

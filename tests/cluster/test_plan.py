@@ -43,20 +43,20 @@ def test_everything_of_a_node_lies_in_its_folder(tmp_path: Path) -> None:
     assert parse(plan.properties_file.read_text()) == plan.properties
 
 
-def test_the_broker_takes_what_is_written(tmp_path: Path) -> None:
+def test_the_broker_accepts_the_planned_properties(tmp_path: Path) -> None:
     settings = NodeSettings.from_properties(dict(planned(tmp_path, 3)[0].properties))
 
     assert settings.node_id == 1
 
 
 @pytest.mark.parametrize("name", ["node.id", "log.dirs", "listeners"])
-def test_what_differs_from_node_to_node_can_not_be_set_for_all(tmp_path: Path, name: str) -> None:
+def test_settings_that_differ_between_nodes_cannot_be_set_for_all(tmp_path: Path, name: str) -> None:
     with pytest.raises(PlanError, match=name):
         plan_cluster(tmp_path, ports_from(19000, 3), {name: "x"})
 
 
 @pytest.mark.parametrize(("base", "nodes"), [(65500, 3), (-1, 3), (65435, 2)])
-def test_ports_that_are_none_are_refused(base: int, nodes: int) -> None:
+def test_invalid_ports_are_refused(base: int, nodes: int) -> None:
     with pytest.raises(PlanError, match="ports up to"):
         ports_from(base, nodes)
 

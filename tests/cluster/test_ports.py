@@ -31,7 +31,7 @@ def test_a_held_port_without_a_node_refuses() -> None:
         socket.create_connection(("127.0.0.1", held.numbers[0]), 1)
 
 
-def test_nobody_else_is_given_it() -> None:
+def test_no_other_process_gets_a_held_port() -> None:
     with HeldPorts(1) as held, socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", held.numbers[0]))
 

@@ -22,7 +22,7 @@ from raftka.cluster.properties import parse, render
         ("a=last\\", {"a": "last"}),
     ],
 )
-def test_reads_what_java_reads(text: str, expected: dict[str, str]) -> None:
+def test_a_file_is_parsed_as_java_does(text: str, expected: dict[str, str]) -> None:
     assert parse(text) == expected
 
 
@@ -35,5 +35,5 @@ TEXT = st.text(st.characters(codec="ascii", exclude_characters="\x0b\x1c\x1d\x1e
 
 
 @given(st.dictionaries(TEXT.filter(bool), TEXT.map(str.rstrip)))
-def test_what_is_written_reads_back(properties: dict[str, str]) -> None:
+def test_written_properties_are_read_back(properties: dict[str, str]) -> None:
     assert parse(render(properties, "a heading\nof two lines")) == properties

@@ -104,7 +104,7 @@ def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> Non
     assert not list(data.glob("node-*/raftka.pid"))
 
 
-def test_what_dies_stays_dead_until_its_own_command_brings_it_back(raftka: Start, data: Path) -> None:
+def test_a_dead_node_stays_dead_until_its_own_command_starts_it(raftka: Start, data: Path) -> None:
     cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0)
     where = addresses(line(cluster.stdout))
     os.kill(pid_of(data, 2), signal.SIGKILL)
@@ -169,7 +169,7 @@ def test_all_in_one_process(raftka: Start, data: Path) -> None:
         (["--base-port", "65500"], "ports up to"),
     ],
 )
-def test_a_wrong_setting_is_told_once_and_starts_nothing(raftka: Start, data: Path, arguments: list[str], said: str) -> None:
+def test_a_wrong_setting_is_reported_once_and_starts_nothing(raftka: Start, data: Path, arguments: list[str], said: str) -> None:
     cluster = raftka("cluster", "start", "--data", data, "--base-port", 0, *arguments)
 
     out, err = cluster.communicate(timeout=PATIENCE_SECONDS)
@@ -190,7 +190,7 @@ def test_a_broker_without_its_file(raftka: Start, tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_nodes_end_with_who_started_them(raftka: Start, data: Path) -> None:
+def test_nodes_end_with_their_launcher(raftka: Start, data: Path) -> None:
     cluster = raftka("cluster", "start", "--nodes", 1, "--data", data, "--base-port", 0)
     line(cluster.stdout)
     pid = pid_of(data, 1)
@@ -214,7 +214,7 @@ def test_nodes_end_with_who_started_them(raftka: Start, data: Path) -> None:
         ("--bridge-port", 1, "the bridge of node 2"),
     ],
 )
-def test_a_port_that_is_taken_is_told_with_the_option_that_asked_for_it(
+def test_a_taken_port_is_reported_with_its_option(
     start: Callable[..., int],
     option: str,
     above: int,

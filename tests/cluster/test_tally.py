@@ -61,7 +61,7 @@ def test_changed_content_shows_in_the_hash() -> None:
     assert not tally.verdict().good
 
 
-def test_the_busiest_partition_and_what_went_there() -> None:
+def test_the_busiest_partition_and_its_records() -> None:
     tally = Tally([A, B])
     for key, times in ((A, 2), (B, 3)):
         for _ in range(times):

@@ -219,7 +219,7 @@ def test_at_least_one_batch_a_round(files: MemoryFiles) -> None:
     assert clean(files, log, map_bytes=1).clean_until == 2  # type: ignore[union-attr]
 
 
-def test_long_keys_are_told_apart_by_their_digest(files: MemoryFiles) -> None:
+def test_long_keys_are_distinguished_by_their_digest(files: MemoryFiles) -> None:
     log = compacted(files)
     long, other = b"k" * 64, b"k" * 63 + b"l"
     imposter = digest(long).to_bytes(16)

@@ -41,7 +41,7 @@ def test_settings_of_many_resources_are_not_kept_for_ever(monkeypatch: pytest.Mo
     assert [each.error for each in answers] == [0, 0], "what has settings may change them, and topics have a limit of their own"
 
 
-def test_names_that_nobody_knows_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_names_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configs, "SETTINGS_OF_RESOURCE", limits.Limit("settings_of_resource", 2, "here"))
     now = image(ConfigSet(BROKER, "1", "a", "1"), ConfigSet(BROKER, "1", "b", "1"))
 

@@ -22,7 +22,7 @@ from tests.metadata.world import World, big_world
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_happens_whoever_leads_has_all_that_was_acknowledged(seed: int) -> None:
+def test_every_new_leader_has_all_acknowledged_records(seed: int) -> None:
     world = World(seed)
     for _ in range(200):
         world.step()

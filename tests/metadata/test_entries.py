@@ -5,7 +5,7 @@ from random import Random
 from raftka.metadata.entries import BUCKETS, Entries
 
 
-def test_it_is_what_a_dict_would_be() -> None:
+def test_the_map_equals_a_dict() -> None:
     random, entries, model = Random(1), Entries(), dict[bytes, bytes]()
     for _ in range(300):
         changes = {

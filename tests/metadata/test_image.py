@@ -84,7 +84,7 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
     assert image.partition_count == 2
 
 
-def test_a_changed_partition_keeps_its_replicas_unless_they_are_said() -> None:
+def test_a_changed_partition_keeps_its_replicas_unless_the_record_has_others() -> None:
     image = image_of([TWO_PARTITIONS], [PartitionChanged(A, 0, 2, 1, (2,), 1), PartitionChanged(A, 1, -1, 1, (), 1, (3, 4))])
 
     assert image.topics[A].partitions == (PartitionImage((1, 2), (2,), 2, 1, 1), PartitionImage((3, 4), (), -1, 1, 1))
@@ -190,7 +190,7 @@ def test_a_reassignment_stays_until_a_record_says_otherwise() -> None:
     assert done.topics[A].partitions[0] == PartitionImage((3,), (3,), 3, 1, 3)
 
 
-def test_what_was_written_before_there_were_reassignments_is_read() -> None:
+def test_records_from_before_reassignments_are_read() -> None:
     import msgpack
 
     image = image_of([TWO_PARTITIONS])
@@ -268,7 +268,7 @@ def test_an_entry_of_rafts_own_only_moves_the_offset() -> None:
     assert MetadataImage().apply_entry(5, b"")[0] == MetadataImage(offset=5)
 
 
-def test_what_a_newer_raftka_wrote_is_refused_whole() -> None:
+def test_records_of_a_newer_raftka_are_refused_as_a_whole() -> None:
     import msgpack
 
     for row in ((99, 0, ()), (TopicDeleted.KIND, TopicDeleted.VERSION + 1, (A, "new"))):

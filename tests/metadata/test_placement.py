@@ -51,7 +51,7 @@ def test_topics_of_one_partition_do_not_all_begin_at_the_same_broker() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_is_fenced_is_taken_only_where_the_number_needs_it_and_never_first(seed: int) -> None:
+def test_a_fenced_broker_gets_replicas_only_if_needed_and_never_the_first(seed: int) -> None:
     alive, fenced = brokers(None, None, None), [(20, None), (21, None)]
     for factor, expected in ((2, 0), (3, 0), (4, 1), (5, 2)):
         for replicas in place(10, factor, alive, Random(seed), fenced):

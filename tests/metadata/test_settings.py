@@ -138,7 +138,7 @@ def test_limits_of_one_listener() -> None:
         node({f"listener.name.plaintext.{name}": "-1"})
 
 
-def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
+def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
     settings = node({"num.io.threads": "8", "ssl.key.password": "x", "listener.name.plaintext.ssl.client.auth": "none", "log.dir": "/c"})
 
     assert settings.unused == ("num.io.threads", "ssl.key.password", "listener.name.plaintext.ssl.client.auth")
@@ -179,7 +179,7 @@ def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
         ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported yet"),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not have the listener CONTROLLER"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "nobody can connect to 0.0.0.0"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "no client can connect to 0.0.0.0"),
         ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
         ({"advertised.listeners": "SSL://h:1"}, "SSL is not supported yet"),
         ({"advertised.listeners": "CONTROLLER://h:1"}, "must have a listener of the broker"),
@@ -190,7 +190,7 @@ def test_what_kafka_knows_and_raftka_does_not_use_is_taken_and_named() -> None:
         ({"broker.session.timeout.ms": "400"}, "must be less than"),
     ],
 )
-def test_a_file_that_will_not_do_says_why(changes: Mapping[str, str | None], message: str) -> None:
+def test_an_invalid_file_is_refused_with_the_reason(changes: Mapping[str, str | None], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         node(changes)
 
@@ -214,7 +214,7 @@ def test_every_default_is_valid_and_every_used_name_exists() -> None:
     assert all(setting.doc for setting in TOPIC_SETTINGS.values())
 
 
-def test_used_is_what_something_reads() -> None:
+def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     """Else a user is told that a name does nothing, or is not told."""
     tables = ("configs/broker.py", "configs/topic.py")
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
@@ -226,7 +226,7 @@ def test_used_is_what_something_reads() -> None:
     assert {name for name, setting in TOPIC_SETTINGS.items() if setting.used} == read & TOPIC_SETTINGS.keys()
 
 
-def test_each_difference_is_what_holds_and_has_its_reason() -> None:
+def test_each_default_that_differs_has_its_reason() -> None:
     settings = node()
 
     for each in DIFFERENCES:
@@ -280,18 +280,18 @@ def test_hours_and_minutes_stand_in_for_milliseconds_which_stand_before_them() -
 
 
 @pytest.mark.parametrize("name", ["num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"])
-def test_what_nothing_reads_is_looked_at_all_the_same(name: str) -> None:
+def test_unused_settings_are_validated_too(name: str) -> None:
     with pytest.raises(SettingError, match="Value must be at least 1"):
         check_dynamic_configs({name: "0"}, one_broker=True)
     check_dynamic_configs({name: "2"}, one_broker=True)
 
 
-def test_a_rate_is_no_less_than_nothing() -> None:
+def test_a_rate_is_not_negative() -> None:
     with pytest.raises(SettingError, match="Value must be at least 0"):
         check_dynamic_configs({"replica.alter.log.dirs.io.max.bytes.per.second": "-1"}, one_broker=True)
 
 
-def test_what_holds_for_a_topic_follows_every_change() -> None:
+def test_a_topics_settings_follow_every_change() -> None:
     configs = TopicConfigs(node({"log.segment.bytes": "2000000"}))
     none = image()
 
@@ -407,13 +407,13 @@ def test_a_groups_settings_begin_with_the_brokers() -> None:
     assert row(describe_group(settings, changed, "g"), "share.isolation.level").synonyms == (Synonym("share.isolation.level", "read_uncommitted", 5),)
 
 
-def test_client_metrics_show_what_was_set() -> None:
+def test_client_metrics_show_their_settings() -> None:
     rows = describe_client_metrics(image(ConfigSet(CLIENT_METRICS, "m", "interval.ms", "1000")), "m")
 
     assert [(each.name, each.value, each.source) for each in rows] == [("interval.ms", "1000", 7), ("match", "", 5), ("metrics", "", 5)]
 
 
-def test_a_node_holds_to_what_was_set_at_run_time_the_stronger_first() -> None:
+def test_dynamic_settings_apply_by_precedence() -> None:
     name = "log.segment.delete.delay.ms"
     settings = node({name: "5"})
     everyone, own = ConfigSet(BROKER, "", name, "6"), ConfigSet(BROKER, "1", name, "7")

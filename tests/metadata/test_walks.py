@@ -129,7 +129,7 @@ ALLOWED = AlterConfigs((ConfigResource(BROKER, "", (ConfigChange(UNCLEAN, SET, "
         pytest.param(ALLOWED, crowded(UNCLEANLY, fenced=True), None, UNCLEANLY._replace(isr=(2,), leader=2), id="unclean election is allowed"),
     ],
 )
-def test_what_all_partitions_of_a_cluster_need_is_written_in_portions(
+def test_changes_of_all_partitions_are_written_in_portions(
     command: Command, image: MetadataImage, first: type[Record] | None, left: PartitionImage
 ) -> None:
     run = Run(image, 2, 3)

@@ -69,7 +69,7 @@ def acked(*seqs: int) -> list[tuple[int, bool]]:
         (acked(0, 1), [(0, 0, 0), (1, 0, 1), (0, 0, 2)], {"duplicated": [0]}),  # a copy that comes late is no other order
     ],
 )
-def test_each_kind_is_told_from_the_others(said: list[tuple[int, bool]], there: list[Any], wrong: dict[str, list[Any]]) -> None:
+def test_each_kind_of_defect_is_distinguished(said: list[tuple[int, bool]], there: list[Any], wrong: dict[str, list[Any]]) -> None:
     assert judged(said, there) == wrong
 
 
@@ -96,7 +96,7 @@ def test_ledgers_are_files_folders_and_urls(tmp_path: Path) -> None:
     assert sum(batch.num_rows for each in found for batch in read_split(each)) == 3
 
 
-def test_acknowledged_is_what_a_line_says_that_does_not_say(tmp_path: Path) -> None:
+def test_a_ledger_line_without_acked_counts_as_acknowledged(tmp_path: Path) -> None:
     (tmp_path / "one").write_text('{"seq": 3, "producer": "a", "offset": 7}\n')
 
     (batch,) = read_split(*splits([str(tmp_path / "one")]))
@@ -104,14 +104,14 @@ def test_acknowledged_is_what_a_line_says_that_does_not_say(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("line", ['{"producer": 1, "seq": 1}', "not JSON", '{"producer": "a"}', '{"seq": 1}', '{"producer": "a", "seq": 1.5}'])
-def test_a_line_that_is_none_is_told(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_reported(tmp_path: Path, line: str) -> None:
     (tmp_path / "one").write_text(f'{{"producer": "a", "seq": 1}}\n{line}\n')
 
     with pytest.raises(PipelineError, match=r"the ledger file://.*/one has a line behind byte 0.*Lines are to be like"):
         list(read_split(Split(f"file://{tmp_path}/one", 0, 1000)))
 
 
-def test_a_ledger_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_ledger_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="there is no ledger /nowhere"):
         splits(["/nowhere"])
 
@@ -205,7 +205,7 @@ def test_a_lake_with_columns_of_its_own_names(spark: Any, run: Run, tmp_path: Pa
         (["--delta", "LAKE"], r"has the columns id; --producer (producer) and --seq (seq) are to be made of these"),
     ],
 )
-def test_what_can_not_be_audited_is_told(spark: Any, run: Run, tmp_path: Path, arguments: list[str], why: str) -> None:
+def test_input_that_cannot_be_audited_is_reported(spark: Any, run: Run, tmp_path: Path, arguments: list[str], why: str) -> None:
     lake = str(tmp_path / "lake")
     if "LAKE" in arguments:
         spark.range(3).write.format("raftka_delta").mode("append").save(lake)
@@ -216,7 +216,7 @@ def test_what_can_not_be_audited_is_told(spark: Any, run: Run, tmp_path: Path, a
     assert len(done.output.splitlines()) == 1
 
 
-def test_a_bad_ledger_is_told(run: Run, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_bad_ledger_is_reported(run: Run, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "ledger").write_text("no\n")
     done = run("--ledger", tmp_path / "ledger", "--topic", cluster.create_topic())
 

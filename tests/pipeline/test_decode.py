@@ -65,7 +65,7 @@ def told(row: Row) -> tuple[Any, ...]:
 
 @EXAMPLES
 @given(st.lists(st.tuples(RECORDS, st.integers(0, 4), st.integers(0, 1), st.integers(0, 5)), max_size=5), st.integers(0, 60), st.integers(0, 100))
-def test_it_reads_what_the_codec_of_the_broker_reads(batches: list[tuple[list[NewRecord], int, int, int]], start: int, length: int) -> None:
+def test_the_decoder_equals_the_brokers_codec(batches: list[tuple[list[NewRecord], int, int, int]], start: int, length: int) -> None:
     data, base = bytearray(), 0
     for records, codec, timestamp_type, gap in batches:
         base += gap
@@ -99,7 +99,7 @@ def test_the_columns_are_those_of_sparks_kafka_source() -> None:
     assert plain.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
-def test_header_names_that_are_no_text_become_what_java_makes_of_them() -> None:
+def test_invalid_header_names_become_the_same_text_as_in_java() -> None:
     data = build_batch([(None, None, [("né", b"1")], 0)])
     data[data.index("é".encode())] = 0xFF
     seal(data)
@@ -130,13 +130,13 @@ def offsets(data: bytes | bytearray, aborted: list[AbortedTransaction] | None, s
 LOG = b"".join([of(7, 0), of(8, 1), of(7, 2), marker(3, 7, commit=False), of(7, 4), marker(5, 8, commit=True), marker(6, 7, commit=True), of(9, 7)])
 
 
-def test_aborted_transactions_are_left_out_of_what_is_committed() -> None:
+def test_read_committed_skips_aborted_transactions() -> None:
     assert offsets(LOG, [(7, 0)]) == [1, 4, 7]
     assert offsets(LOG, []) == [0, 1, 2, 4, 7]
     assert offsets(LOG, [(7, 0)], start=2) == [4, 7]
 
 
-def test_of_what_is_uncommitted_only_the_markers_are_left_out() -> None:
+def test_read_uncommitted_skips_only_markers() -> None:
     assert offsets(LOG, None) == [0, 1, 2, 4, 7]
 
 
@@ -230,14 +230,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_records_that_are_none_are_told(what: str) -> None:
+def test_malformed_records_are_reported(what: str) -> None:
     with pytest.raises(CorruptBatch, match="trucks-3: the batch of offsets 0 to 0 is corrupt"):
         decoded(BROKEN[what])
 
 
 @EXAMPLES
 @given(st.binary(max_size=40), st.integers(0, 4), st.integers(0, 9), st.booleans())
-def test_whatever_the_codec_refuses_is_refused(body: bytes, codec: int, count: int, behind_another: bool) -> None:
+def test_the_decoder_refuses_what_the_codec_refuses(body: bytes, codec: int, count: int, behind_another: bool) -> None:
     from raftka.wire.errors import ProtocolError
 
     data = sealed(body, count, codec)
@@ -250,13 +250,13 @@ def test_whatever_the_codec_refuses_is_refused(body: bytes, codec: int, count: i
         assert [told(row) for row in decoded(data)] == rows
 
 
-def test_a_batch_of_an_older_version_is_told() -> None:
+def test_a_batch_of_an_older_version_is_reported() -> None:
     batch = build_batch([FIRST])
     batch[16] = 1
 
     assert "only batches of version 2" in broken(batch)
 
 
-def test_a_timestamp_that_spark_has_none_for() -> None:
+def test_a_timestamp_beyond_sparks_range() -> None:
     with pytest.raises(CorruptBatch, match="offset 0 has the timestamp 9223372036854775807 ms"):
         decoded(build_batch([(None, None, (), 2**63 - 1)]))

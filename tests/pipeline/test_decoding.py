@@ -197,7 +197,7 @@ def test_text() -> None:
         ({"_a": "int"}, "names with _ before them"),
     ],
 )
-def test_wrong_declarations_are_told(declared: Any, said: str) -> None:
+def test_wrong_declarations_are_reported(declared: Any, said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         fields(declared, "fields")
 

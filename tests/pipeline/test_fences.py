@@ -40,14 +40,14 @@ def test_from_one_fence_into_the_next_it_leaves_first() -> None:
     assert [(each.event, each.fence) for each in found] == [("ENTER", "yard"), ("LEAVE", "yard"), ("ENTER", "field")]
 
 
-def test_what_is_late_moves_nothing() -> None:
+def test_a_late_position_moves_nothing() -> None:
     _, known = moves([YARD], NOWHERE, [at(10, 5)])
 
     assert moves([YARD], known, [at(9, 15), at(10, 15)]) == ([], known)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(-5, 15))), st.lists(st.integers(0, 60), max_size=5))
-def test_however_it_is_cut_into_batches_it_is_the_same(way: list[tuple[int, float]], cuts: list[int]) -> None:
+def test_moves_do_not_depend_on_the_cut_into_batches(way: list[tuple[int, float]], cuts: list[int]) -> None:
     positions = sorted({second: at(second, x) for second, x in way}.values())
     whole, end = moves([YARD], NOWHERE, positions)
 

@@ -102,7 +102,7 @@ def test_the_newest_checkpoint_is_taken(definitions: Definitions) -> None:
     assert not checkpoint.exists()
 
 
-def test_tables_and_what_is_made_of_them(definitions: Definitions) -> None:
+def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:
     definitions.write(
         "b.sql", "CREATE STREAMING TABLE odd;\nCREATE FLOW odds AS INSERT INTO odd BY NAME SELECT id FROM STREAM numbers WHERE id % 2 = 1;"
     )
@@ -175,14 +175,14 @@ def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitio
         ),
     ],
 )
-def test_mistakes_are_told(definitions: Definitions, name: str, text: str, said: str) -> None:
+def test_mistakes_are_reported(definitions: Definitions, name: str, text: str, said: str) -> None:
     definitions.write(name, text)
 
     with pytest.raises(OptionRefused, match=said):
         definitions.graph().streams()
 
 
-def test_what_is_not_documented_is_as_it_was() -> None:
+def test_undocumented_parts_of_spark_are_unchanged() -> None:
     """Beside what the tests above run through."""
     assert GraphElementRegistry.__abstractmethods__ == {"register_output", "register_flow", "register_auto_cdc_flow", "register_sql"}
     assert [each.name for each in dataclasses.fields(Flow)] == ["name", "target", "spark_conf", "source_code_location", "func"]

@@ -102,7 +102,7 @@ def test_streams_and_a_checkpoint_that_goes_from_one_to_the_other(both: Both, tm
     assert sorted(bytes(row["value"]).decode() for row in written[1:]) == sorted(f"{partition}-{at}" for partition in range(3) for at in range(120))
 
 
-def test_what_one_sink_writes_both_sources_read(both: Both) -> None:
+def test_both_sources_read_the_records_of_each_sink(both: Both) -> None:
     columns = "cast(id as string) as key, if(id % 5 = 0, null, repeat(cast(id as string), 30)) as value, cast(id % 3 as int) as partition"
     headers = "array(named_struct('key', 'h', 'value', cast('x' as binary))) as headers"
     rows = both.spark.sql(f"select {columns}, {headers} from range(300)")

@@ -80,7 +80,7 @@ def test_batches_of_several_tasks_are_there_once_each(query: Query) -> None:
     assert sorted(pa.table(table.get_add_actions())["num_records"].to_pylist()) == [1, 1, 2]
 
 
-def test_a_batch_that_is_done_again_is_not_added_again_and_leaves_no_files(query: Query) -> None:
+def test_a_repeated_batch_is_not_added_again_and_leaves_no_files(query: Query) -> None:
     query.both(0, named(0, 1))
     query.both(0, named(0), named(1))
 
@@ -88,7 +88,7 @@ def test_a_batch_that_is_done_again_is_not_added_again_and_leaves_no_files(query
     assert query.files() == 1
 
 
-def test_what_a_killed_try_left_is_removed_once_the_batch_is_there(query: Query) -> None:
+def test_files_of_a_killed_try_are_removed_once_the_batch_is_added(query: Query) -> None:
     query.both(0, named(0))
     query.write(1, named(1), named(2))  # and nobody ever commits it
     other = Query(query.folder, run="of another query")
@@ -211,7 +211,7 @@ def test_compaction_can_be_left_to_others(query: Query, monkeypatch: pytest.Monk
     assert query.ids() == [0, 1, 2]
 
 
-def test_what_a_retried_task_left_is_removed(query: Query) -> None:
+def test_files_of_a_retried_task_are_removed(query: Query) -> None:
     query.both(0, named(0))
     query.write(1, named(1))
     query.commit(query.write(1, named(1), number=1))
@@ -219,7 +219,7 @@ def test_what_a_retried_task_left_is_removed(query: Query) -> None:
     assert (query.ids(), query.files()) == ([0, 1], 2)
 
 
-def test_in_the_middle_of_a_run_nobody_looks_for_left_overs(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_under_way_does_not_look_for_leftovers(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     query.both(0, named(0))
     monkeypatch.setattr("raftka.pipeline.lake.upkeep.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
     query.both(1, named(1))
@@ -267,7 +267,7 @@ def test_others_may_add_to_the_table_at_the_same_time(query: Query, monkeypatch:
     assert query.ids() == [0, 7]
 
 
-def test_a_checkpoint_older_than_the_lake_is_told(query: Query) -> None:
+def test_a_checkpoint_older_than_the_lake_is_reported(query: Query) -> None:
     query.both(0, named(0))
     query.both(1, named(1))
 
@@ -296,7 +296,7 @@ def test_a_column_that_is_added_is_null_before(query: Query) -> None:
         (SCHEMA.append(pa.field("none", pa.null())), "column none has no type"),
     ],
 )
-def test_a_column_that_does_not_fit_is_told_before_a_row_is_written(query: Query, schema: Any, why: str) -> None:
+def test_a_column_that_does_not_fit_is_reported_before_a_row_is_written(query: Query, schema: Any, why: str) -> None:
     query.both(0, named(0))
 
     with pytest.raises(PipelineError, match=why):
@@ -440,7 +440,7 @@ class Full:
         return self.root.open_output_stream(path)
 
 
-def test_a_full_disk_is_told_and_what_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_what_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(tmp_path / "lake", pa.schema([("id", pa.int64()), ("p", pa.int64())]), ("p",))
     query.both(0, [{"id": 0, "p": 0}])
     monkeypatch.setattr(lake_files, "OPEN_FILES", 1)  # so some are whole before
@@ -453,7 +453,7 @@ def test_a_full_disk_is_told_and_what_was_begun_is_removed(tmp_path: Path, monke
     assert query.files() == 1
 
 
-def test_what_is_no_table_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="there is no Delta table at /nowhere"):
         plan(Lake("/nowhere"))
     with pytest.raises(PipelineError, match="the lake nothing://x"):

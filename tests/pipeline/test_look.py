@@ -63,7 +63,7 @@ def test_the_last_ones(run: Run, topic: str) -> None:
     assert printed(run("--last", "3", f"select min(offset) a, count(*) b from `{topic}`")) == [["a", "b"], ["47", "3"]]
 
 
-def test_more_rows_than_are_printed_are_told(run: Run, topic: str) -> None:
+def test_more_rows_than_are_printed_are_reported(run: Run, topic: str) -> None:
     done = run("--rows", "2", f"select offset, key from `{topic}`")
 
     assert (done.exit_code, len(done.stdout.splitlines())) == (0, 3)
@@ -100,7 +100,7 @@ def test_streams_and_lakes_of_a_project(spark: Any, run: Run, cluster: Cluster, 
         ("select 1/0", "DIVIDE_BY_ZERO"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_a_line(run: Run, topic: str, query: str, why: str) -> None:
+def test_an_invalid_query_is_reported_in_a_line(run: Run, topic: str, query: str, why: str) -> None:
     done = run(query)
 
     assert (done.exit_code, why in done.output) == (1, True), done.output

@@ -61,14 +61,14 @@ WRONG = [
     ({"kafka.isolation.level": "committed"}, "read_committed or read_uncommitted"),
     ({"kafka.security.protocol": "SASL_SSL"}, "speaks PLAINTEXT only so far, not SASL_SSL"),
     ({"kafka.ssl.truststore.location": "/x"}, "speaks PLAINTEXT only"),
-    ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets says"),
+    ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets is the start"),
     ({"subscribe": "", "subscribePattern": "("}, "is no regular expression"),
     ({"subscribe": "", "assign": '{"t": 1}'}, r'is not of the form \{"topic": \[0, 1\]\}'),
 ]
 
 
 @pytest.mark.parametrize(("given", "said"), WRONG)
-def test_what_is_wrong_is_told(given: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_reported(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         parsed(**given)
 
@@ -81,6 +81,6 @@ def test_what_is_wrong_is_told(given: dict[str, Any], said: str) -> None:
         ({"endingOffsets": "earliest"}, r"endingOffsets can not be earliest \(-2\)"),
     ],
 )
-def test_a_batch_that_would_be_empty_is_told(given: dict[str, Any], said: str) -> None:
+def test_a_batch_that_would_be_empty_is_reported(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         parsed(streaming=False, **given)

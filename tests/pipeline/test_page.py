@@ -20,7 +20,7 @@ from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
 
-def test_only_what_is_newer_is_told() -> None:
+def test_only_newer_entries_are_sent() -> None:
     kept = Kept()
     kept.position("a", {"latitude": 1})
     kept.position("b", {"latitude": 2})
@@ -75,7 +75,7 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
     assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
 
 
-def test_brokers_that_are_away_are_told() -> None:
+def test_brokers_that_are_away_are_reported() -> None:
     with Cluster(nodes=1) as alone:
         page = Page(alone.bootstrap_servers, Shown(alone.create_topic()), 0)
         page.start()

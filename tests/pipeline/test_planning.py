@@ -90,7 +90,7 @@ def test_a_batch_reads(given: dict[str, str], expected: list[tuple[Any, ...]]) -
         ({"startingOffsets": '{"t": {"0": 5, "1": 51}}'}, "t-1 is to be read from 51 to 50, which is backwards"),
     ],
 )
-def test_a_batch_that_can_not_be_is_told(given: dict[str, str], said: str) -> None:
+def test_an_impossible_batch_is_reported(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionRefused, match=said):
         ranges(Table(t=[(10, 100), (0, 50)]), **given)
 
@@ -146,7 +146,7 @@ def test_the_first_batch_is_the_same_when_it_is_replayed() -> None:
     assert planned(after_a_crash, end)[1] == [("t", 0, 120, 150)]
 
 
-def test_where_a_stream_begins_does_not_move_between_two_questions() -> None:
+def test_the_start_of_a_stream_does_not_move_between_two_lookups() -> None:
     table = Table(t=[(0, 100)])
     stream = Stream(options(), table)
     start = stream.initial()
@@ -171,7 +171,7 @@ def began(table: Table, **given: Any) -> tuple[Stream, Mapping[str, Any]]:
     return stream, planned(stream, stream.initial())[0]
 
 
-def test_a_topic_that_was_made_again_is_told_even_if_it_is_longer() -> None:
+def test_a_topic_that_was_made_again_is_reported_even_if_it_is_longer() -> None:
     table = Table(t=[(0, 100)])
     stream, end = began(table)
     table.logs["t"], table.ids["t"] = [(0, 500)], "another"
@@ -180,7 +180,7 @@ def test_a_topic_that_was_made_again_is_told_even_if_it_is_longer() -> None:
         stream.latest(end)
 
 
-def test_or_read_from_its_beginning() -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_without_fail_on_data_loss() -> None:
     table = Table(t=[(0, 100)])
     stream, end = began(table, failOnDataLoss="false")
     table.logs["t"], table.ids["t"] = [(0, 30)], "another"
@@ -191,7 +191,7 @@ def test_or_read_from_its_beginning() -> None:
     assert planned(stream, again)[1] == []
 
 
-def test_a_topic_that_is_gone_is_told_once_all_brokers_had_the_time_to_know_it() -> None:
+def test_a_topic_that_is_gone_is_reported_once_all_brokers_had_the_time_to_know_it() -> None:
     table = Table(t=[(0, 100)])
     stream, end = began(table)
     table.hidden = ["t", "t"]
@@ -231,7 +231,7 @@ def test_an_end_that_moves_back_for_a_moment_is_waited_for() -> None:
     assert table.pauses == 2
 
 
-def test_a_log_that_became_shorter_is_told_and_never_read_again() -> None:
+def test_a_log_that_became_shorter_is_reported_and_never_read_again() -> None:
     table = Table(t=[(0, 100)])
     strict, end = began(table)
     lenient, _ = began(table, failOnDataLoss="false")
@@ -326,7 +326,7 @@ def test_an_available_now_run_without_its_end_reads_what_is_left() -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_what_is_lost_to_an_available_now_run_may_be_passed_by(before: bool) -> None:
+def test_an_available_now_run_may_skip_lost_records(before: bool) -> None:
     """A topic that was made again before the run is read by it; later, by the next one. Another one that was deleted is left out."""
     table = Table(t=[(0, 100)], u=[(0, 10)])
     given: dict[str, Any] = {"subscribePattern": "t|u", "failOnDataLoss": "false", "startingOffsets": "earliest"}
@@ -402,7 +402,7 @@ def test_the_least_of_a_batch_is_waited_for_but_not_for_ever() -> None:
     assert planned(stream, end)[1] == [("t", 0, 10, 20)]
 
 
-def test_what_is_available_now_is_what_was_there_when_it_began_and_all_of_it() -> None:
+def test_available_now_reads_everything_up_to_its_start() -> None:
     table = Table(t=[(0, 25)])
     stream = Stream(options(startingOffsets="earliest", maxOffsetsPerTrigger="10", minOffsetsPerTrigger="10"), table)
     stream.freeze()

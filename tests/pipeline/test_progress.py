@@ -57,7 +57,7 @@ def test_tools_show_how_far_a_query_is(cluster: Cluster, player: Player) -> None
     stream.stop()
 
 
-def test_what_was_told_is_not_told_again(cluster: Cluster, player: Player) -> None:
+def test_unchanged_offsets_are_not_committed_again(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     with closing(Progress(options(cluster, topic))) as told:
         told.publish({(topic, 0): 5})
@@ -67,7 +67,7 @@ def test_what_was_told_is_not_told_again(cluster: Cluster, player: Player) -> No
     assert fault.hits == 0
 
 
-def test_without_a_group_nobody_is_asked(cluster: Cluster, player: Player) -> None:
+def test_nothing_is_committed_without_a_group(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     fault = cluster.fail_next("FindCoordinator", "UNKNOWN_SERVER_ERROR")
     tell(player.with_options(topic), {(topic, 0): 5})
@@ -97,7 +97,7 @@ def test_a_coordinator_that_dies_is_followed_by_another(cluster: Cluster, player
     assert cluster.group(topic).offsets == {(topic, 0): 2}
 
 
-def test_what_fails_is_a_warning_and_is_tried_again_later(
+def test_a_failed_commit_is_a_warning_and_is_tried_again(
     cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(progress, "WAIT_S", 0.1)
@@ -118,7 +118,7 @@ def test_what_fails_is_a_warning_and_is_tried_again_later(
     assert cluster.group(topic).offsets == {(topic, 0): 3}
 
 
-def test_nobody_who_answers_is_no_harm(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_broker_does_no_harm(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(progress, "WAIT_S", 0.1)
     topic = cluster.create_topic()
     cluster.lose_requests("FindCoordinator", times=10**6)

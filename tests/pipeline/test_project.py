@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
     return load_project(tmp_path / "t")
 
 
-def test_what_init_writes(project: Project) -> None:
+def test_the_template_of_init(project: Project) -> None:
     assert (project.name, project.storage) == ("trucks", f"file://{project.folder}/storage")
     assert [path.name for path in project.definitions()] == ["minutes.sql", "moves.py", "streams.py"]
     assert "bootstrap: a:1\n" in (project.folder / "streams.yml").read_text()
@@ -47,7 +47,7 @@ def test_init_overwrites_nothing(project: Project) -> None:
         init("cars", project.folder / "x", "b:1")
 
 
-def test_specs_that_are_none(tmp_path: Path) -> None:
+def test_invalid_specs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="has no spark-pipeline"):
         load_project(tmp_path)
     for text, said in (("a: [", "is no YAML"), ("name: x", "name and a storage"), ("name: x\nstorage: y\nlibraries: [a]", "libraries")):
@@ -88,7 +88,7 @@ def test_the_second_one_refuses(project: Project) -> None:
     assert holder_of(project) is None
 
 
-def test_it_is_held_as_long_as_a_child_lives(project: Project) -> None:
+def test_the_lock_is_held_as_long_as_a_child_lives(project: Project) -> None:
     with held(project) as lock:
         child = subprocess.Popen(["sleep", "1000"], pass_fds=[lock])
     assert holder_of(project) == os.getpid()
@@ -98,7 +98,7 @@ def test_it_is_held_as_long_as_a_child_lives(project: Project) -> None:
     assert holder_of(project) is None
 
 
-def test_status_and_stop_of_what_does_not_run(project: Project) -> None:
+def test_status_and_stop_of_a_stopped_pipeline(project: Project) -> None:
     folder = str(project.folder)
     done = CliRunner().invoke(root, ["pipeline", "status", folder])
     assert (done.exit_code, done.output) == (1, "trucks is not running\n")
@@ -126,7 +126,7 @@ def test_status_and_stop_of_what_does_not_run(project: Project) -> None:
     assert CliRunner().invoke(root, ["pipeline", "stop", folder]).output == "trucks is not running\n"
 
 
-def test_a_folder_without_a_project_is_told() -> None:
+def test_a_folder_without_a_project_is_reported() -> None:
     done = CliRunner().invoke(root, ["pipeline", "run", "/nowhere"])
 
     assert done.exit_code == 1

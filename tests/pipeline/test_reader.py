@@ -22,7 +22,7 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_what_was_written_is_read_in_many_fetches(cluster: Cluster, player: Player, compression: int) -> None:
+def test_a_range_is_read_in_many_fetches(cluster: Cluster, player: Player, compression: int) -> None:
     topic = cluster.create_topic(partitions=2)
     player.fill(topic, 5000, 0, compression=compression)
     player.fill(topic, 100, 1, compression=compression)
@@ -97,7 +97,7 @@ def test_answers_that_are_lost_are_asked_for_again(cluster: Cluster, player: Pla
     assert offsets(player.rows(plan, fetch_bytes=65536)) == list(range(3000))
 
 
-def test_when_nobody_answers_it_says_so(cluster: Cluster, player: Player) -> None:
+def test_an_unreachable_cluster_is_reported(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     player.fill(topic, 5)
     plan = player.plan(topic)
@@ -107,7 +107,7 @@ def test_when_nobody_answers_it_says_so(cluster: Cluster, player: Player) -> Non
         player.rows(plan, player.more_brokers(0.3))
 
 
-def test_retention_that_took_the_start_is_told_or_passed_by(cluster: Cluster, player: Player) -> None:
+def test_retention_that_took_the_start_is_reported_or_passed_by(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     for _ in range(3):
         player.fill(topic, 10)
@@ -120,7 +120,7 @@ def test_retention_that_took_the_start_is_told_or_passed_by(cluster: Cluster, pl
     assert offsets(player.rows([plan[0]._replace(stop=15)], fail_on_data_loss=False)) == []  # nothing beyond the plan
 
 
-def test_a_topic_that_was_made_again_is_told_or_passed_by(cluster: Cluster, player: Player) -> None:
+def test_a_topic_that_was_made_again_is_reported_or_passed_by(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     player.fill(topic, 10)
     plan = player.plan(topic)
@@ -134,7 +134,7 @@ def test_a_topic_that_was_made_again_is_told_or_passed_by(cluster: Cluster, play
     assert player.rows(plan, fail_on_data_loss=False) == []
 
 
-def test_a_topic_that_is_gone_is_told(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_gone_is_reported(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
     topic = cluster.create_topic()
     player.fill(topic, 10)
@@ -145,7 +145,7 @@ def test_a_topic_that_is_gone_is_told(cluster: Cluster, player: Player, monkeypa
         player.rows(plan)
 
 
-def test_a_log_that_is_shorter_than_the_plan_is_told(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_shorter_than_the_plan_is_reported(cluster: Cluster, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raftka.pipeline.topics.reader.UNKNOWN_S", 0.2)
     topic = cluster.create_topic()
     player.fill(topic, 10)
@@ -229,7 +229,7 @@ def test_many_batches_while_leaders_change(cluster: Cluster, player: Player) -> 
         assert [int(record.value or b"") for record in cluster.records(topic, partition)] == list(range(partition, 3000, 3))
 
 
-def test_a_record_that_is_too_large_is_told(cluster: Cluster, player: Player) -> None:
+def test_a_record_that_is_too_large_is_reported(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic(max_message_bytes=5000)
 
     with pytest.raises(KafkaError, match=r"takes no batch of \d+ bytes with 1 records, the largest of 9010: raise the topic's max.message.bytes"):

@@ -89,7 +89,7 @@ def test_a_stream_goes_on_at_its_checkpoint(job: Job, player: Player, tmp_path: 
     assert job.cluster.group(job.topic).offsets == {(job.topic, 0): 100, (job.topic, 1): 50, (job.topic, 2): 30}
 
 
-def test_what_is_lost_stops_the_query_with_the_next_step(job: Job, player: Player, tmp_path: Path) -> None:
+def test_lost_records_stop_the_query_with_the_next_step(job: Job, player: Player, tmp_path: Path) -> None:
     player.fill(job.topic, 10, 0)
     job.stream(tmp_path)
     player.fill(job.topic, 20, 0)
@@ -180,6 +180,6 @@ def test_a_stream_into_a_topic_and_its_first_batch_replayed(job: Job, player: Pl
     assert run("latest") == sorted(keys * 2 + keys[:7])  # at least once: the same 200 again, and what came after
 
 
-def test_a_wrong_option_is_told(job: Job) -> None:
+def test_a_wrong_option_is_reported(job: Job) -> None:
     with pytest.raises(Exception, match="there is no option startingoffset: is it startingOffsets"):
         job.batch(startingOffset="earliest")

@@ -23,7 +23,7 @@ def told(stream: dict[str, Any] | None = None, folder: Path = Path("/p"), **more
     return declared({"streams": {"trucks": {**STREAM, **(stream or {})}}, **more}, folder, {})
 
 
-def test_what_is_not_said_has_a_default() -> None:
+def test_missing_values_have_defaults() -> None:
     found = told()
 
     stream = found.stream("trucks")
@@ -31,7 +31,7 @@ def test_what_is_not_said_has_a_default() -> None:
     assert (found.outputs, found.page) == ((), None)
 
 
-def test_where_the_brokers_are_the_environment_may_say() -> None:
+def test_the_environment_may_name_the_brokers() -> None:
     assert declared({"bootstrap": "a:1"}, Path("/p"), {}).bootstrap == "a:1"
     assert declared({"bootstrap": "a:1"}, Path("/p"), {"RAFTKA_BOOTSTRAP_SERVER": "b:2"}).bootstrap == "b:2"
 
@@ -83,12 +83,12 @@ def test_schemas_by_number(tmp_path: Path) -> None:
         ({"page": {"alerts": "a"}}, "page has no positions"),
     ],
 )
-def test_mistakes_are_told(document: Any, said: str, tmp_path: Path) -> None:
+def test_mistakes_are_reported(document: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(OptionRefused, match=said):
         declared(document, tmp_path, {})
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"streams\.yml is not there.*raftka pipeline init"):
         load(tmp_path / "streams.yml")
     (tmp_path / "streams.yml").write_text("streams: {")
@@ -116,7 +116,7 @@ def test_topics_that_are_missing_are_made(cluster: Cluster) -> None:
     brokers.close()
 
 
-def test_a_topic_that_can_not_be_made_is_told(cluster: Cluster) -> None:
+def test_a_topic_that_can_not_be_made_is_reported(cluster: Cluster) -> None:
     found = declared({"bootstrap": cluster.bootstrap_servers, "outputs": {"a": {"topic": "bad", "config": {"no.such": "1"}}}}, Path("/p"), {})
 
     with pytest.raises(PipelineError, match="the topic bad can not be made: INVALID_CONFIG"):

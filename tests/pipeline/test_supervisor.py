@@ -119,7 +119,7 @@ def test_each_report_counts_once() -> None:
     )
 
 
-def test_it_is_starting_until_its_source_has_answered() -> None:
+def test_a_flow_is_starting_until_its_source_has_answered() -> None:
     stage = Stage()
     assert not stage.flow.is_starting(0.0)
     stage.flow.look(0.0)
@@ -138,7 +138,7 @@ def test_it_is_starting_until_its_source_has_answered() -> None:
     assert stage.flow.is_starting(5.0)
 
 
-def test_lag_is_what_is_behind_the_end() -> None:
+def test_lag_is_the_distance_to_the_end() -> None:
     end, latest = '{"a": {"0": 5, "1": 7}, "$raftka": {"ids": {"a": "x"}}}', '{"a": {"0": 9, "1": 7, "2": 3}}'
 
     assert lag_of([{"endOffset": end, "latestOffset": latest}]) == 7
@@ -155,7 +155,7 @@ def test_lag_is_what_is_behind_the_end() -> None:
         ),
         ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x", "the query is another one than its checkpoint is of .*move /c/lake away"),
         ("java.io.IOException: No space left on device", "the disk is full .*make room: it goes on by itself"),
-        ("[CONCURRENT_STREAM_LOG_UPDATE] x", "somebody else writes the same checkpoint"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] x", "another query writes the same checkpoint"),
         ("a\nb terminated with exception: boom " + "x" * 1000, "boom x{300,}\\.\\.\\.$"),
     ],
 )

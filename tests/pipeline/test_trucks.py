@@ -42,13 +42,13 @@ def verdict(trial: Trial) -> Verdict:
     return trial.run(kills=1, rounds=ROUNDS)
 
 
-def test_the_lake_is_what_was_acknowledged(verdict: Verdict) -> None:
+def test_the_lake_has_every_acknowledged_record(verdict: Verdict) -> None:
     assert verdict.kills == {"driver": 1, "leader": 1}
     assert verdict.acknowledged > ROUNDS * 20
     assert verdict.good, str(verdict)
 
 
-def test_spark_pipelines_goes_on_where_the_other_was(trial: Trial, verdict: Verdict) -> None:
+def test_spark_pipelines_continues_from_raftkas_checkpoints(trial: Trial, verdict: Verdict) -> None:
     fleet = Fleet(trial.cluster.bootstrap_servers, MORE, first=trial.rounds)
     fleet.start()
     trial.ledger.add(fleet.finish())

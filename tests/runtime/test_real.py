@@ -137,7 +137,7 @@ async def test_output_that_comes_while_earlier_output_waits_is_sent_after_it() -
     assert client.got.endswith(then)
 
 
-async def test_a_refused_connection_is_told_by_closed() -> None:
+async def test_a_refused_connection_is_reported_by_closed() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with open_runtime() as runtime:
@@ -361,7 +361,7 @@ async def test_work_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("how", "kind"), [("OSError", "FileNotFoundError"), ("anything", "ApartError"), ("Killed", "ApartError")])
-async def test_what_goes_wrong_there_is_told_here(how: str, kind: str) -> None:
+async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str) -> None:
     told: list[object] = []
     over = trio.Event()
 

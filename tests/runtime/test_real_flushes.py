@@ -55,7 +55,7 @@ def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(fds: list[int],
     assert flushed.wait() == [None] * 4
 
 
-def test_who_is_told_may_flush_again(fds: list[int]) -> None:
+def test_who_is_reported_may_flush_again(fds: list[int]) -> None:
     flushed = Flushed()
     left = iter(range(10))
 
@@ -82,7 +82,7 @@ def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
     assert {error and error.errno for error in flushed.told} == {None, errno.EBADF, errno.EINVAL}
 
 
-def test_an_error_that_the_disk_reports_is_told(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_the_disk_reports_is_reported(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     event = real_flushes.EVENT
     monkeypatch.setattr(real_flushes, "EVENT", SimpleNamespace(size=event.size, unpack_from=lambda *at: (*event.unpack_from(*at)[:2], -errno.EIO, 0)))
     flushed = Flushed()
@@ -103,7 +103,7 @@ def test_where_the_kernel_will_not_threads_do_it(tmp_path: Path, count: int, mon
     assert sorted(asked) == list(range(count))
 
 
-def test_names_that_cannot_be_flushed_are_told_with_the_files(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_cannot_be_flushed_are_reported_with_the_files(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def sync(path: str) -> None:
         raise PermissionError(errno.EACCES, path)
 

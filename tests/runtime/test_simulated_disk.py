@@ -236,7 +236,7 @@ def test_a_full_disk_takes_what_fits_and_is_well_again_with_more_room() -> None:
     assert file.size() == 10
 
 
-def test_a_failed_flush_is_told_once_and_its_pages_are_lost_though_a_later_one_succeeds() -> None:
+def test_a_failed_flush_is_reported_once_and_its_pages_are_lost_though_a_later_one_succeeds() -> None:
     world = World(1)
     node = world.node("a")
     node.files.replace("log", b"")

@@ -61,7 +61,7 @@ def run(seed: int, batches: int = 12, extra_delay_s: float = 0.0) -> tuple[str, 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_was_acknowledged_is_read_back_once_and_in_order(seed: int) -> None:
+def test_acknowledged_records_are_read_back_once_and_in_order(seed: int) -> None:
     _, acknowledged, read = run(seed)
 
     assert read == acknowledged
@@ -89,7 +89,7 @@ def test_a_millisecond_makes_another_run(seed: int) -> None:
     assert run(seed, batches=4, extra_delay_s=0.001)[0] != trace_hash
 
 
-def test_a_broker_that_knows_nothing_yet_tells_nobody_anything() -> None:
+def test_a_broker_without_metadata_serves_no_client() -> None:
     """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
     with World(3) as world:
         cluster = Cluster(world)
@@ -121,7 +121,7 @@ def test_a_broker_that_knows_nothing_yet_tells_nobody_anything() -> None:
         assert Code.UNKNOWN_TOPIC_OR_PARTITION not in told
 
 
-def test_what_comes_behind_a_clean_end_is_not_written() -> None:
+def test_no_bytes_are_written_after_a_clean_end() -> None:
     """A follower has closed its logs, and its process goes on for a moment, while its leader takes records."""
     with World(4) as world:
         cluster = Cluster(world)

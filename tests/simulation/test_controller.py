@@ -22,7 +22,7 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 
 
-def test_what_is_refused_waits_for_what_it_was_refused_for() -> None:
+def test_a_refusal_waits_for_the_commit_it_depends_on() -> None:
     """A refusal shows what stands in the way: that must be committed too."""
     with World(2) as world:
         cluster = Cluster(world)

@@ -1,4 +1,4 @@
-"""Media that forget: who finds that records of his rotted is fenced until others lead, and takes theirs. Nothing that was acknowledged is lost."""
+"""Damaged disks: a broker that finds its records damaged is fenced until others lead, and fetches theirs. No acknowledged record is lost."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def rotten(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_who_has_forgotten_does_not_lead(first: bool) -> None:
+def test_a_damaged_replica_does_not_lead(first: bool) -> None:
     with World(31) as world:
         scene = Scene(world)
         rotten(scene)
@@ -57,7 +57,7 @@ def test_without_that_rule_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
             scene.assert_nothing_lost()
 
 
-def test_the_last_of_an_isr_goes_on_with_what_is_left() -> None:
+def test_a_damaged_last_member_of_the_isr_serves_the_rest() -> None:
     with World(32) as world:
         scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
         scene.produce(6)
@@ -71,7 +71,7 @@ def test_the_last_of_an_isr_goes_on_with_what_is_left() -> None:
         assert 0 < len(scene.read()) < 18
 
 
-def test_when_all_have_forgotten_they_go_on_with_what_is_left() -> None:
+def test_when_all_replicas_are_damaged_the_rest_is_served() -> None:
     """Nobody waits for ever for records that nobody has: the last of the ISR leads with what it has, and what is new is not lost."""
     with World(33) as world:
         scene = Scene(world)
@@ -93,7 +93,7 @@ def test_when_all_have_forgotten_they_go_on_with_what_is_left() -> None:
         assert len(scene.read()) == len(left) + 6
 
 
-def test_who_has_forgotten_waits_for_those_who_have_not() -> None:
+def test_a_damaged_replica_waits_for_intact_ones() -> None:
     """Two of three, and the third is away: with what they have left nobody leads."""
     with World(34) as world:
         scene = Scene(world)
@@ -111,7 +111,7 @@ def test_who_has_forgotten_waits_for_those_who_have_not() -> None:
         scene.assert_nothing_lost()
 
 
-def test_one_disk_of_a_cluster_rots_while_everything_else_goes_wrong() -> None:
+def test_damage_on_one_disk_beside_all_other_faults() -> None:
     runs = [simulate(seed, Options(ROT)) for seed in range(6)]
 
     assert [run.violations for run in runs] == [[]] * 6

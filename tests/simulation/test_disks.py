@@ -18,7 +18,7 @@ def unflushed(scene: Scene, node_id: int, path: str) -> bool:
 
 
 @pytest.mark.parametrize("path", [LOG, JOURNAL])
-def test_what_a_failed_flush_left_in_memory_is_not_believed_by_the_next_process(path: str) -> None:
+def test_pages_of_a_failed_flush_are_not_trusted_by_the_next_process(path: str) -> None:
     """It was: the next process read it from the page cache, counted it as flushed, and the journal had a hole after the next power loss."""
     with World(1) as world:
         scene = Scene(world)
@@ -113,7 +113,7 @@ def test_a_metadata_log_that_cannot_be_written_stops_the_node() -> None:
         scene.assert_nothing_lost()
 
 
-def test_what_is_found_at_the_start_is_on_disk_before_it_counts() -> None:
+def test_records_found_at_the_start_are_flushed_before_they_count() -> None:
     """A process that was killed between write and flush leaves its last bytes in memory; the next one acknowledges them with its first word."""
     with World(4) as world:
         scene = Scene(world)

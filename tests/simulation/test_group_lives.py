@@ -28,7 +28,7 @@ def test_those_at_work_survive(work: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("work", ["groups", "consumer-groups"])
-def test_they_survive_decisions_that_take_many_turns(work: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_survive_decisions_that_take_many_turns(work: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can go on in a later turn does, with 2 ms between two steps."""
     begun = [0]
     run_at_once = LongWork.run
@@ -71,7 +71,7 @@ def test_a_seed_that_was_violated_is_not_any_more(work: str, seed: int) -> None:
     assert run_one(seed, work).outcome is Outcome.VALID
 
 
-def test_who_asked_while_another_was_not_answered_yet_is_not_known_to_come_after_it() -> None:
+def test_overlapping_requests_have_no_known_order() -> None:
     claims = Claims()
     claims.given("the one", "later", asked_at=3.0)
     claims.given("the one", "earlier, answered last", asked_at=1.0)
@@ -100,7 +100,7 @@ def test_a_life_at_work_is_the_same_each_time() -> None:
     assert len({run_one(7, "consumer-groups").trace_hash for _ in range(2)}) == 1
 
 
-def test_they_are_run_and_replayed_by_the_command() -> None:
+def test_the_command_runs_and_replays_lives_of_groups() -> None:
     assert set(WORKS) == {"groups", "consumer-groups", "compaction", "sessions"}, "the last one is the bridge's, by its entry point"
     unknown = CliRunner().invoke(chaos, ["sim", "--work", "nothing"])
     assert unknown.exit_code == 2
@@ -134,7 +134,7 @@ def test_a_life_at_work_is_stopped_and_shows_its_steps() -> None:
         (["sim", "--small", "--work", "groups"], "small lives have no --work"),
     ],
 )
-def test_what_means_nothing_to_a_life_is_not_passed_over(words: list[str], lacking: str) -> None:
+def test_a_life_refuses_unknown_options(words: list[str], lacking: str) -> None:
     told = CliRunner().invoke(chaos, words)
 
     assert told.exit_code == 2

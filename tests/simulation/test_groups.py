@@ -101,7 +101,7 @@ class Committer:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_offset_goes_back_whoever_dies(seed: int) -> None:
+def test_no_offset_goes_back_when_nodes_die(seed: int) -> None:
     with World(seed) as world:
         cluster = Cluster(world, settings={"offsets.topic.num.partitions": "4", "min.insync.replicas": "2"})
         cluster.wait_ready()
@@ -126,7 +126,7 @@ def test_no_offset_goes_back_whoever_dies(seed: int) -> None:
         assert all(each.looks for each in committers)
 
 
-def test_without_a_controller_what_is_committed_is_told_as_long_as_the_isr_agrees() -> None:
+def test_without_a_controller_offsets_are_answered_as_long_as_the_isr_agrees() -> None:
     """A coordinator can not know then that nobody else was made one: what it tells is asked of its followers, by a record."""
     with World(7) as world:
         cluster = Cluster(world, nodes=6, voters=3, controllers=(1, 2, 3), settings={"offsets.topic.num.partitions": "1"})

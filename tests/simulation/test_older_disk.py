@@ -66,7 +66,7 @@ def test_all_start_anew_and_one_of_them_on_an_older_disk() -> None:
         assert scene.read() == scene.acknowledged[0]
 
 
-def test_without_the_rule_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_rule_an_older_disk_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BootCounter, "known", lambda self, node_id: None)
     monkeypatch.setattr(BootCounter, "met", lambda self, node_id, start: None)
     with World(41) as world:

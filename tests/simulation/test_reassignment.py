@@ -65,7 +65,7 @@ def test_all_replicas_move_to_other_brokers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whoever_dies_meanwhile(seed: int) -> None:
+def test_a_reassignment_completes_although_nodes_die(seed: int) -> None:
     """A machine loses power in the middle: the leader, the controller, one that comes, one that goes. Then it is back."""
     with World(seed) as world:
         chance = world.random("test")
@@ -150,7 +150,7 @@ def test_a_replica_that_goes_and_comes_back_before_it_notices_is_not_taken_for_t
         scene.assert_nothing_lost()
 
 
-def test_who_waits_for_an_acknowledgement_goes_on_waiting_under_the_same_leader() -> None:
+def test_a_waiting_produce_survives_a_reassignment_under_the_same_leader() -> None:
     """A replica goes for good, so the leader epoch moves; the leader does not."""
     with World(6) as world:
         scene = Scene(world, nodes=4, voters=3)
@@ -190,7 +190,7 @@ def test_new_partitions_take_records() -> None:
         scene.assert_nothing_lost()
 
 
-def test_who_joins_the_isr_last_and_leads_from_then_on_is_no_unclean_election() -> None:
+def test_electing_the_last_joined_isr_member_is_not_unclean() -> None:
     with World(21) as world:
         scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
         scene.produce(2)

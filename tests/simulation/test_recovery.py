@@ -283,7 +283,7 @@ def test_other_voters_than_it_was_recovered_for_are_refused() -> None:
         assert "recovered for the voters 1; controller.quorum.voters has other ones" in str(cluster.refused[1])
 
 
-def test_a_broker_that_knows_what_was_forgotten_stops() -> None:
+def test_a_broker_that_knows_lost_entries_stops() -> None:
     """It runs all the time; what it leads and fetches is of a history that is no more."""
     with World(10) as world:
         scene = Scene(world, nodes=4, voters=3)

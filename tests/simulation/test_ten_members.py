@@ -88,7 +88,7 @@ def world() -> Iterator[World]:
         yield world
 
 
-def test_they_find_together_and_go_on_without_one_that_dies(world: World) -> None:
+def test_ten_members_form_a_group_and_continue_without_one_that_dies(world: World) -> None:
     ten = Ten(world, began(world), static=False)
     ten.time()  # the coordinator's topic is new
     everybody, ten.members = ten.members, []

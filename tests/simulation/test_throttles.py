@@ -34,7 +34,7 @@ def fill(scene: Scene, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_who_catches_up_keeps_to_the_rate_of_either_side(side: str) -> None:
+def test_a_replica_that_catches_up_keeps_to_both_rates(side: str) -> None:
     settings = {"replica.fetch.response.max.bytes": "20000", "replica.fetch.max.bytes": "20000"}
     with World(1) as world:
         scene = Scene(world, nodes=4, voters=3, replication_factor=3, settings=settings)
@@ -61,7 +61,7 @@ def test_who_catches_up_keeps_to_the_rate_of_either_side(side: str) -> None:
         scene.assert_nothing_lost()
 
 
-def test_who_is_not_named_is_not_throttled() -> None:
+def test_an_unnamed_replica_is_not_throttled() -> None:
     with World(2) as world:
         scene = Scene(world, nodes=4, voters=3, replication_factor=3)
         fill(scene, 300_000)

@@ -201,7 +201,7 @@ def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
         (a_timer_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
-        (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "nobody waits for that to end"),
+        (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "without a timer"),
         (what_did_not_fit_is_no_news, WideWork, "it is not looked at"),
         (a_commit_is_in_memory_alone, GroupWork, "the log says"),
     ],

@@ -100,7 +100,7 @@ def test_a_lost_request_does_nothing_and_a_lost_answer_is_done(cluster: Cluster)
     assert values(cluster, topic) == [b"answer lost", b"whole"]
 
 
-def test_what_asks_the_controller_is_done_too_when_its_answer_is_lost(cluster: Cluster) -> None:
+def test_a_command_to_the_controller_is_carried_out_although_its_answer_is_lost(cluster: Cluster) -> None:
     new = CREATE_TOPICS.request.topics(name="nobody-heard", num_partitions=1, replication_factor=1)
     with cluster.lose_answers("CreateTopics"), pytest.raises(OSError, match=r".*"):
         call(address(cluster, 1), CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=5000))
@@ -121,7 +121,7 @@ def topics(cluster: Cluster) -> set[str]:
     return {str(topic.name) for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics}
 
 
-def test_who_is_delayed_waits_and_what_is_behind_it_too(cluster: Cluster) -> None:
+def test_a_delayed_request_and_those_behind_it_wait(cluster: Cluster) -> None:
     """Three requests on one connection, two of which are delayed, are answered in their order."""
     topic = cluster.create_topic()
     requests: list[tuple[AnyApi, Row]] = [
@@ -145,7 +145,7 @@ def test_who_is_delayed_waits_and_what_is_behind_it_too(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("leader", [1, 2, 3])
-def test_who_is_paused_is_silent_and_goes_on_afterwards(cluster: Cluster, leader: int) -> None:
+def test_a_paused_node_is_silent_and_continues_afterwards(cluster: Cluster, leader: int) -> None:
     """Whoever it is: how things are is asked of the others."""
     topic = cluster.create_topic(partitions=3)
     (partition,) = (index for index in range(3) if cluster.leader(topic, index) == leader)
@@ -188,7 +188,7 @@ def test_a_group_of_the_new_protocol_is_seen_like_others(cluster: Cluster) -> No
     assert [(member.member_id, member.partitions) for member in group.members] == [("m", ((topic, 0), (topic, 1)))]
 
 
-def test_what_can_not_be_is_said(cluster: Cluster) -> None:
+def test_impossible_requests_raise_an_error(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match=r"no API 'Prodce'; there are .*Produce"):
         cluster.fail_next("Prodce", "NONE")
     with pytest.raises(ValueError, match="no error 'LEADER_GONE'"):

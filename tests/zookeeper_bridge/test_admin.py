@@ -90,7 +90,7 @@ def test_short_names_are_the_long_ones(stage: BridgeStage) -> None:
     assert {name: said(stage, short)["command"] for short, name in ALIASES.items()} == {name: name for name in ALIASES.values()}
 
 
-def test_a_command_that_there_is_not_is_told_so_and_other_paths_are_not_found(stage: BridgeStage) -> None:
+def test_an_unknown_command_is_reported_and_other_paths_are_not_found(stage: BridgeStage) -> None:
     assert said(stage, "nope") == {"command": "nope", "error": "Unknown command: nope"}
     assert page(stage, "/")[0] == 404
     assert page(stage, "/commandsruok")[0] == 404
@@ -115,7 +115,7 @@ def test_numbers_follow_what_clients_do(stage: BridgeStage) -> None:
     assert said(stage, "monitor")["avg_latency"] == 0
 
 
-def test_one_leads_and_all_say_who(stage: BridgeStage) -> None:
+def test_all_nodes_name_the_same_leader(stage: BridgeStage) -> None:
     leader = stage.controller()
     found = {node_id: said(stage, "leader", node_id) for node_id in stage.nodes}
 

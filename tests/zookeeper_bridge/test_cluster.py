@@ -54,7 +54,7 @@ def test_every_node_takes_writes_and_shows_them(stage: BridgeStage) -> None:
     stage.wait(lambda: trees_agree(stage))
 
 
-def test_a_sync_shows_what_was_acknowledged_elsewhere(stage: BridgeStage) -> None:
+def test_a_sync_shows_writes_acknowledged_by_other_nodes(stage: BridgeStage) -> None:
     leader = stage.controller()
     writer, reader = stage.client(leader), stage.client(other_than(leader))
     writer.create("/a")
@@ -93,7 +93,7 @@ def test_a_session_moves_and_its_old_connection_may_read_and_not_write(stage: Br
     stage.wait(lambda: stage.bridge(3).tree.node("/e") is None)
 
 
-def test_who_comes_to_a_node_that_is_behind_sees_what_it_has_seen(stage: BridgeStage) -> None:
+def test_a_client_that_moves_to_a_node_behind_never_sees_an_older_state(stage: BridgeStage) -> None:
     leader = stage.controller()
     behind = other_than(leader)
     client = stage.client(leader)
@@ -230,7 +230,7 @@ def test_a_restart_keeps_everything(stage: BridgeStage) -> None:
     stage.wait(lambda: trees_agree(stage))
 
 
-def test_a_snapshot_carries_the_tree_to_who_was_away() -> None:
+def test_a_snapshot_brings_the_tree_to_a_node_that_was_away() -> None:
     with BridgeStage(3, metadata_log_max_record_bytes_between_snapshots="20000") as stage:
         away = other_than(stage.controller())
         stage.kill(away)
@@ -305,7 +305,7 @@ def test_compare_and_set_by_many_is_a_counter(seed: int) -> None:
         assert acknowledged <= int(reader.get("/counter")[0] or b"0") <= acknowledged + unknown
 
 
-def test_what_nobody_knows_of_is_not_done_twice(stage: BridgeStage) -> None:
+def test_a_write_with_unknown_result_is_not_done_twice(stage: BridgeStage) -> None:
     """The others have the entry, and the leader does not hear that they have: it is carried out under the next one."""
     leader = stage.controller()
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]

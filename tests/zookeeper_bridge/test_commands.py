@@ -61,14 +61,14 @@ def test_stats(bridge: Any, cluster: Cluster) -> None:
     assert mixed.stdout.split()[0] == "path"
 
 
-def test_what_goes_wrong_is_a_sentence(bridge: Any) -> None:
+def test_an_error_is_a_sentence(bridge: Any) -> None:
     for command, text in (
         ("get /nobody", "/nobody: there is no such znode"),
         ("ls /config/brokers", "/config/brokers: not allowed"),
-        ("ls nobody", "nobody: that is no path"),
+        ("ls nobody", "nobody: not a path"),
         ("ls / --bridge 127.0.0.1:1", "no bridge answers at 127.0.0.1:1"),
         ("ls / --bridge here", "no bridge answers at here"),
-        ("explain nobody", "nobody: that is no path"),
+        ("explain nobody", "nobody: not a path"),
     ):
         done = bridge(command)
         assert (done.exit_code, done.stderr.startswith(f"raftka: {text}")) == (1, True), done.stderr
@@ -89,7 +89,7 @@ def test_events(bridge: Any, client: ZooKeeperClient) -> None:
     assert {row["path"] for row in rows(heard[0])} == {"/watched"}
 
 
-def test_who_waits_for_events_keeps_its_session(cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watching_command_keeps_its_session(cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zookeeper_bridge.client.blocking.PING_S", 0.01)
     with ZooKeeperClient(cluster.zookeeper_connect) as waiting:
         waiting.watch("/waited-for")
@@ -122,7 +122,7 @@ def test_each_rule_is_explained(bridge: Any, rule: Any) -> None:
     assert bridge(f"explain {path}").stdout.splitlines()[1].split() == ["rule", rule.pattern]
 
 
-def test_what_is_nobodys_is_the_clients(bridge: Any) -> None:
+def test_paths_without_a_rule_are_the_clients(bridge: Any) -> None:
     assert rule_of("/kafka-manager/x") is None
     assert rule_of("/consumers/g/ids/c") is None
     assert "Stored" in bridge("explain /burrow").stdout
@@ -148,7 +148,7 @@ def test_offsets_go_to_and_fro(bridge: Any, cluster: Cluster, client: ZooKeeperC
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x02ab", b"\0\0\0\0", b"\xff\xff\xff\xff", b""], ids=repr)
-def test_what_is_no_zookeeper_is_told_so(answer: bytes) -> None:
+def test_a_server_that_is_no_zookeeper_is_reported(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

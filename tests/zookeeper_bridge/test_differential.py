@@ -32,7 +32,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_bridge_answers_what_zookeeper_answers(both: Stage, seed: int) -> None:
+def test_the_bridge_answers_as_zookeeper_does(both: Stage, seed: int) -> None:
     steps, differences = both.compare(seed, 150)
 
     assert len(steps) > 150
@@ -61,7 +61,7 @@ def test_a_seed_is_one_play() -> None:
     assert all(isinstance(step, Step) for step in Play(7, "/x").steps(5))
 
 
-def test_what_is_meant_to_differ_is_documented() -> None:
+def test_each_allowed_difference_is_documented() -> None:
     table = DOCUMENT.read_text().partition("## What is not as in ZooKeeper")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.+?) \|$", table, re.MULTILINE)[1:]
 

@@ -31,7 +31,7 @@ OPEN = [Acl(31, "world", "anyone")]
         (jute.EVENT, (4, 3, "/ä")),
     ],
 )
-def test_what_is_written_is_read_again(kind: jute.Kind, value: Any) -> None:
+def test_encoded_values_are_decoded_again(kind: jute.Kind, value: Any) -> None:
     assert tuple(kind.decode(kind.encode(value)))[: len(value)] == tuple(value)
 
 
@@ -52,7 +52,7 @@ def test_both_shapes_of_a_connect_are_known_and_answered_in_kind() -> None:
     assert [jute.decode_connected(each.encode()) for each in answers] == answers
 
 
-def test_what_is_in_a_multi() -> None:
+def test_the_operations_of_a_multi() -> None:
     body = jute.encode_multi([(Op.CREATE, jute.CREATE.encode(("/a", b"", OPEN, 0))), (Op.CHECK, jute.CHECK_VERSION.encode(("/a", 0)))])
 
     assert jute.decode_multi(body, 0, IN_MULTI, 2) == [(Op.CREATE, Create("/a", b"", OPEN, 0)), (Op.CHECK, ("/a", 0))]
@@ -69,12 +69,12 @@ def test_what_is_in_a_multi() -> None:
     [b"", b"\0\0", pack(">i", -2), pack(">i", 1 << 30), pack(">i", 5) + b"/a", pack(">i", 2) + b"/a" + pack(">i", -7)],
     ids=["nothing", "half a length", "negative", "huge", "too short", "negative, inside"],
 )
-def test_what_can_not_be_read_is_one_error(body: bytes) -> None:
+def test_malformed_bytes_raise_one_kind_of_error(body: bytes) -> None:
     with pytest.raises(Malformed):
         jute.CREATE.decode(body)
 
 
-def test_an_array_is_not_believed_how_long_it_says_it_is() -> None:
+def test_an_arrays_stated_length_is_not_trusted() -> None:
     with pytest.raises(Malformed, match="an array of"):
         jute.SET_WATCHES.decode(pack(">qi", 0, (1 << 31) - 1) + bytes(4000))
 
@@ -112,7 +112,7 @@ def test_a_path_has_a_parent_whatever_else_it_is() -> None:
             check_has_parent(path)
 
 
-def test_bounds_of_what_is_created() -> None:
+def test_bounds_of_created_paths() -> None:
     check_new("/" + "ä" * ((PATH_BYTES.value - 1) // 2))
     check_new("/a" * PATH_DEPTH.value)
     for path in ("/" + "ä" * (PATH_BYTES.value // 2), "/a" * (PATH_DEPTH.value + 1)):

@@ -98,7 +98,7 @@ def test_the_cluster_and_its_controller(stage: BridgeStage, client: ZkClient) ->
     assert epoch == stat.version == stage.nodes[leader].quorum.core.term  # type: ignore[union-attr]
 
 
-def test_a_topic_that_comes_and_goes_is_heard_of_on_every_node(stage: BridgeStage, client: ZkClient) -> None:
+def test_every_node_shows_created_and_deleted_topics(stage: BridgeStage, client: ZkClient) -> None:
     watchers = [stage.client(node_id, timeout_ms=40_000) for node_id in (1, 2, 3)]
     for each in watchers:
         each.must(Op.ADD_WATCH, "/brokers/topics", 0)
@@ -157,7 +157,7 @@ def test_the_controller_that_dies_is_replaced(stage: BridgeStage) -> None:
     assert read(client, "/controller")[0]["brokerid"] == stage.controller()
 
 
-def test_nobody_writes_there(client: ZkClient) -> None:
+def test_computed_znodes_refuse_writes(client: ZkClient) -> None:
     for path in ("/brokers/ids/9", "/brokers/topics/new/x", "/controller/x", "/cluster/x", "/kafka-acl/Topic/t", "/config/users/u", "/migration"):
         assert client.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.NO_AUTH
     for path in (
@@ -187,7 +187,7 @@ def test_users_are_listed_for_everybody(client: ZkClient) -> None:
     assert client.error(Op.GET_CHILDREN, "/config/brokers", False) is Err.NO_AUTH
 
 
-def test_a_topic_of_many_partitions_costs_nothing_until_somebody_looks() -> None:
+def test_a_topic_of_many_partitions_costs_nothing_until_it_is_read() -> None:
     many = 100_000
     image, delta = MetadataImage(offset=1).apply(2, [TopicCreated("t", bytes(16), (((1,), (1,), 1),) * many)])
     layout = Layout(Tree())

@@ -127,7 +127,7 @@ class Changes:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_clients_hear_of_what_changes_and_nodes_agree(seed: int) -> None:
+def test_clients_get_events_of_all_changes_and_nodes_agree(seed: int) -> None:
     with BridgeStage(3, seed, zookeeper_bridge_super_digest=SUPER) as stage:
         changes = Changes(stage, seed)
         client = stage.client(2, timeout_ms=40_000)

@@ -229,7 +229,7 @@ def test_reply_bytes(stage: BridgeStage, client: ZkClient, lowered: Lower) -> No
     assert client.get("/a")[0] == bytes(200)
 
 
-def test_what_one_entry_holds(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_the_bytes_of_one_entry_are_limited(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     lowered(BATCH_BYTES, 1000)
     lowered(DECIDED_BYTES, 300)
     asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/e{i}", bytes(100), OPEN_TO_ALL, 1))) for i in range(30)]
@@ -244,7 +244,7 @@ def test_what_one_entry_holds(stage: BridgeStage, client: ZkClient, lowered: Low
     assert hit(stage, CLOSED_BYTES)
 
 
-def test_what_one_entry_asks_of_the_controller(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_the_commands_of_one_entry_are_limited(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     lowered(COMMANDS_OF_ENTRY, 3)
     topic = b'{"version": 1, "partitions": {"0": [1]}}'
     asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/brokers/topics/t{i}", topic, OPEN_TO_ALL, 0))) for i in range(20)]
@@ -262,7 +262,7 @@ def test_what_one_entry_asks_of_the_controller(stage: BridgeStage, client: ZkCli
     assert [client.get(f"/config/topics/t{i}")[1].version for i in range(3)] == [1, 1, 1]
 
 
-def test_a_tree_that_is_full_keeps_nobody_from_topics_and_settings(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_a_full_tree_does_not_stop_changes_of_topics_and_settings(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     created = b'{"version": 1, "partitions": {"0": [1]}}'
     for name in "t", "u":
         client.must(Op.CREATE, f"/brokers/topics/{name}", created, OPEN_TO_ALL, 0)
@@ -298,7 +298,7 @@ def test_the_metrics_page_shows_them() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_strangers_harm_nobody(seed: int) -> None:
+def test_garbage_harms_no_other_session(seed: int) -> None:
     with BridgeStage(seed=seed) as stage:
         random, good = Random(seed), stage.client(timeout_ms=40_000)
         good.create("/mine", b"x", flags=1)

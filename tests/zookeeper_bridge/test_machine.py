@@ -102,14 +102,14 @@ def test_a_parent_that_comes_back_counts_from_the_beginning(stage: Decisions, cl
         ("/" + "x" * limits.PATH_BYTES.value, 0, Err.QUOTA_EXCEEDED),
     ],
 )
-def test_what_can_not_be_created(client: Client, path: str, flags: int, code: Err) -> None:
+def test_invalid_creates_are_refused(client: Client, path: str, flags: int, code: Err) -> None:
     client.create("/there")
     client.create("/mine", flags=1)
 
     assert client.create(path, flags=flags) is code
 
 
-def test_what_can_not_be_deleted_or_changed(client: Client) -> None:
+def test_invalid_deletes_and_sets_are_refused(client: Client) -> None:
     client.create("/p")
     client.create("/p/c")
 
@@ -153,7 +153,7 @@ def test_containers_and_times_to_live_go_by_themselves(stage: Decisions, client:
 # multi
 
 
-def test_a_multi_sees_what_it_has_done(stage: Decisions, client: Client) -> None:
+def test_a_multi_sees_its_own_changes(stage: Decisions, client: Client) -> None:
     results = client.multi(
         (Op.CREATE, ("/m", None, OPEN_TO_ALL, 0)),
         (Op.SET_DATA, ("/m", b"x", 0)),
@@ -214,7 +214,7 @@ def test_acls(stage: Decisions) -> None:
 
 
 @pytest.mark.parametrize("acl", [("world", "me"), ("digest", "x"), ("ip", "nowhere"), ("kerberos", "x"), ("auth", ""), (None, "x")])
-def test_acls_that_are_none(client: Client, acl: tuple[Any, Any]) -> None:
+def test_invalid_acls_are_refused(client: Client, acl: tuple[Any, Any]) -> None:
     assert client.create("/x", acl=[Acl(31, *acl)]) is Err.INVALID_ACL
 
 
@@ -274,7 +274,7 @@ def test_a_password_is_needed_to_come_back(stage: Decisions, client: Client) -> 
     assert (again.error, again.session_id, again.password) == (0, client.session_id, client.opened.password)
 
 
-def test_whoever_has_lost_a_session_to_another_connection_writes_no_more(stage: Decisions, client: Client) -> None:
+def test_a_connection_whose_session_moved_cannot_write(stage: Decisions, client: Client) -> None:
     client.attach(2)
     client.connection = 1
 
@@ -314,7 +314,7 @@ def test_many_requests_are_one_entry(stage: Decisions, client: Client) -> None:
     assert [each.error for each in results] == [0, 0, 0, Err.NODE_EXISTS, 0]
 
 
-def test_what_does_not_fit_into_an_entry_is_to_be_asked_again(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_an_entry_are_to_be_asked_again(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zookeeper_bridge.machine.machine.DECIDED_BYTES", limits.DECIDED_BYTES.__class__("x", 1000, ""))
     bodies = [jute.CREATE.encode((f"/n{i}", bytes(400), OPEN_TO_ALL, 0)) for i in range(4)]
 
@@ -323,7 +323,7 @@ def test_what_does_not_fit_into_an_entry_is_to_be_asked_again(stage: Decisions, 
     assert [each.error for each in results] == [0, 0, Err.AGAIN, Err.AGAIN]
 
 
-def test_it_decides_on_what_is_not_committed_yet(stage: Decisions, client: Client) -> None:
+def test_the_machine_decides_on_uncommitted_changes(stage: Decisions, client: Client) -> None:
     stage.holding = True
     client.create("/a")
     assert client.create("/a") is Err.NODE_EXISTS
@@ -384,7 +384,7 @@ def random_write(random: Random, clients: list[Client]) -> tuple[Client, Op, byt
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_decided_ahead_is_what_every_node_replays(seed: int) -> None:
+def test_every_node_replays_the_decided_changes(seed: int) -> None:
     """The same writes on a machine whose entries are committed late, and on one where each is committed at once: equal answers, equal trees."""
     random, stages = Random(seed), (Decisions(), Decisions())
     clients = [[Client(stage, connection=i) for i in range(3)] for stage in stages]
@@ -422,7 +422,7 @@ def parts(tree: Tree) -> dict[str, Any]:
     return {**vars(tree), "quotas": tree.quotas.in_force()}
 
 
-def test_who_may_not_delete_is_not_told_what_is_there(client: Client) -> None:
+def test_a_client_without_permission_does_not_learn_whether_a_znode_exists(client: Client) -> None:
     client.create("/p", acl=[Acl(1, "world", "anyone")])
 
     assert client.delete("/p/none") is Err.NO_AUTH
@@ -444,7 +444,7 @@ def test_a_container_in_a_multi_is_answered_as_one_and_is_one_whatever_its_flags
     assert client.stage.tree.nodes["/d-0000000001"].owner == 0
 
 
-def test_who_a_session_is_can_change_within_a_payload(client: Client) -> None:
+def test_a_sessions_identity_can_change_within_a_payload(client: Client) -> None:
     """Its connection is looked at once for many writes, and again after what may have changed it."""
     write = client.request(Op.CREATE, BODIES[Op.CREATE].encode(("/n", b"", OPEN_TO_ALL, 2)))
     close = client.request(Op.CLOSE_SESSION, b"")
@@ -455,7 +455,7 @@ def test_who_a_session_is_can_change_within_a_payload(client: Client) -> None:
     assert [each.error for each in told] == [Err.OK, Err.OK, Err.SESSION_MOVED, Err.OK, Err.OK, Err.SESSION_EXPIRED]
 
 
-def test_what_is_decided_takes_as_much_room_as_when_it_is_applied(client: Client) -> None:
+def test_decided_changes_count_the_same_room_as_applied_ones(client: Client) -> None:
     stage = client.stage
     client.create("/a", b"x")
     stage.holding = True

@@ -47,7 +47,7 @@ def limits(count: int = -1, bytes_: int = -1, hard_count: int = -1, hard_bytes: 
     return b"count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d" % (count, bytes_, hard_bytes, hard_count)
 
 
-def test_a_quota_counts_what_is_there_and_what_comes_and_goes(client: ZkClient) -> None:
+def test_a_quota_counts_present_created_and_deleted_znodes(client: ZkClient) -> None:
     set_quota(client, "/a", limits(count=100))
     assert counted(client, "/a") == "count=2,bytes=8"
     client.create("/a/b/c", b"x" * 10)
@@ -73,7 +73,7 @@ def test_counts_are_no_writes(client: ZkClient) -> None:
     assert counted(client, "/a") == "count=3,bytes=9"
 
 
-def test_a_hard_quota_refuses_what_passes_it(stage: BridgeStage, client: ZkClient) -> None:
+def test_a_hard_quota_refuses_writes_beyond_it(stage: BridgeStage, client: ZkClient) -> None:
     set_quota(client, "/a", limits(hard_count=3, hard_bytes=10))
     assert client.error(Op.SET_DATA, "/a", b"123456789", -1) is Err.QUOTA_EXCEEDED
     assert client.error(Op.CREATE, "/a/x", b"123", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
@@ -90,7 +90,7 @@ def test_a_hard_quota_refuses_what_passes_it(stage: BridgeStage, client: ZkClien
     assert told[0]["message"] == "Quota exceeded: /a [current bytes=12, hardByteLimit=10]"
 
 
-def test_a_soft_quota_is_told_of_in_the_log_and_refuses_nothing(stage: BridgeStage, client: ZkClient) -> None:
+def test_a_soft_quota_is_logged_and_refuses_nothing(stage: BridgeStage, client: ZkClient) -> None:
     set_quota(client, "/a", limits(count=2))
     client.create("/a/x")
 

@@ -43,7 +43,7 @@ def test_a_session_begins(stage: BridgeStage, client: ZkClient) -> None:
     assert (old.session.timeout_ms, old.session.read_only) == (40_000, None)
 
 
-def test_a_session_goes_on_on_another_connection(stage: BridgeStage, client: ZkClient) -> None:
+def test_a_session_continues_on_another_connection(stage: BridgeStage, client: ZkClient) -> None:
     client.create("/e", flags=1)
 
     again = client.again()
@@ -54,7 +54,7 @@ def test_a_session_goes_on_on_another_connection(stage: BridgeStage, client: ZkC
 
 
 @pytest.mark.parametrize("given", [{"password": b"x" * 16}, {"session_id": 12345}, {"password": bytes(16)}])
-def test_who_does_not_know_the_password_has_no_session(stage: BridgeStage, client: ZkClient, given: dict[str, Any]) -> None:
+def test_a_wrong_password_gets_no_session(stage: BridgeStage, client: ZkClient, given: dict[str, Any]) -> None:
     hijacker = client.again(**given)
 
     assert hijacker.session == (0, 0, bytes(16), False)
@@ -62,7 +62,7 @@ def test_who_does_not_know_the_password_has_no_session(stage: BridgeStage, clien
     assert client.create("/still") == "/still"
 
 
-def test_who_has_seen_more_than_there_is_is_of_another_cluster(stage: BridgeStage, client: ZkClient) -> None:
+def test_a_client_with_a_higher_zxid_is_refused(stage: BridgeStage, client: ZkClient) -> None:
     other = client.again(last_zxid=1 << 40)
 
     assert other.wait_closed()
@@ -144,7 +144,7 @@ def test_an_event_comes_before_the_reply_that_caused_it(client: ZkClient) -> Non
     assert client.events == [(CHANGED, "/a", stat.mzxid), (CHILD, "/", client.last_zxid)]
 
 
-def test_what_was_written_counts_also_when_nobody_waits_for_the_reply(stage: BridgeStage, client: ZkClient) -> None:
+def test_a_write_counts_although_its_client_is_gone(stage: BridgeStage, client: ZkClient) -> None:
     """C's client says goodbye and goes."""
     leaving = stage.client()
     for path in ("/a", "/b"):
@@ -305,7 +305,7 @@ def test_watches_are_set_again_after_a_reconnect(stage: BridgeStage, client: ZkC
 # who may
 
 
-def test_who_has_authenticated_may_more(stage: BridgeStage, client: ZkClient) -> None:
+def test_authentication_grants_permissions(stage: BridgeStage, client: ZkClient) -> None:
     client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=-4)
     assert client.answer(-4) == Reply(-4, 0, 0, b"")
     client.must(Op.CREATE, "/mine", b"x", [Acl(31, "auth", "")], 0)
@@ -321,7 +321,7 @@ def test_who_has_authenticated_may_more(stage: BridgeStage, client: ZkClient) ->
     assert jute.IDENTITIES.decode(client.must(Op.WHO_AM_I, body=b"")) == [("ip", "client"), ("digest", "alice")]
 
 
-def test_who_may_not_read_a_znode_hears_nothing_of_it(stage: BridgeStage, client: ZkClient) -> None:
+def test_no_event_without_read_permission(stage: BridgeStage, client: ZkClient) -> None:
     client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=-4)
     client.create("/a")
     stranger = stage.client()
@@ -357,7 +357,7 @@ def test_auth_is_answered_with_the_xid_of_its_request(client: ZkClient, xid: int
 
 
 @pytest.mark.parametrize("scheme", ["world", "kerberos", "", None])
-def test_a_scheme_that_is_none_ends_the_connection(client: ZkClient, scheme: str | None) -> None:
+def test_an_unknown_scheme_ends_the_connection(client: ZkClient, scheme: str | None) -> None:
     client.request(Op.AUTH, jute.AUTH.encode((0, scheme, b"x")), xid=-4)
 
     assert client.answer(-4) == Reply(-4, 0, Err.AUTH_FAILED, b"")

@@ -25,7 +25,7 @@ def stage() -> Iterator[BridgeStage]:
         assert stage.client().create("/others")
 
 
-def test_thousands_of_sessions_that_nobody_keeps_alive(stage: BridgeStage) -> None:
+def test_thousands_of_silent_sessions_expire(stage: BridgeStage) -> None:
     """Each leaves its connection, and an ephemeral. They go, a part with each entry, and those that are kept alive notice nothing."""
     assert WAVE < WAITING_CONNECTS.value < CONNECTIONS.value < WAVE * WAVES
     kept = stage.client(timeout_ms=40_000)
@@ -57,7 +57,7 @@ def connect_frame(timeout_ms: int) -> bytes:
     return pack(">i", len(body)) + body
 
 
-def test_a_storm_of_watches_tells_everybody_once_and_in_order(stage: BridgeStage) -> None:
+def test_each_of_many_watchers_gets_one_event_in_order(stage: BridgeStage) -> None:
     writer = stage.client()
     paths = [f"/n{number:02}" for number in range(WATCHED)]
     for path in paths:

@@ -112,7 +112,7 @@ def test_nothing_behind_a_write_that_may_be_lost_is_done_and_others_are(again: b
     assert len(stage.asked[-1][0]) == (5 if again else 2)
 
 
-def test_what_did_not_fit_into_an_entry_is_asked_again_before_all_else() -> None:
+def test_requests_that_did_not_fit_are_asked_again_first() -> None:
     stage, connection = Stage(), Connection()
     stage.put(connection, b"1", b"2", b"3")
     stage.sent()

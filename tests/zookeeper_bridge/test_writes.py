@@ -128,7 +128,7 @@ def test_partitions_that_can_not_be_are_refused(stage: BridgeStage, client: ZkCl
 @pytest.mark.parametrize(
     "data", [None, b"", b"[]", b"\xff", b'{"partitions": 3}', b'{"partitions": {"x": [1]}}', b'{"partitions": {"0": [true]}}', b"[" * 5000]
 )
-def test_what_is_no_json_of_a_topic_is_refused(stage: BridgeStage, client: ZkClient, data: bytes | None) -> None:
+def test_a_topics_malformed_json_is_refused(stage: BridgeStage, client: ZkClient, data: bytes | None) -> None:
     for path in ("/brokers/topics/t", "/config/topics/t", "/admin/reassign_partitions", "/admin/preferred_replica_election"):
         assert create(client, path, data) is Err.BAD_ARGUMENTS
     assert not image(stage).topics
@@ -207,7 +207,7 @@ def test_settings_that_came_through_kafka_are_heard_of_here(stage: BridgeStage, 
     assert not client.exists("/config/topics/t")
 
 
-def test_what_was_written_for_a_topic_goes_when_kafka_creates_it_with_its_own(stage: BridgeStage, client: ZkClient) -> None:
+def test_settings_stored_for_a_topic_are_dropped_when_kafkas_clients_create_it(stage: BridgeStage, client: ZkClient) -> None:
     create(client, "/config/topics/t", text(config={"retention.ms": "1000"}))
     assert client.set("/config/topics/t", text(config={"retention.ms": "2000"})).version == 1
     create(client, "/config/topics/u", text(config={}))
@@ -355,7 +355,7 @@ def test_a_controller_that_is_deleted_hands_its_leadership_over_and_costs_no_con
     assert read(clients[0], "/controller")["brokerid"] == stage.controller()
 
 
-def test_who_is_alone_can_not_hand_over() -> None:
+def test_a_single_controller_cannot_hand_over() -> None:
     with BridgeStage() as stage:
         assert stage.client().error(Op.DELETE, "/controller", -1) is Err.BAD_ARGUMENTS
 
@@ -425,7 +425,7 @@ def test_every_node_shows_the_same(stage: BridgeStage, client: ZkClient) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_producer_id_is_given_out_twice_whoever_asks_and_whoever_leads(seed: int) -> None:
+def test_no_producer_id_is_given_out_twice(seed: int) -> None:
     """Clients of the bridge and brokers take blocks, while controllers are handed over, die and come back."""
     random = Random(seed)
     with BridgeStage(3, seed) as stage:

@@ -70,7 +70,7 @@ class ZooKeeperClient:
         asked = jute.LONG.encode(0), jute.INT.encode(SESSION_MS), jute.LONG.encode(0), jute.BUFFER.encode(bytes(jute.PASSWORD_BYTES))
         self._write(jute.INT.encode(0) + b"".join(asked) + b"\0")
         if not jute.decode_connected(self._read()).session_id:
-            raise ConnectionError("it opens no session")
+            raise ConnectionError("the server opened no session")
 
     # what there is to ask
 
@@ -160,7 +160,7 @@ class ZooKeeperClient:
         self._socket.settimeout(PASSES_S)
         (size,) = _SIZE.unpack(self._exactly(4))
         if not 0 <= size <= ANSWER_BYTES:
-            raise ConnectionError("this is no ZooKeeper")
+            raise ConnectionError("not a ZooKeeper server")
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:

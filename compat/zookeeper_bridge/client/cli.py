@@ -1,4 +1,4 @@
-"""What `raftka bridge ...` does: a client of the bridge, and for offsets one of Kafka's as well. Knows no node."""
+"""The verbs of `raftka bridge ...`: a client of the bridge, and for offsets one of Kafka's as well. Knows no node."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -22,8 +22,8 @@ P = ParamSpec("P")
 OFFSETS = ["group", "topic", "partition", "offset"]
 REASONS = {
     Err.NO_NODE: "there is no such znode",
-    Err.NO_AUTH: "not allowed: --digest says who asks",
-    Err.BAD_ARGUMENTS: "that is no path: /like/this",
+    Err.NO_AUTH: "not allowed: authenticate with --digest",
+    Err.BAD_ARGUMENTS: "not a path; paths look /like/this",
     Err.AUTH_FAILED: "the bridge does not take that digest",
 }
 
@@ -161,7 +161,7 @@ def import_offsets(name: str, dry_run: bool, bridge: str, digest: str | None, bo
 
 
 def _stored(client: ZooKeeperClient, name: str) -> Iterator[tuple[Where, int]]:
-    """What is no partition, or no offset, is a mistake that somebody has to look at."""
+    """Yield the stored offsets. Raises for a name that is no partition and a value that is no offset: an operator has to look at it."""
     folder = f"/consumers/{name}/offsets"
     if client.stat(folder) is None:
         return

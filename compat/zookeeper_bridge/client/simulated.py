@@ -1,4 +1,4 @@
-"""A ZooKeeper client in the simulation: one session, on whichever node takes it, one request at a time. What it is shown may never go back."""
+"""A ZooKeeper client in the simulation: one session, on any node that accepts it, one request at a time. Checks that its view never goes back."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LOST = frozenset({Err.SESSION_EXPIRED, Err.SESSION_MOVED})
 
 
 class Gone(Exception):
-    """The connection. What was asked may have been done, or may not."""
+    """The connection ended. The request may have been carried out or not."""
 
 
 class Expired(Exception):

@@ -1,1 +1,1 @@
-"""What the active controller decides for the bridge: writes to znodes and sessions, and writes to what is Kafka's."""
+"""Decisions of the active controller for the bridge: writes to znodes and sessions, and writes to Kafka's metadata."""

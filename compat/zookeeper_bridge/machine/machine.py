@@ -51,7 +51,7 @@ class Machine:
         controller: Callable[[], Controller] = lambda: Controller(None, 0),
         quotas: Enforcement | None = None,
     ) -> None:
-        """`tree`: all that is committed, and goes on to become so. `hit` is told of limits. `controller`: the one beside which this is.
+        """`tree`: has every committed change. `hit` gets the limits that are reached. `controller`: the one beside which the machine runs.
 
         `quotas`: None where they are not enforced.
         """

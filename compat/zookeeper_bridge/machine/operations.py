@@ -1,4 +1,4 @@
-"""What each write does to a stored znode, in ZooKeeper's own order of checks: the first that fails is what the client is told.
+"""Writes to stored znodes, with ZooKeeper's own order of checks: the client gets the error of the first that fails.
 
 Works on a Layer; a refusal has changed nothing. Knows no session's timer, no log and no connection, and nothing of what is the cluster's.
 """

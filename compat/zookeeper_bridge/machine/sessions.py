@@ -1,6 +1,6 @@
-"""Sessions: passwords, time-outs, and when each was last heard of. That is soft: a new controller gives every session one full time-out.
+"""Sessions: passwords, time-outs, and the time of each one's last request. That time is soft: a new controller gives every session one full time-out.
 
-Who a session's connection is, is soft as well: the first that writes after a change of controllers is taken for it. Knows no znode.
+The connection of a session is soft as well: the first connection that writes after a change of controllers is taken for it. Knows no znode.
 """
 
 from collections.abc import Iterable
@@ -57,5 +57,5 @@ class Expiry:
         return min(self._buckets, default=inf) * self._step_s
 
     def due(self, now: float) -> Iterable[int]:
-        """Whose time is over."""
+        """Return the sessions that have expired."""
         return [session_id for bucket in sorted(self._buckets) if bucket * self._step_s <= now for session_id in self._buckets[bucket]]

@@ -1,7 +1,7 @@
-"""What the bridge of a node asks of the machine beside the controller, and is answered: one payload each way, with many requests in it.
+"""Messages between the bridge of a node and the machine beside the controller: one payload each way, with many requests in it.
 
-A payload is [origin, identities, requests]: who asks (a node's life), lists of identities that writes refer to by number, and the requests. An answer
-is [zxid, results], results in the order of the requests: who has applied the metadata up to zxid has all that they speak of. Decides nothing.
+A payload is [origin, identities, requests]: the sender (one run of a node), lists of identities that writes refer to by number, and the requests.
+An answer is [zxid, results], in the order of the requests: a node that has applied the metadata up to zxid has all their changes. Decides nothing.
 """
 
 from collections.abc import Sequence

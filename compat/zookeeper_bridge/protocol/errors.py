@@ -1,4 +1,4 @@
-"""What a ZooKeeper client is told when something is refused: the server's codes, by their names in the Java client. Knows no operation."""
+"""Error codes of ZooKeeper's server, by their names in the Java client. Knows no operation."""
 
 from enum import IntEnum
 

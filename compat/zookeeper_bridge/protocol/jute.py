@@ -14,7 +14,7 @@ class Malformed(ValueError):
     """These bytes are not what they should be."""
 
 
-Value = Any  # what a kind reads: a number, text, bytes, a record of these, or a list
+Value = Any  # a decoded value: a number, text, bytes, a record of these, or a list
 Read = Callable[[bytes, int], tuple[Value, int]]  # the value, and where the next begins
 Write = Callable[[Value, list[bytes]], None]
 

@@ -30,7 +30,7 @@ def check_has_parent(path: str | None) -> str:
 
 
 def check_new(path: str) -> None:
-    """What is created has bounds beside the packet's; a suffix included. Raises QUOTA_EXCEEDED."""
+    """Check a path that is to be created, with its suffix: it has bounds beside the packet's. Raises QUOTA_EXCEEDED."""
     if len(path) > PATH_BYTES.value // 4 and len(path.encode()) > PATH_BYTES.value:
         raise beyond(PATH_BYTES)
     if path.count("/") > PATH_DEPTH.value:
@@ -38,7 +38,7 @@ def check_new(path: str) -> None:
 
 
 def parent_of(path: str) -> str:
-    """Of the root: the root."""
+    """Return the parent; the root's is the root."""
     return path[: path.rfind("/")] or ROOT
 
 

@@ -1,1 +1,1 @@
-"""One node's side: connections of clients, reads, what is asked of the controller, monitoring."""
+"""The bridge on one node: connections of clients, reads, requests to the controller, monitoring."""

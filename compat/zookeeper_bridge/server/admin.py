@@ -17,7 +17,7 @@ Command = Callable[["Bridge"], JsonObject]
 
 
 class Commands(Mapping[str, Page]):
-    """Pages by path. There is one for each name: who asks for a command that there is not is told so in JSON, with 200, as by ZooKeeper."""
+    """Pages by path. There is one for each name: an unknown command is answered in JSON, with 200, as by ZooKeeper."""
 
     def __init__(self, bridge: "Bridge") -> None:
         self._bridge = bridge

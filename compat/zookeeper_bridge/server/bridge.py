@@ -1,7 +1,7 @@
-"""The bridge of one node: its tree, who is connected, and what each applied entry means to them. Decides nothing that is replicated.
+"""The bridge of one node: its tree, its connections, and the effect of each applied entry on them. Decides nothing that is replicated.
 
-An entry becomes a part of the tree change by change; each tells its watchers; then results leave that waited for it. So a client hears of an event
-before it can read what caused it, and of its own write's before the write's reply.
+An entry is applied to the tree change by change; each change fires its watches; then the results that waited for the entry leave. So a client gets
+an event before it can read the change, and the event of its own write before the write's reply.
 """
 
 from collections.abc import Callable, Iterable
@@ -121,7 +121,7 @@ class Bridge:
             self.services.context.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
-        """All at once. What happened in between nobody can be told: clients come back, and say what they watch."""
+        """Replace the tree. Events in between are unknown: clients connect again, and say what they watch."""
         self.tree.load(of_package(image, PACKAGE).entries, image.offset)
         self.layout.load(image, self._controller())
         for connection in list(self.connections):
@@ -167,7 +167,7 @@ class Bridge:
             self.watches.changed(path)
 
     def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
-        """Who may not read a znode hears nothing of it."""
+        """Send the event to clients that may read the znode."""
         if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
             self._telling = path, event, acl.OPEN if node is None else node.acl
@@ -195,7 +195,7 @@ class Bridge:
     def _check_greeting(self, connection: ClientConnection) -> None:
         if not connection.attached and connection.connect is None and not connection.over:
             self.hit(CONNECT_SECONDS)
-            connection.end("it has not said what it wants")
+            connection.end("the client has sent no connect request")
 
     def gone(self, connection: ClientConnection) -> None:
         self.connections.pop(connection, None)
@@ -232,7 +232,7 @@ class Bridge:
         if connection.over:
             return
         if asked.last_zxid > self.tree.offset:
-            connection.end("it has seen more than there is: it is of another cluster")
+            connection.end("its zxid is ahead of the cluster's: it belongs to another cluster")
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
         else:
@@ -292,7 +292,7 @@ class Bridge:
 
 
 class _OfClient(Submission):
-    """What a connection waits for. `body`: as it asked."""
+    """A request that its connection waits for. `body`: as the client sent it."""
 
     __slots__ = ("_began", "_body", "_bridge", "_connection")
 

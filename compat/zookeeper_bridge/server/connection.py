@@ -1,8 +1,8 @@
 """One client's connection, sans-IO: packets in, replies and events out. Keeps the order of its session, and knows neither tree nor log.
 
-A write is handed on and waits for its result; a read behind one that waits, waits too, so what it shows is never older than what was written
-before it. Writes that lie one behind the other travel together. Replies leave in the order of their requests, events as they happen.
-Reads also wait while the client does not take what it has asked for: so a connection holds one large answer at most.
+A write is submitted and waits for its result. A read behind a waiting write waits too, so it never shows a state before that write. Writes that
+follow each other travel together. Replies leave in the order of their requests, events as they happen.
+Reads also wait while the client does not receive the answers that it has asked for: so a connection holds one large answer at most.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ _REPLY = Struct(">iiqi")  # size, xid, zxid, error
 
 
 class Reads(Protocol):
-    """Answers what changes nothing."""
+    """Answers the operations that change nothing."""
 
     def knows(self, opcode: int) -> bool: ...
 
@@ -46,7 +46,7 @@ class Reads(Protocol):
 
 
 class Bridge(Protocol):
-    """What a connection sees of the bridge."""
+    """The bridge, as a connection uses it."""
 
     clock: Clock
     tree: Tree
@@ -128,7 +128,7 @@ class ClientConnection:
             self.end("the bridge failed")
 
     def _leave(self) -> None:
-        """It goes, and will read nothing more; what it wrote before counts, the end of its session above all."""
+        """End the connection of a client that has left. Its writes are still submitted, the end of its session above all."""
         for _, opcode, body in self._behind:
             if opcode in WRITES:
                 self.bridge.submit(self, opcode, body)
@@ -192,11 +192,11 @@ class ClientConnection:
 
     @property
     def closing(self) -> bool:
-        """It has asked for its session's end, and will be answered."""
+        """The client has asked to close its session, and gets an answer."""
         return any(opcode == Op.CLOSE_SESSION for _, opcode in self._waiting)
 
     def attach(self, result: Result, request: ConnectRequest) -> None:
-        """It has its session, or none: then it is told so, and ends."""
+        """Give the connection its session; without one, answer so and end."""
         self.session_id, self.timeout_ms, self.connect = result.session_id, result.timeout_ms, None
         flag = None if request.read_only is None else self.read_only
         password = result.password if result.error == Err.OK else bytes(jute.PASSWORD_BYTES)
@@ -259,7 +259,7 @@ class ClientConnection:
             self.end(f"operation {opcode} is not known")
 
     def result(self, zxid: int, result: Result, body: bytes) -> None:
-        """Of the oldest write that waits; all that it changed is in the tree, and was told to watchers. `body`: as it asked."""
+        """Answer the oldest write that waits; its changes are in the tree, and watchers were told. `body`: as the client sent it."""
         if self._over:
             return
         xid, opcode = self._waiting.popleft()
@@ -273,7 +273,7 @@ class ClientConnection:
             self._go_on()
 
     def _go_on(self) -> None:
-        """What waited and need not any more."""
+        """Begin the requests that have waited and need not wait any more."""
         while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
@@ -325,7 +325,7 @@ class ClientConnection:
         if self._out_bytes > OUTPUT_BYTES.value and len(self._out) > 1:
             self.bridge.hit(OUTPUT_BYTES)
             self._over = True
-            self._transport.drop("it does not take what is sent to it")
+            self._transport.drop("it does not read its replies")
         else:
             self._transport.wake()
 

@@ -1,4 +1,4 @@
-"""What a bridge knows of itself, by ZooKeeper's names: for the four-letter words and for the pages of the admin port. Knows neither text nor JSON."""
+"""Figures of a bridge, by ZooKeeper's names: for the four-letter words and for the pages of the admin port. Knows neither text nor JSON."""
 
 import os
 import resource

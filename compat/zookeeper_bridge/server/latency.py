@@ -1,8 +1,8 @@
-"""How long writes take, as ZooKeeper's monitoring tells it."""
+"""Latency of writes, as ZooKeeper's monitoring shows it."""
 
 
 class Latency:
-    """Of writes, from the request to its result, in ms. Reads have none: they are answered in the turn in which they come."""
+    """Latency of writes, from the request to its result, in ms. Reads have none: they are answered in the turn in which they come."""
 
     def __init__(self) -> None:
         self.reset()

@@ -29,7 +29,7 @@ class LocalSession(NamedTuple):
 
 
 class Bridge(Protocol):
-    """What read-only mode sees of the bridge."""
+    """The bridge, as read-only mode uses it."""
 
     tree: Tree
     clock: Clock

@@ -1,4 +1,4 @@
-"""What is answered from this node's tree, at once: the operations that change nothing, and watches. Knows no log and no bytes of headers."""
+"""Operations that change nothing, answered at once from this node's tree, and watches. Knows no log and no bytes of headers."""
 
 from collections.abc import Callable, Sequence
 
@@ -192,7 +192,7 @@ class Reader:
         return b""
 
     def _set_watches(self, connection: ClientConnection, request: SetWatches) -> bytes:
-        """After a reconnect: what has happened since is told at once, all else is watched again."""
+        """Set the watches again after a reconnect; events for changes since then are sent at once."""
         since = request.relative_zxid
         for path in _paths(request.data):
             node = self._find(path)
@@ -226,7 +226,7 @@ def _paths(paths: Sequence[str | None] | None) -> list[str]:
 
 
 def _looked_for(path: str | None) -> str:
-    """What is no path is looked for as any other, and not there; the empty one is the root's other name."""
+    """Return the path to look for: the empty one is the root's other name, and an invalid one is not found."""
     if path is None:
         raise ZooKeeperError(Err.MARSHALLING, "there is no path")
     return path or ROOT

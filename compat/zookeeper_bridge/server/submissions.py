@@ -1,8 +1,8 @@
-"""What a node's clients ask of the machine beside the controller: gathered over a turn, one batch under way at a time, results in order.
+"""Requests of a node's clients to the machine beside the controller: gathered over a turn, one batch under way at a time, results in order.
 
-One at a time because a batch that got no answer may have been carried out or not, and nothing behind it may be before that is told: the clients whose
-writes were in it lose their connection, as they would with a ZooKeeper whose leader died, and find out. What does no harm twice is asked again.
-Results are handed out when this node has applied all that they speak of. Knows no session's rules and no znode.
+One at a time, because a batch without an answer may have been carried out or not, and nothing behind it may be carried out before that is known. The
+clients whose writes were in it lose their connection, as with a ZooKeeper whose leader died, and find out. Idempotent requests are asked again.
+A result is handed out when this node has applied all changes that it depends on. Knows no session's rules and no znode.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ Ask = Callable[[Command, Callable[[KafkaError | None, Any], None]], bool]  # as 
 
 
 class Submission:
-    """What is asked, and who is told. `identities`: of a write."""
+    """A request, and the receiver of its result. `identities`: of a write."""
 
     __slots__ = ("identities", "request")
 
@@ -34,13 +34,13 @@ class Submission:
         self.identities = identities
 
     def done(self, zxid: int, result: Result) -> None:
-        """It was carried out, and this node has applied what it did."""
+        """The request was carried out, and this node has applied its changes."""
 
     def lost(self) -> None:
-        """Nobody knows whether it was carried out."""
+        """It is unknown whether the request was carried out."""
 
     def wanted(self) -> bool:
-        """Whether anybody still waits."""
+        """Return whether anybody still waits for the result."""
         return True
 
     @property
@@ -155,7 +155,7 @@ class Submissions:
             self._clock.call_at(self._since + self._answer_s, self._check)
 
     def _check(self) -> None:
-        """Whether a controller has been silent for too long."""
+        """Give up the batch when the controller has been silent for too long."""
         self._watching = False
         if self._since is None or self._clock.now() < self._since + self._answer_s:
             self._watch()

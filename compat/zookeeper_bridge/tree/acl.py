@@ -1,4 +1,4 @@
-"""Who may do what with a znode: ACLs as ZooKeeper's server checks and completes them. Knows no tree and no connection.
+"""Permissions on znodes: ACLs as ZooKeeper's server checks and completes them. Knows no tree and no connection.
 
 An identity is (scheme, id): a connection has its address as `ip`, and what it has shown itself as by auth packets.
 """
@@ -63,7 +63,7 @@ def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity]) -> byte
             shown = [Acl(each.perms, *identity) for identity in identities if identity[0] not in ("ip", "super")]
             found.update(dict.fromkeys(shown))
             if not shown:
-                raise ZooKeeperError(Err.INVALID_ACL, "nobody has authenticated here")
+                raise ZooKeeperError(Err.INVALID_ACL, "this connection has not authenticated")
         elif _is_valid(each):
             found[each] = None
         else:
@@ -100,6 +100,6 @@ def hidden(stored: bytes) -> list[Acl]:
 
 
 def digest_of(user_and_password: bytes) -> Identity:
-    """What `user:password` is known as in ACLs."""
+    """Return the identity of `user:password` in ACLs."""
     user = user_and_password.partition(b":")[0].decode("utf-8", "replace")
     return "digest", f"{user}:{b64encode(sha1(user_and_password).digest()).decode()}"

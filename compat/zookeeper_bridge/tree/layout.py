@@ -1,7 +1,7 @@
-"""What a node shows of Kafka's layout, and what its clients hear of it: each applied entry becomes events, in an order in which it may have happened.
+"""A node's view of Kafka's layout, and the events for its clients: each applied entry becomes events, in an order in which it may have happened.
 
-What is there is projection.py's matter; this remembers of it what the metadata do not say, namely when lists last changed, as this node has seen it:
-with the offset it began with for all that was there before, so no change is missed after a reconnect. Knows no client.
+projection.py computes the content. This module remembers when lists last changed, as this node has seen it, because the metadata do not say that.
+Lists from before this node began count as changed at the offset it began with, so no change is missed after a reconnect. Knows no client.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -128,7 +128,7 @@ class Layout(Projection):
         return [(EventType.CHANGED, PRODUCER_IDS)]
 
     def elected(self, controller: Controller) -> list[Happening]:
-        """Who leads is no entry of the log: it is looked at with each one, and now and then."""
+        """Look for a new controller, with each entry and now and then: leadership is no entry of the log."""
         before, happened = self.controller, list[Happening]()
         if before == controller:
             return happened

@@ -1,8 +1,8 @@
-"""Kafka's znodes out of one metadata image and what is stored beside it: what is there, computed as it is read. Says nothing of who may write.
+"""Kafka's znodes, computed from one metadata image and the stored znodes beside it, as they are read. Knows nothing of permissions.
 
 A broker's czxid is its epoch, the version of a partition's state is the partition's epoch, a topic's znode has the offsets at which it was created
-and assigned. Settings have a small znode beside them in the tree, for versions and times, and for what is set before its topic is there. When else
-something changed, the metadata do not say: that comes from whoever looks (`seen`).
+and assigned. Settings have a small znode beside them in the tree, for versions and times, and for those written before their topic exists. The
+metadata do not say when other things changed: the caller knows that (`seen`).
 """
 
 import json
@@ -43,7 +43,7 @@ class Controller(NamedTuple):
 
 
 class Stored(Protocol):
-    """What is asked of a tree."""
+    """The tree, as projections use it."""
 
     def node(self, path: str) -> Znode | None: ...
 
@@ -175,7 +175,7 @@ class Projection:
         return _leaf(state, created, topic.changed_at, partition.partition_epoch)
 
     def _topic(self, topic: TopicImage) -> bytes:
-        """Of a topic of many partitions it takes a while, and who reads one reads it again."""
+        """Keep the last one written: a topic of many partitions takes a while, and a client that reads it reads it again."""
         if self._written[0] is not topic:
             self._written = topic, _json(_topic(topic))
         return self._written[1]
@@ -217,7 +217,7 @@ class Projection:
         return {"version": 1, "partitions": moves}
 
     def _producer_ids(self) -> Projected:
-        """Whose the last block is, nobody has written down."""
+        """The last block, without the broker that owns it: no record names it."""
         first = self.image.next_producer_id - BLOCK
         if self.image.next_producer_id == 0:
             return Projected(IMPLICIT._replace(data=None), NO_FAMILY, ())

@@ -18,7 +18,7 @@ KEPT_COUNT = 1000  # usage of so many znodes is counted anew, rather than kept, 
 
 
 class Counted(Protocol):
-    """What is asked of a tree."""
+    """The tree, as quotas use it."""
 
     nodes: dict[str, Znode]
 
@@ -38,7 +38,7 @@ class Quotas:
         self._usages: dict[str, Usage] = {}  # by path; a large one stays when its quota goes, so it is counted once
 
     def load(self) -> None:
-        """The tree is whole. What was counted while it was not is of no use."""
+        """Count the whole tree again; earlier counts are dropped."""
         self._usages.clear()
         for path in [path for path in self._tree.descendants(FOLDER) if path.endswith(LIMITS)]:
             self._begin(path[len(FOLDER) : -len(LIMITS)])
@@ -99,7 +99,7 @@ class Quotas:
 
 
 class Enforcement:
-    """What holds writes to the quotas, where `enforce.quota` is set. `warn` is told, in ZooKeeper's words, of each limit that a write passes."""
+    """Holds writes to the quotas, where `enforce.quota` is set. `warn` gets, in ZooKeeper's words, each limit that a write exceeds."""
 
     def __init__(self, quotas: Quotas, warn: Callable[[str], None]) -> None:
         self._quotas = quotas

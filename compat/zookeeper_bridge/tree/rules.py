@@ -1,4 +1,4 @@
-"""Whose is which path of Kafka's layout: what is computed of the metadata, what is stored beside it, and what a write to it means. Only tables.
+"""Rules for the paths of Kafka's layout: computed from the metadata, or stored beside them, and the meaning of a write. Only tables.
 
 A path that no rule matches is the clients' own: stored, and of no meaning to the cluster. `*` stands for one name, `**` for whatever lies below.
 """
@@ -52,7 +52,7 @@ RULES = (
     Rule(
         "/controller",
         Kind.COMPUTED,
-        "who leads the metadata quorum, as this node knows it",
+        "the leader of the metadata quorum, as this node knows it",
         "delete: the leadership is handed to the voter that has most of the log; where nobody else votes, BadArguments. All else: NoAuth.",
     ),
     Rule("/controller_epoch", Kind.COMPUTED, "the term of the metadata quorum; its version as well", NOBODY),
@@ -61,7 +61,7 @@ RULES = (
     Rule(
         "/config/topics/*",
         Kind.COMPUTED,
-        "what is set on the topic",
+        "the topic's own settings",
         "set: all of the topic's settings are replaced, at once, and that is announced in /config/changes. create, where there is no such topic: "
         "kept, and taken over by the topic that is created at /brokers/topics. Unknown settings, bad values and what is no JSON answer BadArguments. "
         "delete: only before there is a topic.",
@@ -70,40 +70,40 @@ RULES = (
     Rule(
         "/config/brokers/*",
         Kind.COMPUTED,
-        "what is set on the broker, passwords too: so it is readable with the super digest alone",
+        "the broker's own settings, passwords too: so it is readable with the super digest alone",
         "With the super digest: as a topic's. Without: NoAuth.",
     ),
-    Rule("/config/changes", Kind.RESERVED, "announcements", "NoAuth; below it: as is told there."),
+    Rule("/config/changes", Kind.RESERVED, "announcements", "NoAuth; below it: see there."),
     Rule(
         "/config/changes/*",
         Kind.STORED,
-        "whose settings have changed: by the bridge for every change, whoever made it, and by tools. Goes after 15 minutes",
+        "changed settings: written by the bridge for every change by any client, and by tools. Removed after 15 minutes",
         "Stored, and of no effect: settings take effect when they are written.",
     ),
     Rule(
         "/config/**",
         Kind.RESERVED,
         "nothing: there are no quotas and no SCRAM credentials of that kind",
-        "NoAuth: what nobody would apply is not kept.",
+        "NoAuth: settings that would have no effect are not stored.",
     ),
-    Rule("/admin", Kind.RESERVED, "a folder", "NoAuth; what clients put below is stored."),
+    Rule("/admin", Kind.RESERVED, "a folder", "NoAuth; znodes of clients below it are stored."),
     Rule(
         "/admin/delete_topics",
         Kind.RESERVED,
-        "nothing: a topic is gone in the same moment in which its marker is created",
-        "NoAuth; below it: as is told there.",
+        "nothing: a topic is deleted in the same moment in which its marker is created",
+        "NoAuth; below it: see there.",
     ),
     Rule(
         "/admin/delete_topics/*",
         Kind.MARKER,
-        "nothing: a topic is gone in the same moment in which its marker is created",
+        "nothing: a topic is deleted in the same moment in which its marker is created",
         "create: deletes the topic; watchers hear of the marker's coming and going. No such topic: the marker goes, as Kafka's does. "
         "With delete.topic.enable=false: NoAuth.",
     ),
     Rule(
         "/admin/reassign_partitions",
         Kind.COMPUTED,
-        "partitions that are moving, whoever moved them, with the replicas they are to have; it is there as long as any does",
+        "moving partitions, also those moved by other clients, with their target replicas; it exists while any partition moves",
         "create: moves partitions; NodeExists while any moves. set: moves those it names, too. delete: calls off all that move. Unknown topics, "
         "partitions or brokers and what is no JSON answer BadArguments, and nothing moves.",
     ),
@@ -128,7 +128,7 @@ RULES = (
     Rule("/migration/**", Kind.RESERVED, "nothing: there is nothing to migrate", NOBODY),
     Rule("/delegation_token/**", Kind.RESERVED, "nothing", "NoAuth: there are no delegation tokens."),
     *(
-        Rule(pattern, Kind.RESERVED, "nothing: there are no ACLs", "NoAuth: what nobody would enforce is not kept.")
+        Rule(pattern, Kind.RESERVED, "nothing: there are no ACLs", "NoAuth: ACLs that would not be enforced are not stored.")
         for top in ("/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes")
         for pattern in (f"{top}/**",)
     ),
@@ -139,7 +139,7 @@ RULES = (
         "NoAuth; all below is stored: groups that keep their offsets in ZooKeeper, and owners and ids of their members.",
     ),
 )
-OWN = Rule("/**", Kind.STORED, "what clients put there", "Stored, and of no meaning to the cluster.")
+OWN = Rule("/**", Kind.STORED, "stored by clients", "Stored, and of no meaning to the cluster.")
 
 ACL_KINDS = ("Cluster", "DelegationToken", "Group", "Topic", "TransactionalId")
 FOLDERS = (  # of Kafka's, there from the beginning beside what is computed, and they stay

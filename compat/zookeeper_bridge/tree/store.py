@@ -47,7 +47,7 @@ class Znode(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in the log, without its path."""
+        """The znode's bytes in the log, without its path."""
         return _NODE.size + len(self.acl) + len(self.data or b"")
 
     def more_bytes(self, before: "Znode") -> int:

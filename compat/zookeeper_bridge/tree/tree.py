@@ -48,7 +48,7 @@ Change = tuple[bytes, bytes | None]  # key, value; None: deleted
 
 
 class View(Protocol):
-    """What a decision may look at."""
+    """The tree, or a layer over it, as a decision reads it."""
 
     secret: bytes
     size_bytes: int
@@ -233,7 +233,7 @@ def _discard(sets: dict[K, dict[str, None]], key: K, member: str) -> None:
 
 
 class Layer:
-    """What one entry of the log changes, on top of another view; or one operation of a multi, that may come to nothing."""
+    """The changes of one entry, on top of another view; or of one operation of a multi, which may be dropped."""
 
     def __init__(self, below: View, offset: int) -> None:
         self.below = below
@@ -265,7 +265,7 @@ class Layer:
         return [path for path, there in known.items() if there]
 
     def child_names(self, path: str) -> Iterable[str]:
-        """What is asked seldom: all that this layer has changed is looked through."""
+        """List the children. Asked seldom: it looks through all changes of this layer."""
         known = dict.fromkeys(self.below.child_names(path), True)
         known.update((name_of(each), node is not None) for each, node in self._nodes.items() if each != ROOT and parent_of(each) == path)
         return [name for name, there in known.items() if there]

@@ -1,7 +1,7 @@
-"""Who of a node's connections is to be told of which znode, as ZooKeeper 3.9 has it. Knows no tree and no bytes.
+"""Watches of a node's connections, with the rules of ZooKeeper 3.9. Knows no tree and no bytes.
 
-One-shot watches on data (getData and exists are one set) and on children; persistent ones, which hear of both and stay; recursive ones, which
-hear of all below them, and never that children have changed. Nobody hears of one change twice.
+One-shot watches on data (getData and exists share one set) and on children; persistent ones, which fire for both and stay; recursive ones, which
+fire for all paths below them, and never for a change of children. A connection gets one event for one change.
 """
 
 from collections.abc import Callable, Iterable, Iterator

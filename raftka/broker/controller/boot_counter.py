@@ -1,4 +1,4 @@
-"""How often each node was started on its disk, so that one that was put back from a copy is noticed: it has forgotten what it had promised.
+"""Count each node's starts on its disk, to detect a disk that was restored from a copy: it has lost promises of its node.
 
 A node counts in its metadata directory and tells the number to every controller that it meets; controllers write down what they hear. Who comes
 with a lower number than before, or with the same one in another process, runs on an older copy. A copy that was made since the last start cannot be
@@ -53,7 +53,7 @@ class BootCounter:
         self._write()
 
     def known(self, node_id: int) -> Start | None:
-        """What another node was when it was met last."""
+        """The last known start of another node."""
         return self._others.get(node_id)
 
     def met(self, node_id: int, start: Start) -> None:
@@ -72,7 +72,7 @@ class BootCounter:
         try:
             return [_read(line) for line in decode_lines(self._files.read(self._path))]
         except ValueError as error:
-            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is no older copy") from error
+            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is not an older copy") from error
 
     def _write(self) -> None:
         starts = [(-1, self.mine), *self._others.items()]

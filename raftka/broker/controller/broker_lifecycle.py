@@ -90,9 +90,10 @@ class BrokerLifecycle:
 
     @property
     def vouched_for(self) -> bool:
-        """Of what we lead nothing was given to others because we are silent.
+        """Return whether the controller cannot have moved this broker's leaderships for lack of heartbeats.
 
-        A quarter of the session, for a controller that is cut off as we are goes on for a while, and the next one may count a part of that.
+        The bound is a quarter of the session: a controller that is cut off together with this broker goes on for a while, and the next one may count
+        a part of that time.
         """
         return self.clock.now() - self._vouched_at < self.context.metadata.settings.seconds("broker.session.timeout.ms") / 4
 
@@ -107,7 +108,7 @@ class BrokerLifecycle:
             self.beat()
 
     def come_back(self, reason: str) -> None:
-        """It is over."""
+        """End the withdrawal for this reason."""
         self._withdrawn_for.discard(reason)
         self.beat()
 

@@ -262,7 +262,7 @@ class ControllerHost:
     # brokers that died
 
     def _probe_silent_brokers(self) -> None:
-        """Who died with the controller before has nobody left to notice it but us."""
+        """Connect to brokers that send nothing: one that died together with the last controller is noticed by no other node."""
         if self.machine is not None:
             for broker in self.context.metadata.image.brokers.values():
                 if broker.alive and broker.broker_id != self.context.node_id:
@@ -292,7 +292,7 @@ class ControllerHost:
 
 
 class _Reply:
-    """What a command is answered with when its outcome is committed."""
+    """The answer to a command, to be sent when its outcome is committed."""
 
     __slots__ = ("_done", "_refused", "_reply")
 

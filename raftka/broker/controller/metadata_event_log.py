@@ -1,4 +1,4 @@
-"""What a change of the metadata means to whoever reads the log or a dashboard: one line an event, and the counters of elections.
+"""Log lines and counters for changes of the metadata: one line an event, and the counters of elections.
 
 The active controller tells what concerns the cluster, every node what concerns itself. Decides nothing.
 """
@@ -81,7 +81,7 @@ class MetadataEventLog:
 
 
 class IsrChanges:
-    """What changed in the ISRs that are led here: noted one by one, told in one line for a turn's shrinks and one for its expansions."""
+    """Changes of the ISRs that are led here: noted one by one, logged as one line for a turn's shrinks and one for its expansions."""
 
     def __init__(self, context: BrokerContext) -> None:
         self.context = context

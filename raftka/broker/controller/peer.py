@@ -43,7 +43,7 @@ class Hello:
 
 
 class Traffic:
-    """What went over all connections of a node's controller side."""
+    """Bytes and messages of all connections of a node's controller side."""
 
     __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
 

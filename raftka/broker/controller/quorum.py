@@ -114,7 +114,7 @@ class Quorum:
         self.poke()
 
     def _home(self) -> str:
-        """Where starts are counted. A broker without a vote can spare any of its directories: in the first that it can use."""
+        """The directory of the counter of starts. A broker without a vote uses the first of its directories that works."""
         settings, usable = self.context.metadata.settings, self._logs.usable
         return settings.metadata_directory if settings.is_controller else f"{usable[0].path}/{METADATA_DIRECTORY}"
 
@@ -145,7 +145,7 @@ class Quorum:
             self._ship()
 
     def _fail(self, error: OSError) -> None:
-        """What the disk has is not known any more."""
+        """The content of the disk is unknown after this error: stop the node."""
         self.context.events.error("metadata_log_failed", error=str(error))
         if self.core is not None:
             self.core.journal.abandon()
@@ -198,7 +198,7 @@ class Quorum:
         self.poke()
 
     def feed_image(self) -> None:
-        """Whatever is committed and not yet in our image."""
+        """Apply the committed entries that the image does not have yet."""
         core = self.core
         assert core is not None
         while True:
@@ -215,7 +215,7 @@ class Quorum:
 
     @property
     def term(self) -> int:
-        """Of that leader; -1 as long as nobody has told us."""
+        """The term of that leader; -1 as long as it is unknown."""
         return self.core.term if self.core is not None else self._term
 
     def _publish_leader(self) -> None:
@@ -228,7 +228,7 @@ class Quorum:
                     peer.send(Kind.LEADER, core.leader, core.term)
 
     def _lead_by(self, leader: int | None, term: int) -> None:
-        """Whoever led before may hang: what it was asked is asked of the new one, without waiting for an answer."""
+        """Send the open requests to the new leader, without waiting for the last one: it may hang."""
         if term < self._term:
             return  # who says so was away
         self._term = term
@@ -344,7 +344,7 @@ class Quorum:
                 self._observe(other)
 
     def _answered(self, peer: Peer, kind: Kind, fields: Fields) -> None:
-        """What comes on a connection that we made."""
+        """Handle a message on a connection that we made."""
         link = self.links[peer.node_id]
         link.pings = 0
         if kind is Kind.REPLY:
@@ -392,7 +392,7 @@ class Quorum:
             earlier.close("the node has connected anew")  # its machine went without a word
 
     def _asked(self, peer: Peer, kind: Kind, fields: Fields) -> None:
-        """What comes on a connection that another node made."""
+        """Handle a message on a connection that another node made."""
         core, host = self.core, self.host
         assert core is not None
         assert host is not None

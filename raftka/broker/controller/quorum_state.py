@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class QuorumView:
-    """What the leader keeps about the others beside Raft. Times are the node's clock's."""
+    """The leader's view of the other nodes, beside Raft. Times are of the node's clock."""
 
     def __init__(self, core: "RaftCore", clock: "Clock") -> None:
         self.core = core

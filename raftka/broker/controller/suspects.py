@@ -1,4 +1,4 @@
-"""Brokers whose connections to this node have just broken, and the answers that wait for what becomes of them.
+"""Brokers whose connections to this node have just broken, and the answers that wait for their fate.
 
 A client that loses its leader asks another broker within a millisecond, before the controller has named the next leader. Told the dead one,
 some clients ask again only a second later. So an answer that would name a suspected broker as leader or coordinator is held back, and made
@@ -103,7 +103,7 @@ class Suspects:
 
     @property
     def holding(self) -> int:
-        """How many answers are held."""
+        """The number of held answers."""
         return len(self._held)
 
     def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Delayed:

@@ -1,4 +1,4 @@
-"""Topics that are made because somebody asked for them: one request to the controller at a time, with those that were asked for meanwhile.
+"""Create topics that requests named: one request to the controller at a time, with the topics that were named meanwhile.
 
 Nobody waits for it: who asked is told that there is no such topic, and asks again.
 """

@@ -51,7 +51,7 @@ def shown_as(code: Code) -> KafkaError:
 
 
 class Runtime(Protocol):
-    """What a coordinator's partition asks of the runtime of all of them (runtime.py)."""
+    """The coordinator runtime (runtime.py), as one of its partitions uses it."""
 
     context: BrokerContext
     clock: Clock

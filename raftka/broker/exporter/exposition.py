@@ -95,13 +95,13 @@ class Page:
 
 
 class Rates:
-    """What is told as so much a second, since the page before."""
+    """Rates a second, since the last page."""
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[float, float]] = {}
 
     def of(self, name: str, value: float, base: float) -> float:
-        """How much `value` grew for each that `base` grew; 0 the first time."""
+        """The growth of `value` for each unit that `base` grew; 0 the first time."""
         value_before, base_before = self._before.get(name, (value, base))
         self._before[name] = (value, base)
         return max(0.0, value - value_before) / (base - base_before) if base > base_before else 0.0

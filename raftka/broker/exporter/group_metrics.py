@@ -1,4 +1,4 @@
-"""What /metrics tells of the groups that this broker looks after, as plain values. A lag is told where both offsets are: it is never negative."""
+"""The metrics of groups that this broker coordinates, as plain values. A lag is shown where both offsets are known: it is never negative."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

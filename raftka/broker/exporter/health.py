@@ -1,4 +1,4 @@
-"""Whether a node serves, in one word and a sentence: what a load balancer or a supervisor asks. Knows no HTTP."""
+"""The health of a node, as a word and a sentence, for load balancers and supervisors. Knows no HTTP."""
 
 from raftka.broker.handlers.services import Services
 from raftka.json_values import JsonObject

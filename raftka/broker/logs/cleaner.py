@@ -196,7 +196,7 @@ class Round:
             self.cleaner.done(self, self._ended)
         else:
             self.log.drop_cleaned()
-            self.cleaner.failed(self, self._error or RuntimeError("the process told no end"))
+            self.cleaner.failed(self, self._error or RuntimeError("the process ended without a result"))
 
     def give_up(self) -> None:
         self._given_up = True

@@ -1,6 +1,6 @@
-"""The broker's log directories: what it does when one of several fails. What lay there is given up and told to the controller; the rest goes on.
+"""The broker's log directories: when one of several fails, its replicas are given up and reported to the controller; the rest goes on.
 
-The last directory, and the one with the metadata log, cannot be spared: then whoever noticed does what has to be done for the whole node.
+The last directory, and the one with the metadata log, cannot be spared: then the caller stops the node.
 """
 
 from raftka.broker.replica.manager import ReplicaManager
@@ -22,7 +22,7 @@ class LogDirectories:
             self.context.events.error("log_directory_failed", path=path, error=str(error), until="the node is started again")
 
     def failed(self, home: LogDirectory, error: OSError) -> bool:
-        """Whether the node goes on without it."""
+        """Give the directory up; return whether the node goes on without it."""
         if home in self._failed:
             return True
         if len(self.logs.usable) == 1 or self.context.metadata.settings.metadata_directory.startswith(f"{home.path}/"):

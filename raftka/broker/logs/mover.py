@@ -60,7 +60,7 @@ class LogMover:
         return next(home for home in logs.directories if home.path == path)
 
     def opened(self, partition: Partition) -> None:
-        """What an earlier process had begun goes on."""
+        """Continue a move that an earlier process began."""
         target = self.replicas.logs.leftovers.get(((partition.topic, partition.index), partition.topic_id))
         if target is not None and target.path not in self.replicas.logs.offline:
             if target is partition.home:

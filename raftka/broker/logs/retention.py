@@ -1,4 +1,4 @@
-"""What is done to the logs beside the data path: retention, and closing what it leaves. Never in the way: a slice at a time, the disk off the loop.
+"""Retention, and closing of deleted segments, beside the data path: a slice at a time, the disk off the loop.
 
 Compaction stands in cleaner.py. Knows no role of a replica: leaders and followers forget by themselves, each below its own high watermark.
 """
@@ -69,7 +69,7 @@ class LogRetention:
         self.clock.call_at(self.clock.now(), self._delete_some)
 
     def _delete_oldest(self, partition: Partition) -> bool:
-        """Whether a segment went, and the rest waits for the disk."""
+        """Return whether a segment was deleted; the rest waits for the disk."""
         log = partition.log
         if log.failed is not None or self.replicas.partitions.get((partition.topic, partition.index)) is not partition:
             return False

@@ -1,4 +1,4 @@
-"""Who may do what: the question that dispatch and handlers ask. Knows no ACLs; they come as another Authorizer."""
+"""Authorization: the question that dispatch and handlers ask. Knows no ACLs; they come as another Authorizer."""
 
 from typing import Protocol
 
@@ -35,5 +35,5 @@ class AllowAll:
 
 
 def authorized_operations(authorizer: Authorizer, session: Session, resource: Resource) -> int:
-    """Of a topic, a group or the cluster, as bits (KIP-430)."""
+    """The allowed operations on a topic, a group or the cluster, as bits (KIP-430)."""
     return sum(1 << bit for operation, bit in OPERATIONS[resource[0]].items() if authorizer.allowed(session, operation, resource))

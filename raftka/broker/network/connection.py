@@ -30,7 +30,7 @@ Parts = Sequence[Buffer | FileSpan]
 
 
 class Plan(Protocol):
-    """What a connection remembers of the last request of a kind, to answer one that differs only in its records without decoding it."""
+    """Answers a request that differs from the last one of its kind only in its records, or its offset, without decoding it."""
 
     version: int
     kind: Latency
@@ -41,14 +41,14 @@ class Plan(Protocol):
 
 
 class PipelinePlan(Plan, Protocol):
-    """One for many requests that lie one behind the other."""
+    """A plan for many requests that follow each other."""
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
-        """How many from the front it has answered."""
+        """Return how many frames from the front are answered."""
 
 
 class LongFrames(Protocol):
-    """Whether further long frames are to be read (long_requests.py)."""
+    """Whether further long frames may be read (long_requests.py)."""
 
     is_full: bool
 
@@ -56,7 +56,7 @@ class LongFrames(Protocol):
 
 
 class Dispatching(Protocol):
-    """What a connection sees of the dispatcher."""
+    """The dispatcher, as a connection uses it."""
 
     context: BrokerContext
     metrics: Metrics
@@ -72,7 +72,7 @@ class Dispatching(Protocol):
         """Raises ProtocolError."""
 
     def dispatch_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
-        """How many from the front are answered."""
+        """Return how many frames from the front are answered."""
 
     def connection_opened(self, connection: "ServerConnection") -> None: ...
 
@@ -225,7 +225,7 @@ class ServerConnection:
                 self.transport.wake()
 
     def settle(self) -> None:
-        """Whatever is answered at the front leaves."""
+        """Send the answers at the front that are complete."""
         slots, now = self.slots, self.dispatcher.now
         while slots and (parts := slots[0].parts) is not None:
             slot = slots.popleft()
@@ -301,7 +301,7 @@ class ServerConnection:
             self.transport.drop(reason)
 
     def _drop_requests(self) -> None:
-        """Who waits for more to send hears that nobody is there any more."""
+        """Drop the decoded requests and complete those that wait: the client is gone."""
         self._over = True
         slots, self.slots = self.slots, deque()
         for slot in slots:
@@ -338,12 +338,12 @@ class ServerConnection:
 
     @property
     def gone(self) -> bool:
-        """Nobody is there to be answered."""
+        """The client is gone: no answer can be sent."""
         return self._over or self.transport is None
 
     @property
     def abandoned(self) -> bool:
-        """Nobody is there to be answered, or the client has closed its side meanwhile; for connections that hold. Costs a syscall."""
+        """Return whether the client is gone or has closed its side; for connections that hold. Costs a syscall."""
         return self.gone or self.transport is None or self.transport.left()
 
     def overdue(self, passed_s: float) -> Limit | None:
@@ -407,7 +407,7 @@ class ServerConnection:
                 self.transport.hold_reading(False)
 
     def worth_a_plan(self, api_key: int) -> bool:
-        """Who asks for another partition each time gains nothing by plans, and making one costs more than a request."""
+        """Return whether the client repeats its partition: else plans gain nothing, and making one costs more than a request."""
         if api_key in self.plans:
             self._replanned += 1
         return self._replanned <= REPLANS

@@ -1,6 +1,6 @@
-"""Who may connect, and stay: Kafka's limits on connections of a node, a listener, an address and in a second; and silence. Knows no request.
+"""Decide which connections are accepted and kept: Kafka's limits for a node, a listener, an address and a second; and idle time. Knows no request.
 
-Whoever comes beyond a limit is closed at once. Kafka lets it wait unaccepted, where the client cannot tell a queue from a dead broker.
+A connection beyond a limit is closed at once. Kafka lets it wait unaccepted, where the client cannot tell a queue from a dead broker.
 """
 
 from collections import Counter

@@ -33,7 +33,7 @@ Services = TypeVar("Services")  # what handlers are given: handlers/services.py
 
 
 class Postponed(Exception):
-    """What an interceptor raises: the request, and all behind it on its connection, is looked at again later."""
+    """Raised by an interceptor: handle the request, and all behind it on its connection, later."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -135,7 +135,7 @@ class Dispatcher:
             self.kind.add(self.now() - self.began)
 
     def dispatch_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
-        """How many from the front a plan has answered in one go."""
+        """Return how many frames from the front a plan has answered together."""
         plan = connection.pipeline
         if plan is None or self.interceptors or not self.authorizer.allowed(connection.session, plan.operation, plan.resource):
             return 0
@@ -192,7 +192,7 @@ class Dispatcher:
                 self.long_requests.leave(request)
 
     def wanted(self, request: Request[Row]) -> bool:
-        """Whether there is still a client; else the request is over."""
+        """Return whether the client is still there; else the request is over."""
         connection = request.connection
         if not connection.gone and self.long_requests.has(request) and self._abandoned(request):
             connection.end(CLOSED)
@@ -207,7 +207,7 @@ class Dispatcher:
         return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
 
     def answered(self, request: Request[Row]) -> None:
-        """Nobody reads the request any more. To free a long one takes longer than a slice: that is done in steps too, before the next one enters."""
+        """Free the request, which no code reads any more; in steps, before the next one enters, because a long one takes longer than a slice."""
         if self.long_requests.has(request):
             self.long_work.go_on("freeing a request", free(request.body), lambda _: self._freed(request))
 
@@ -347,11 +347,11 @@ class Dispatcher:
             row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
             return request.encode(row) if row is not None else ()
         except Exception:
-            request.connection.end("there are no words for what went wrong")
+            request.connection.end("an error without text")
             return ()
 
     def failed(self, connection: ServerConnection, error: Exception) -> None:
-        """A bug of ours outside of a handler: how much was done nobody knows, so the connection ends; nobody else hears of it."""
+        """End the connection after a bug of ours outside of a handler: the state of its requests is unknown. Other connections are not affected."""
         self.metrics.count("raftka_handler_errors_total")
         self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
         connection.end("a request failed")

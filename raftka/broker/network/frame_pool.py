@@ -51,7 +51,7 @@ class FramePool:
         self.taken_bytes -= len(buffer)
 
     def lends(self, frame: memoryview) -> bool:
-        """Whether the frame lies in one of our buffers, and can be held; else it lies in memory that the next turn uses again."""
+        """Return whether the frame lies in one of our buffers, and can be held; else the next turn uses its memory again."""
         return any(buffer is frame.obj for buffer in self._returned)
 
     def hold(self, frame: memoryview) -> None:

@@ -27,7 +27,7 @@ class LongRequests:
         self._held_back: list[ServerConnection] = []
 
     def enter(self, request: "Request[Row]", size: int, begin: Callable[[], None]) -> bool:
-        """Whether there is room for its `size` bytes now; else `begin` is called when there is. They enter in the order in which they came.
+        """Return whether there is room for its `size` bytes now; else `begin` is called when there is. Requests enter in order of arrival.
 
         One is always let in.
         """
@@ -43,12 +43,12 @@ class LongRequests:
         return True
 
     def has(self, request: "Request[Row]") -> bool:
-        """Whether it has entered, and not left."""
+        """Return whether the request has entered, and not left."""
         return id(request) in self._inside
 
     @property
     def waiting(self) -> int:
-        """How many have not entered yet."""
+        """The number of requests that have not entered yet."""
         return len(self._waiting)
 
     def hold_back(self, connection: "ServerConnection") -> None:

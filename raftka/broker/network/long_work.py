@@ -108,7 +108,7 @@ class LongWork:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for their next slice."""
+        """The number of pieces of work that wait for their next slice."""
         return len(self._queue)
 
     def _until(self) -> float:

@@ -20,7 +20,7 @@ Body_co = TypeVar("Body_co", bound=Row, covariant=True)
 
 
 class Answering(Protocol):
-    """What a request sees of the dispatcher."""
+    """The dispatcher, as a request uses it."""
 
     authorizer: Authorizer
     long_work: LongWork
@@ -32,10 +32,10 @@ class Answering(Protocol):
     def broken(self, request: "Request[Row]", error: Exception) -> Parts: ...
 
     def answered(self, request: "Request[Row]") -> None:
-        """Nobody reads the request any more."""
+        """Free the request: no code reads it any more."""
 
     def wanted(self, request: "Request[Row]") -> bool:
-        """Whether there is still a client."""
+        """Return whether the client is still there."""
 
     def request_failed(self, request: "Request[Row]", error: Exception) -> None: ...
 
@@ -57,7 +57,7 @@ class Delayed:
             slot.complete(request.dispatcher.encoded(request, row))
 
     def broken(self, error: Exception) -> None:
-        """What was to make the answer has failed."""
+        """Complete with an error: making the answer has failed."""
         slot, self.slot = self.slot, None
         if slot is not None:
             request = self.request
@@ -93,7 +93,7 @@ class Request(Generic[Body_co]):
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
 
     def keep(self, pool: FramePool) -> None:
-        """It goes on in a later turn, when the frame's memory may be used again: keep what is still read of it."""
+        """Keep the parts of the frame that are still read: the request goes on in a later turn, when the frame's memory may be used again."""
         if pool.lends(self.frame):
             pool.hold(self.frame)
         elif isinstance(self.body, ProduceRequest) and not self.owns_frame:

@@ -1,11 +1,11 @@
-"""Who speaks on a connection."""
+"""The client of a connection: listener, address, principal."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Session:
-    """Who speaks: goes with every request, forwarded ones too."""
+    """The client of a request; goes with every request, forwarded ones too."""
 
     listener: str
     peer: str = ""

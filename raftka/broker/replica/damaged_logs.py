@@ -11,7 +11,7 @@ from raftka.metadata.image import TopicImage
 from raftka.wire.errors import Code, KafkaError
 
 RETRY_S = 1.0
-REASON = "logs have lost what was on disk"
+REASON = "logs have lost records that were on disk"
 
 
 class DamagedLogs:

@@ -21,7 +21,7 @@ from raftka.wire.errors import Code, KafkaError
 
 
 class Manager(Protocol):
-    """What a partition asks of the manager of all partitions."""
+    """The replica manager, as a partition uses it."""
 
     context: BrokerContext
     prefers_racks: bool

@@ -1,4 +1,4 @@
-"""What a node counts while it works: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
+"""Counters of a working node: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -11,7 +11,7 @@ SAMPLED = 16  # of the answers that a plan gives at once, one in so many is time
 
 
 class Latency:
-    """How long something of one kind took, as a histogram."""
+    """A histogram of durations."""
 
     __slots__ = ("at_once", "fast", "slots", "sum_s")
 
@@ -55,7 +55,7 @@ class Metrics:
     )
 
     def __init__(self, hit: Callable[[Limit], None] = lambda limit: None) -> None:
-        """`hit` tells of limits that nobody else tells of."""
+        """`hit` reports limits that have no other report."""
         self._hit = hit
         self.counters: dict[str, int] = {}
         self.of_topics: dict[tuple[str, str], int] = {}  # counters by name and topic; only of topics that there are
@@ -86,7 +86,7 @@ class Metrics:
         self.count("kafka_server_brokertopicmetrics_totalfetchrequests_total", fetched)
 
     def refused(self, limit: Limit) -> None:
-        """Somebody hit a limit, and whoever calls this says so in the log."""
+        """Count a refusal by a limit; the caller logs it."""
         self.count(limit.metric)
 
     def hit(self, limit: Limit) -> None:

@@ -1,4 +1,4 @@
-"""How long the loop was kept from others: a histogram of turns, and a line in the log for each long piece of one. Knows no request."""
+"""Durations of the loop's turns: a histogram, and a log line for each long piece of one. Knows no request."""
 
 from functools import partial
 

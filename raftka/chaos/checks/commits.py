@@ -1,4 +1,4 @@
-"""A group's offset is a register: who asks is told the last that was committed before, or one that was under way.
+"""A group's offset is a register: a reader gets the last offset committed before, or one whose commit was under way.
 
 commit-lost     asked, it is one that a later commit had replaced, or none, though one was acknowledged
 phantom-commit  nobody ever committed that
@@ -67,7 +67,7 @@ def _gather(operation: Operation, registers: dict[str, Register]) -> None:
 
 
 def _witness(register: Register) -> None:
-    """What was read has happened by then, if only one commit can have written it."""
+    """A read offset was committed before the read ended, if only one commit can have written it."""
     for operation, offset in register.reads:
         commits = register.commits.get(offset, ())
         if len(commits) == 1 and commits[0].began < operation.ended:

@@ -1,5 +1,5 @@
-"""What nodes know of partitions and of the quorum, each at an offset of the metadata log: equal at equal offsets, with epochs that go on, and an ISR
-that is one. Knows of nodes only what was observed.
+"""Nodes' metadata of partitions and of the quorum, each at an offset of the metadata log: equal at equal offsets, with epochs that rise, and ISRs of
+which each follows from the one before. Knows of nodes only what was observed.
 """
 
 from collections import defaultdict

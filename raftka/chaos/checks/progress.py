@@ -1,4 +1,4 @@
-"""How far readers were behind, as curves for a report: no anomalies here.
+"""Lag of readers, as curves for a report: no anomalies here.
 
 unseen: acknowledged records that nobody had read yet, over time. lag: how long, at least, what a poll had read to was no longer the newest.
 """
@@ -37,7 +37,7 @@ def unseen(history: History) -> list[tuple[float, int]]:
 
 
 def lags(history: History, versions: Mapping[str, Versions]) -> list[Lag]:
-    """Of each ok poll, and each key that it told of."""
+    """The lag of each ok poll, for each key in it."""
     known = _known(history, versions)
     reached: dict[tuple[int, str], int] = {}
     found = []

@@ -71,7 +71,7 @@ def _step(operation: Operation, reader: _Reader, versions: Versions, records: Re
 
 
 def _kind(versions: Versions, before: int, now: int) -> str:
-    """Of a step between two indexes; empty: what was left out had been deleted."""
+    """The anomaly in a step between two indexes; empty: the skipped records had been deleted."""
     if now <= before:
         return "nonmonotonic-poll"
     return "poll-skip" if versions.offsets[now - 1] >= versions.log_start else ""

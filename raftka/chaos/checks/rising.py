@@ -1,4 +1,4 @@
-"""What was known to all when something began: the highest of each name among what had ended before. For whatever may never go back."""
+"""The highest value of each name that was known when an operation began: from all operations that had ended before. For values that never go back."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable
@@ -29,7 +29,7 @@ class Rising(Generic[T]):
         operations.append(operation)
 
     def top(self, name: Hashable) -> T | None:
-        """Of all that was learned so far."""
+        """The highest value learned so far."""
         tops = self._tops.get(name)
         return None if tops is None else tops[1][-1]
 
@@ -41,7 +41,7 @@ class Rising(Generic[T]):
         return tops[1][place], tops[2][place]
 
     def first(self, name: Hashable, enough: Callable[[T], bool]) -> Operation:
-        """Who told the first value that is."""
+        """The operation that brought the first value that is `enough`."""
         _, values, operations = self._tops[name]
         return operations[bisect_left(values, True, key=enough)]
 

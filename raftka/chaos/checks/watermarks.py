@@ -1,4 +1,4 @@
-"""What leaders tell of their partitions never goes back: high watermark, last stable offset and log start within one leader epoch, for everybody.
+"""High watermark, last stable offset and log start of a partition never go back within one leader epoch, for all clients.
 
 A new leader learns of all three later than the old one had told them, as in Kafka, so nothing is said across epochs: but the *end* that ListOffsets
 tells one client who knows KIP-320 goes on rising (KIP-207), for a new leader answers only when it knows its own.

@@ -1,4 +1,4 @@
-"""Was what was written kept, once, in its order, and nothing else? Whether consumers moved well is not asked here.
+"""Was every written record kept, once, in its order, and no other? Whether consumers moved well is not asked here.
 
 lost-write           acknowledged, passed by readers, read by none
 torn-transaction     the same, of a transaction of which other records were read
@@ -73,7 +73,7 @@ def _reads(history: History, versions: ByKey, rules: Rules, findings: Findings) 
 
 
 def _suspects(versions: Versions) -> frozenset[Value]:
-    """Somebody saw them, and should not have."""
+    """Values that were read and should not have been."""
     return frozenset(value for value in versions.where if (writer := versions.writers.get(value)) is None or writer.outcome == FAIL)
 
 
@@ -89,7 +89,7 @@ def _bad_read(operation: Operation, writer: Operation | None, key: str, offset: 
 
 
 def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None:
-    """In real time: what has ended lies before what begins later, whoever sends."""
+    """In real time: a send that has ended lies before one that begins later, of any client."""
     rising, epochs = Rising[int](max), Rising[int](max)
     for operation in ended:
         if not operation.sends:

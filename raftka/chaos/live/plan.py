@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 def ports_needed(nodes: int) -> int:
-    """Of each node four, and one from each node to each controller."""
+    """Four ports for each node, and one from each node to each controller."""
     return 4 * (nodes + 1) + (nodes + 1) * nodes
 
 

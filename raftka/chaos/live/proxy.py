@@ -171,7 +171,7 @@ class _Gate:
         return True
 
     async def _look(self) -> None:
-        """A connection to the node has ended: if it is gone we listen no more, before anybody hears of the end."""
+        """A connection to the node has ended: if the node is gone, stop listening before any client hears of the end."""
         if not await self._alive() and self._listener is not None:
             self._listener.close()
 

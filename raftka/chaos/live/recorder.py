@@ -41,7 +41,7 @@ class Recorder:
             self._forget()
 
     def at_once(self, process: int, verb: str, **body: object) -> None:
-        """What is known when it is over, and whose beginning says nothing."""
+        """Record an operation that is known only when it is over."""
         with self._lock:
             self._history.invoke(process, verb, self._now())
             self._history.end(process, OK, self._now(), **body)
@@ -66,7 +66,7 @@ def payload(value: int, size: int) -> bytes:
 
 
 def value_of(data: bytes | None) -> int | str:
-    """Whatever is no value of ours is one that nobody wrote, and the checker says so."""
+    """The number in the value; any other bytes become a value that was never sent, so the checker reports them."""
     number = (data or b"").partition(b" ")[0]
     return int(number) if number.isdigit() else repr(data)[:100]
 

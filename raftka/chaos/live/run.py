@@ -62,7 +62,7 @@ class Options:
 
 @dataclass(slots=True)
 class Run:
-    """What came of it. `folder` has the rest."""
+    """The result of a run. `folder` has the rest."""
 
     options: Options
     folder: Path

@@ -1,4 +1,4 @@
-"""What the cluster said of itself during a run, twice a second: leaders, ISR, ends, who runs. A thread, with requests alone."""
+"""Samples of the cluster's own view during a run, twice a second: leaders, ISR, ends, running nodes. A thread, with requests alone."""
 
 import json
 import threading

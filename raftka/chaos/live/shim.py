@@ -36,7 +36,7 @@ def compile_shim(folder: Path) -> tuple[Path | None, str]:
 
 
 class Shim:
-    """One node's. What it is told stays over the node's lives, and so does the ledger."""
+    """The shim of one node. Its settings and its ledger outlive the node's processes."""
 
     def __init__(self, library: Path, page: Path, below: Path) -> None:
         below.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class Shim:
         return {inode: size for inode, size in slots if inode}
 
     def lose_power(self, chance: random.Random) -> int:
-        """Of a node that does not run: what no flush has brought to the disk is gone, or a part of it, or is zeros. Returns how many bytes."""
+        """Lose power on a stopped node: unflushed bytes are lost, or a part of them, or become zeros. Returns the number of bytes."""
         ledger, lost = self.ledger(), 0
         for directory, _, names in os.walk(self._below):
             for name in names:

@@ -93,7 +93,7 @@ class Stage:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where clients ask first."""
+        """The bootstrap addresses of clients."""
         return [self.address(node_id) for node_id in self.members]
 
     @property
@@ -113,7 +113,7 @@ class Stage:
             return None
 
     def ready(self, node_id: int) -> bool:
-        """It runs, and somebody else counts on it."""
+        """Return whether the node runs and another broker lists it."""
         self.watch()
         view = self.view([])
         return self.nodes[node_id].alive and self.nodes[node_id].ready and view is not None and node_id in view.brokers

@@ -22,7 +22,7 @@ LOG_LINES = 20_000
 
 
 class LogLines:
-    """Where the nodes log to: readable when something went wrong."""
+    """The log lines of the nodes, readable when something went wrong."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.timed: list[tuple[float, str]] = []
@@ -130,7 +130,7 @@ class Cluster:
         self.world.kill(f"n{node_id}", power_loss=power_loss and not self.keeps_power)
 
     def power_loss(self) -> None:
-        """Of all at once."""
+        """Cut the power of all nodes at once."""
         for node_id in self.nodes:
             self.kill(node_id, power_loss=True)
 
@@ -207,7 +207,7 @@ class Cluster:
     # its clients
 
     def client(self, name: str = "client", shape: Shape = PLAIN) -> Client:
-        """Where there is one of the name already, it gets a number."""
+        """Add a client; if the name is taken, it gets a number."""
         machine = self.world.machines.get(name)
         if machine is not None and machine.node is not None and machine.node.alive:
             name = next(other for number in count(2) if (other := f"{name}{number}") not in self.world.machines)
@@ -216,12 +216,12 @@ class Cluster:
         return client
 
     def client_of_a_library(self, name: str, shapes: Sequence[Shape] = SHAPES) -> Client:
-        """It asks as one of the client libraries does: which one the seed decides."""
+        """Add a client with the request shapes of one client library, which the seed draws."""
         return self.client(name, self.world.random(f"shape of {name}").choice(shapes))
 
     @property
     def wrong(self) -> list[str]:
-        """What clients could not read."""
+        """Violations that clients saw while they read."""
         return [wrong for client in self.clients for wrong in client.wrong]
 
     def do(self, client: Client, task: Callable[[], Awaitable[object]], at_most_s: float = 60.0) -> Any:
@@ -237,7 +237,7 @@ class Cluster:
 
 
 def sample(cluster: Cluster, topic: str, partitions: int) -> JsonObject:
-    """Who leads, who is in sync, and how far the logs are, as the leaders have it."""
+    """Leaders, ISRs and log ends, as the leaders have them."""
     leaders = {f"{topic}-{p}": cluster.leader_of(topic, p) for p in range(partitions)}
     found = {(name, leader): cluster.hosts(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}
     hosts = {name: host for (name, _), host in found.items() if host is not None}

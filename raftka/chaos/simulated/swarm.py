@@ -1,4 +1,4 @@
-"""What a life is made of: a plan says what may be, the seed chooses, and each single choice can be given instead. Knows no cluster."""
+"""Settings of a life: a plan says what is possible, the seed draws, and each single choice can be given instead. Knows no cluster."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -70,7 +70,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is not fixed here the seed decides."""
+    """A plan; the seed draws all that it does not fix."""
 
     name: str
     kinds: tuple[Kind, ...]
@@ -128,7 +128,7 @@ def choose(plan: Plan, chance: Random) -> Settings:
 
 
 def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
-    """What was thought of later: drawn from a stream of its own, so that the other choices of a seed stay."""
+    """Draw choices that were added later from a stream of their own, so that the other choices of a seed stay."""
     if not plan.beside:
         third = plan.directories and chance.random() < 0.5
         return replace(settings, directories=3) if third else settings

@@ -121,11 +121,11 @@ class MemoryFiles:
         return copied
 
     def process_died(self) -> None:
-        """What was written stays, the locks do not."""
+        """Drop the locks; written bytes stay."""
         self._locks.clear()
 
     def power_lost(self, random: Random) -> None:
-        """Of what was not flushed, any part may have reached the disk."""
+        """Lose power: any part of the unflushed bytes may have reached the disk."""
         self._locks.clear()
         self._lose_renames(random)
         for file in self.files.values():

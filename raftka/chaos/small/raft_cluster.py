@@ -14,7 +14,7 @@ FOREVER = float("inf")
 
 @dataclass
 class Network:
-    """What happens to a message; tests change the fields while it runs."""
+    """Delays and losses of messages; tests change the fields while it runs."""
 
     delay: Callable[[int, int], float] = lambda sender, receiver: 0.001
     drop: Callable[[int, int, Message], bool] = lambda sender, receiver, message: False
@@ -133,7 +133,7 @@ class Node:
 
     @property
     def data(self) -> list[bytes]:
-        """What it applied, without leaders' own entries."""
+        """The applied entries, without leaders' own."""
         return [item.data for item in self.applied if isinstance(item, Committed) and item.data]
 
 

@@ -54,7 +54,7 @@ class Run:
         self._weather()
 
     def _weather(self) -> None:
-        """What holds for the whole run: the network's and the disks' usual delays, the clocks."""
+        """Draw the conditions of the whole run: the network's and the disks' usual delays, the clocks."""
         random, cluster = self.random, self.cluster
         base, jitter = random.choice(((0.0005, 0.001), (0.002, 0.02), (0.02, 0.02), (0.001, 0.15)))
         disk = random.choice((0.0005, 0.003, 0.03))

@@ -1,4 +1,4 @@
-"""What must hold in every run of the quorum, whatever fails: Raft's own promises and linearizable reads. Watches a Cluster, changes nothing."""
+"""Invariants of every run of the quorum, whatever fails: Raft's own promises and linearizable reads. Watches a Cluster, changes nothing."""
 
 from zlib import crc32
 
@@ -109,7 +109,7 @@ class Oracle:
             self.check(not agreed or mine == theirs, f"logs agree behind {mine.index} but not there")
 
     def sends(self, sender: int, receiver: int, message: Message) -> None:
-        """Who tells of its vote has it on its disk: else it could vote again when it has begun anew."""
+        """A voter that sends its vote has it on disk: else it could vote again after a restart."""
         if message["type"] == "response_vote":
             read = _read_anew(self.cluster.nodes[sender])
             self.check(
@@ -118,7 +118,7 @@ class Oracle:
             )
 
     def journals_are_written(self) -> None:
-        """What a node knows and has no more to write is what it would read from its disk if it began anew."""
+        """A node with nothing left to write would read its own state from its disk after a restart."""
         for node in self.cluster.nodes.values():
             if node.alive and not node.core.journal.unsynced:
                 told, read = _content(node.core.journal), _content(_read_anew(node))

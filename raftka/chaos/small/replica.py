@@ -56,7 +56,7 @@ class World(Protocol):
 
 
 class Log:
-    """What is in it, and what of that the platter has."""
+    """A log's entries, and the part of them that is on the platter."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -92,12 +92,12 @@ class Log:
         self.flushed = min(self.flushed, offset)
 
     def flush(self, end: int) -> None:
-        """What was below `end` when the flush began is on the platter, if it is still there."""
+        """Entries below `end` when the flush began are on the platter, if they are still in the log."""
         self.flushed = max(self.flushed, min(end, self.end))
         self._platter = self.entries[: self.flushed], [each for each in self.epochs.entries() if each[1] <= self.flushed]
 
     def lose_power(self, random: Random) -> None:
-        """Of what was not flushed any part stays; a cut that was not flushed may come undone."""
+        """A random part of the unflushed entries stays; a cut that was not flushed may come undone."""
         kept, epochs = self._platter
         if len(kept) <= self.end and self.entries[: len(kept)] == kept:
             end = random.randint(len(kept), self.end)
@@ -200,7 +200,7 @@ class Replica:
             self.carry_out(self.fetch, self.fetch.start())
 
     def _remove(self) -> None:
-        """It has gone elsewhere, and its files with it."""
+        """Remove the replica, which has moved to another broker, and its files."""
         self.log, self.partition = Log(), NOBODY
         self.leader = self.fetch = None
         self.high_watermark = 0

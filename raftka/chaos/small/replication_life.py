@@ -57,7 +57,7 @@ Answered = Callable[[Any, Code], object]  # a command's reply, or why there is n
 
 
 class Oracle:
-    """What must hold whatever happens. Watches, changes nothing."""
+    """Invariants. Watches, changes nothing."""
 
     def __init__(self, world: "Life") -> None:
         self.world = world
@@ -75,7 +75,7 @@ class Oracle:
         self.begun.setdefault(epoch, len(self.known))
 
     def elected(self, replica: Replica, epoch: int) -> None:
-        """It may hear of it late: then another leads already, and what that has committed it need not have."""
+        """Check a new leader. It may hear late of its election: then a later leader may have committed entries that this one lacks."""
         self.check(self.leaders.setdefault(epoch, replica.id) == replica.id, f"{self.leaders[epoch]} and {replica.id} lead in epoch {epoch}")
         committed = min((known for later, known in self.begun.items() if later > epoch), default=len(self.known))
         there = replica.log.entries[:committed]
@@ -307,7 +307,7 @@ class Life:
     # clients
 
     def _produce(self, number: int) -> None:
-        """To whom somebody takes for the leader; never again: who is not answered does not know."""
+        """Send to a replica that takes itself for the leader; without an answer never again, because the result is unknown."""
         living = [each for each in self.replicas.values() if each.alive and each.leader is not None and not each.paused]
         if not living or not self.random.choice(living).append(f"r{number}"):
             self.at(self.now + 0.1, lambda: self._produce(number + (0 if not living else RECORDS)) if not self.over else None)
@@ -432,7 +432,7 @@ class Life:
         self._net_s = self.random.choice((0.001, 0.05, 0.2))
 
     def _other_controller(self) -> None:
-        """It leads on what is committed, and has heard nobody yet."""
+        """Start a controller that leads on the committed state, and has heard nobody yet."""
         self.controller = None
         self.at(self.now + self.random.uniform(0.05, 1.5), self._new_controller)
 

@@ -15,15 +15,15 @@ FIRST_S = 5.0  # for the first answer
 TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
 WHERE = "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
 HINTS: Mapping[int, str] = {
-    Code.UNKNOWN_TOPIC_OR_PARTITION: "`raftka topics list` and `raftka topics describe` show what there is",
+    Code.UNKNOWN_TOPIC_OR_PARTITION: "`raftka topics list` and `raftka topics describe` show topics and partitions",
     Code.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is, `raftka topics alter` changes it",
     Code.INVALID_REPLICATION_FACTOR: "`raftka cluster describe` shows the brokers that live",
     Code.BROKER_NOT_AVAILABLE: "`raftka cluster describe` shows the brokers that live",
     Code.INVALID_REPLICA_ASSIGNMENT: "`raftka cluster describe` shows the brokers that live",
-    Code.PREFERRED_LEADER_NOT_AVAILABLE: "the first replica is not in the ISR: `raftka topics describe` shows who is; it must come back first",
+    Code.PREFERRED_LEADER_NOT_AVAILABLE: "the first replica is not in the ISR, which `raftka topics describe` shows; it must come back first",
     Code.ELIGIBLE_LEADERS_NOT_AVAILABLE: "no replica is alive: start a broker that has one",
-    Code.NO_REASSIGNMENT_IN_PROGRESS: "`raftka reassign status` shows what is under way",
-    Code.INVALID_CONFIG: "`raftka configs describe --all` shows the names and what they are set to",
+    Code.NO_REASSIGNMENT_IN_PROGRESS: "`raftka reassign status` shows the reassignments under way",
+    Code.INVALID_CONFIG: "`raftka configs describe --all` shows the names and values",
     Code.NOT_CONTROLLER: "the controller has changed: try again",
     Code.REQUEST_TIMED_OUT: "the controller did not answer in time: `raftka cluster describe` shows whether there is one",
 }
@@ -47,7 +47,7 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
         try:
             client.refresh([])
         except ConnectionRefusedError:
-            raise CommandFailed(f"nobody listens at {bootstrap_server}; {WHERE}") from None
+            raise CommandFailed(f"no process listens at {bootstrap_server}; {WHERE}") from None
         except OSError as error:
             try:
                 patience.wait(error)
@@ -58,7 +58,7 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
 
 
 def sentence(name: str, code: int, message: str | None = None) -> str:
-    """What went wrong with `name`, and what to do about it."""
+    """Return a sentence that names the error of `name` and the next step."""
     hint = HINTS.get(code)
     return f"{name}: {message or name_of_code(code)}" + (f" ({hint})" if hint else "")
 
@@ -79,7 +79,7 @@ def refusals(rows: Sequence[Named], forgiven: Code = Code.NONE) -> list[str]:
 
 
 def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
-    """Print what was done; what was not is the error."""
+    """Print the results; raise the refusals as the error."""
     show(rows, columns, output)
     if refused:
         raise CommandFailed("; ".join(refused))

@@ -18,7 +18,7 @@ def configs() -> None:
 @click.argument("kind", type=KINDS, required=False)
 @client_options
 def configs_list(**options: Option) -> None:
-    """What there are settings for."""
+    """List the resources that have settings."""
     from raftka.cli.admin.configs import list_all
 
     raise SystemExit(list_all(**options))
@@ -27,7 +27,7 @@ def configs_list(**options: Option) -> None:
 @configs.command("describe")
 @click.argument("kind", type=KINDS)
 @click.argument("names", metavar="[NAME...]", nargs=-1)
-@click.option("-a", "--all", "everything", is_flag=True, help="Also what nobody has set.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also settings at their defaults.")
 @client_options
 def configs_describe(**options: Option) -> None:
     """Settings with their values and where these come from. A broker without a name: the default of all brokers."""
@@ -60,7 +60,7 @@ def config() -> None:
 @config.command("show")
 @click.argument("file", metavar="[FILE.properties]", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)
 @click.option("--broker", type=click.IntRange(0), help="A broker that runs, instead of a file; the first one unless given.")
-@click.option("--given", is_flag=True, help="Only what is not at its default.")
+@click.option("--given", is_flag=True, help="Only settings that differ from their defaults.")
 @client_options
 def config_show(**options: Option) -> None:
     """Every setting with its value and where it comes from."""
@@ -77,7 +77,7 @@ def partitions() -> None:
 @partitions.command("elect")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one of the topic. May be repeated.")
-@click.option("--unclean", is_flag=True, help="Where nobody leads, let a replica lead that is not in sync: what it does not have is lost.")
+@click.option("--unclean", is_flag=True, help="For partitions without a leader, elect a replica that is not in sync: records that it lacks are lost.")
 @client_options
 def partitions_elect(**options: Option) -> None:
     """Give leadership back to the first replica of each partition; of all topics when none is named."""
@@ -120,7 +120,7 @@ def reassign_execute(**options: Option) -> None:
 @reassign.command("status")
 @client_options
 def reassign_status(**options: Option) -> None:
-    """What is being moved."""
+    """Show the reassignments under way."""
     from raftka.cli.admin.reassign import status
 
     raise SystemExit(status(**options))

@@ -99,7 +99,7 @@ def alter(
     changes |= {name: ("APPEND", value) for name, value in append.items()} | {name: ("SUBTRACT", value) for name, value in subtract.items()}
     changes |= dict.fromkeys(delete, ("DELETE", None))
     if not changes:
-        raise CommandFailed("nothing to alter: --config, --append, --subtract and --delete-config say what")
+        raise CommandFailed("nothing to alter: use --config, --append, --subtract or --delete-config")
     with connect(bootstrap_server) as client:
         names = names or _default_name(kind)
         refused = changed(client, kind, names, changes, dry_run)
@@ -115,7 +115,7 @@ def describe(kind: str, names: Sequence[str], everything: bool, bootstrap_server
 
 
 def described(client: Client, kind: str, names: Sequence[str], everything: bool) -> list[dict[str, Any]]:
-    """A row a setting: what holds, and where it comes from; without `everything` only what somebody has set."""
+    """Return a row for each setting, with its value and source; without `everything` only settings that were set."""
     rows: list[dict[str, Any]] = []
     for name in names:
         configs = sorted(_described(client, kind, name).configs, key=lambda each: str(each.name))

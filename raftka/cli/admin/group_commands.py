@@ -38,7 +38,7 @@ def groups_describe(**options: Option) -> None:
     "--to", help="start, end, current, an offset, -N: N before the end, 90m, 2h, 7d or PT1H30M: so long ago, or a time like 2026-11-21T08:00."
 )
 @click.option("--by", type=int, help="So many on from where it is, or back: --by -10.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @client_options
 def groups_reset_offsets(**options: Option) -> None:
     """Move the committed offsets of a group whose consumers are stopped; of all its topics when none is named."""
@@ -75,7 +75,7 @@ def offsets_export(**options: Option) -> None:
 @offsets.command("import")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-g", "--group", help="All go to this group; else each to its own.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @client_options
 def offsets_import(**options: Option) -> None:
     """Commit what export has printed as JSON (- reads it from standard input). The groups' consumers must be stopped."""

@@ -137,7 +137,7 @@ def _committed(client: Client, group: str) -> dict[Where, tuple[int, str]]:
 
 
 def _ends(client: Client, wheres: Iterable[Where]) -> dict[Where, int]:
-    """Of those that are there."""
+    """Return the end offsets of those partitions that exist."""
     wanted = set(wheres)
     topics = client.metadata({topic for topic, _ in wanted}).topics if wanted else ()
     there = {(topic.name, each.partition_index) for topic in topics if not topic.error_code for each in topic.partitions}
@@ -222,7 +222,7 @@ def _targets(client: Client, wheres: Sequence[Where], kind: str, value: int, bef
 
 
 def target(to: str, now: float) -> tuple[str, int]:
-    """What --to means: start, end, current, an offset, so many back from the end, or a time (ms)."""
+    """Parse --to: start, end, current, an offset, a distance back from the end, or a time (ms)."""
     if to in ("start", "end", "current"):
         return to, 0
     if re.fullmatch(r"-?\d+", to):
@@ -239,7 +239,7 @@ def target(to: str, now: float) -> tuple[str, int]:
 
 
 def commit(client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
-    """What was refused, as sentences."""
+    """Commit the offsets; return the refusals as sentences."""
     answer = client.ask_coordinator(group, OFFSET_COMMIT, commit_request(group, offsets, metadata=metadata), BY_NAME[OFFSET_COMMIT.key])
     codes = sorted(((topic.name, each.partition_index), each.error_code) for topic in answer.topics for each in topic.partitions)
     return [_refusal(f"{topic}-{index}", code) for (topic, index), code in codes if code]

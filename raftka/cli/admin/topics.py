@@ -81,7 +81,7 @@ def alter(
     output: str,
 ) -> None:
     if partitions is None and not configs and not delete:
-        raise CommandFailed("nothing to alter: --partitions, --config and --delete-config say what")
+        raise CommandFailed("nothing to alter: use --partitions, --config or --delete-config")
     with connect(bootstrap_server) as client:
         refused: list[str] = []
         if partitions is not None:

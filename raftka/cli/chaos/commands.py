@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from raftka.cli.options import Option
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
-PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="What may happen, and to what kind of cluster.")
+PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="Possible faults, and the kind of cluster.")
 
 
 def _known_work(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
@@ -97,10 +97,14 @@ def chaos_sim(**options: Option) -> None:
 @WORK
 @SMALL
 @click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
-@click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show what was last.")
-@click.option("--skip", default="", metavar="N,N-M,...", help="Leave out these faults, as `raftka chaos shrink` tells.")
+@click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show the last steps.")
+@click.option("--skip", default="", metavar="N,N-M,...", help="Leave out these faults; `raftka chaos shrink` prints them.")
 @click.option(
-    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Another setting than the seed would choose, as `raftka chaos shrink` tells."
+    "--set",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting in place of the one that the seed draws; `raftka chaos shrink` prints them.",
 )
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep history, faults, samples and verdict there, for `raftka chaos report`."
@@ -119,9 +123,9 @@ def chaos_replay(**options: Option) -> None:
 @chaos.command("shrink")
 @click.argument("seed", type=int)
 @PLAN
-@click.option("--minutes", type=float, default=5.0, show_default=True, help="The best that is known then is told.")
+@click.option("--minutes", type=float, default=5.0, show_default=True, help="Then the best result so far is printed.")
 def chaos_shrink(**options: Option) -> None:
-    """Of a seed that fails: the fewest faults and the plainest settings with which it still does."""
+    """Shrink a failing seed: find the fewest faults and the plainest settings with which it still fails."""
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))
@@ -130,9 +134,9 @@ def chaos_shrink(**options: Option) -> None:
 @chaos.command("live")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="How long faults come and go.")
 @click.option("--nodes", type=click.IntRange(3, 5), default=3, show_default=True, help="Processes, and one more that comes and goes.")
-@click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Which faults; a name that is none lists them.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and what clients send; when it happens the machine decides.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is told.")
+@click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Faults; an unknown name lists all of them.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and the clients' records; the machine decides the timing.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is printed.")
 @click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
 @click.option("--kafka-home", default="", metavar="DIR", envvar="KAFKA_HOME", help="Where Apache Kafka's jars are, for its clients in Java.")

@@ -77,7 +77,7 @@ def numbers(text: str) -> frozenset[int]:
 
 
 def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
-    """What the seed would choose, but for what is given."""
+    """Return the settings that the seed draws, with the given ones in their place."""
     chosen = with_more(PLANS[plan], choose(PLANS[plan], Random(f"{seed}/settings")), Random(f"{seed}/beside"))
     names = {each.name for each in fields(Settings)}
     for pair in pairs:
@@ -111,7 +111,7 @@ def _tell(seed: int, run: Run, of_what: str, trace: bool) -> int:
 
 
 def _tell_end(run: Run) -> None:
-    """Where it came to: what had happened to the cluster, the last of each node, and what is wrong."""
+    """Print the end of the run: the faults, the last log line of each node, and the violations."""
     for fault in run.faults:
         print(f"{fault.at_s:11.6f} FAULT  {fault.number:3} {fault.what}")
     by_node: dict[int, list[str]] = defaultdict(list)

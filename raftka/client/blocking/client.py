@@ -1,6 +1,6 @@
-"""A cluster as a blocking client sees it: its brokers, who leads which partition, who coordinates a group, who is the controller.
+"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators of groups, the controller.
 
-Connections stay open for later requests. What may pass is asked again until the patience is over, counted from the last success. A request whose
+Connections stay open for later requests. Passing errors are tried again until the patience is over, counted from the last success. A request whose
 connection broke is sent again too: the broker may have carried it out, as with every client of Kafka's.
 """
 
@@ -64,7 +64,7 @@ class Patience:
 
 
 class Client:
-    """Of one cluster. Not for several threads at once."""
+    """The client of one cluster. Not for several threads at once."""
 
     def __init__(
         self, bootstrap: Iterable[Address], client_id: str = "raftka", patience_s: float = PATIENCE_S, *, answer_s: float = ANSWER_S
@@ -146,7 +146,7 @@ class Client:
     def ask_broker(
         self, node_id: int, api: Api[Req, Resp], row: Req, version: int | None = None, *, passing: Callable[[int], bool] | None = None
     ) -> Resp:
-        """That broker. Raises KafkaError when it is not alive."""
+        """Ask that broker. Raises KafkaError when it is not alive."""
 
         def once() -> Resp:
             if node_id not in self.brokers:
@@ -177,7 +177,7 @@ class Client:
         return self._until(f"{api.name} at the coordinator of {group}", once, NOT_COORDINATOR.__contains__, lambda: self.lost_coordinator(group))
 
     def ask_leader(self, where: Where, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
-        """Of a partition, until an answer comes whose errors are not passing ones."""
+        """Ask the leader of a partition, again and again until its answer has no passing error."""
 
         def once() -> Resp:
             led = self.leader(where)
@@ -267,7 +267,7 @@ class Client:
         return self._ids.get(topic, "")
 
     def forget(self, topic: str) -> None:
-        """Who leads it: somebody said it is otherwise."""
+        """Forget the leaders of a topic: a broker has answered that they are others."""
         for where in [where for where in self._leaders if where[0] == topic]:
             del self._leaders[where]
 
@@ -330,7 +330,7 @@ class Client:
 
 
 def by_topic(rows: Iterable[tuple[Where, T]]) -> dict[str, list[T]]:
-    """What stands for each partition, by topic: as nearly every message has it."""
+    """Group the values of partitions by topic, as nearly every message has them."""
     topics: dict[str, list[T]] = {}
     for (topic, _), row in rows:
         topics.setdefault(topic, []).append(row)

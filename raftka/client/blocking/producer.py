@@ -25,7 +25,7 @@ SEQUENCES = 1 << 31
 
 
 class Identity(NamedTuple):
-    """What brokers number a producer's batches by. With a transactional id, what was written counts when the transaction is committed."""
+    """A producer's id and epoch. With a transactional id, records count when the transaction is committed."""
 
     producer_id: int
     producer_epoch: int
@@ -209,7 +209,7 @@ def new_identity(client: Client) -> Identity:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Where all of Kafka's own producers put this key."""
+    """Return the partition to which Kafka's own producers send this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

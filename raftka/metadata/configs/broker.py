@@ -43,7 +43,7 @@ def _of_addresses(value: str) -> str | None:
 
 # Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
-    "advertised.listeners": (None, "What clients are told to connect to; listeners when it is not set."),
+    "advertised.listeners": (None, "Addresses for clients; listeners when it is not set."),
     "auto.create.topics.enable": (None, "A Metadata request for a missing topic creates it."),
     "auto.leader.rebalance.enable": (None, "Give leadership back to the first replica of each partition from time to time."),
     "broker.heartbeat.interval.ms": (at_least(1), "Time between a broker's heartbeats to the controller."),
@@ -88,7 +88,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "log.cleaner.enable": (None, "Whether topics with cleanup.policy=compact are compacted."),
     "log.cleaner.io.buffer.load.factor": (None, "Share of the memory for keys that is used."),
     "log.cleaner.io.buffer.size": (at_least(0), "Bytes that all compactions read at a time."),
-    "log.cleaner.io.max.bytes.per.second": (None, "What all compactions together read and write at most."),
+    "log.cleaner.io.max.bytes.per.second": (None, "Bound for the reads and writes of all compactions together."),
     "log.cleaner.threads": (at_least(1), "Compactions at once."),
     "log.dir": (None, "Data directory when log.dirs is not set."),
     "log.dirs": (None, "Data directories."),
@@ -114,7 +114,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     "node.id": (at_least(0), "The node's number, unique in the cluster."),
     "num.partitions": (at_least(1), "Partitions of a topic whose creator does not say."),
     "offset.metadata.max.bytes": (None, "Most bytes that a member may keep with a committed offset."),
-    "offsets.commit.timeout.ms": (at_least(1), "How long a commit, and whatever else a coordinator writes, waits for the in-sync replicas."),
+    "offsets.commit.timeout.ms": (at_least(1), "How long the records of a coordinator, such as commits, wait for the in-sync replicas."),
     "offsets.retention.check.interval.ms": (at_least(1), "Time between two looks for committed offsets to forget."),
     "offsets.retention.minutes": (at_least(1), "How long offsets are kept that no member needs any more."),
     "offsets.topic.compression.codec": (between(0, 4), "Codec of __consumer_offsets, by its number: none, gzip, snappy, lz4, zstd."),
@@ -163,7 +163,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         between(0, 65535),
         "Port of the bridge's pages for ZooKeeper's monitors (/commands); 0 picks a free one, unset: none.",
     ),
-    "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses what passes a hard quota of znodes, as ZooKeeper's enforceQuota."),
+    "zookeeper.bridge.enforce.quota": (None, "Whether the bridge refuses writes beyond a hard quota of znodes, as ZooKeeper's enforceQuota."),
     "zookeeper.bridge.host": (None, "Where the bridge listens."),
     "zookeeper.bridge.port": (between(0, 65535), "Port of the bridge for ZooKeeper clients; 0 picks a free one, unset: none."),
     "zookeeper.bridge.readonlymode.enabled": (

@@ -12,7 +12,7 @@ from raftka.metadata.configs.topic import INTERNAL_SEGMENT_BYTES, TOPIC_SETTINGS
 from raftka.metadata.configs.values import Setting, Type
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 
-# Where a value comes from, as DescribeConfigs numbers it.
+# The source of a value, as DescribeConfigs numbers it.
 TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, FILE_SOURCE, DEFAULT_SOURCE, LOGGER_SOURCE, CLIENT_METRICS_SOURCE, GROUP_SOURCE = range(1, 9)
 
 
@@ -39,7 +39,7 @@ class ConfigRow(NamedTuple):
 
 
 class Static(Protocol):
-    """What a node's properties file says."""
+    """The settings in a node's properties file."""
 
     @property
     def node_id(self) -> int: ...
@@ -64,11 +64,11 @@ class TopicRows:
         self._common: dict[str, ConfigRow] = {}
 
     def of(self, settings: NodeSettings, image: MetadataImage, topic: str) -> list[ConfigRow]:
-        """Of an existing topic."""
+        """Describe an existing topic."""
         return self.of_one_with(settings, image, image.config(TOPIC, topic))
 
     def of_one_with(self, settings: Static, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
-        """Of one that sets these itself."""
+        """Describe a topic that sets `overrides` itself."""
         now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
         if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
             self._known, self._layers = now, _layers(settings, image)
@@ -94,7 +94,7 @@ class BrokerRows:
 
 
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
-    """All settings of this node, and what nobody knows but somebody has set on it."""
+    """All settings of this node, and unknown ones that were set on it."""
     layers = _layers(settings, image)
     others = {name: None for _, values in layers[:2] for name in values if name not in LISTED_SETTINGS}
     listed = [setting.name for setting in LISTED_SETTINGS.values() if setting.type is not Type.UNKNOWN or setting.name in settings.given]
@@ -102,20 +102,20 @@ def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[Config
 
 
 def describe_all_brokers(image: MetadataImage) -> list[ConfigRow]:
-    """What was set for all brokers at run time."""
+    """Describe the dynamic settings of all brokers."""
     everyone = image.config(BROKER, "")
     return [_broker_row(name, [(ALL_BROKERS_SOURCE, everyone)], defaults=False) for name in everyone]
 
 
 def describe_group(settings: NodeSettings, image: MetadataImage, group: str) -> list[ConfigRow]:
-    """Of a group that may not be there yet."""
+    """Describe a group, which need not exist yet."""
     layers = _layers(settings, image)
     overrides = image.config(GROUP, group)
     return [_group_row(setting, overrides, layers) for setting in GROUP_SETTINGS.values()]
 
 
 def describe_client_metrics(image: MetadataImage, subscription: str) -> list[ConfigRow]:
-    """Of a subscription that may not be there yet."""
+    """Describe a subscription, which need not exist yet."""
     overrides = image.config(CLIENT_METRICS, subscription)
     rows = []
     for setting in CLIENT_METRICS_SETTINGS.values():
@@ -144,7 +144,7 @@ def _topic_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -
 
 
 def _group_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -> ConfigRow:
-    """What only groups have is its own synonym, as Kafka has it."""
+    """A setting that only groups have is its own synonym, as in Kafka."""
     default = (Synonym(setting.name, setting.default, DEFAULT_SOURCE),)
     brokers = tuple(_synonyms(setting.synonyms, layers)) if setting.synonyms[0] in BROKER_SETTINGS else default
     synonyms = (*_own(setting, overrides, GROUP_SOURCE), *brokers)

@@ -1,4 +1,4 @@
-"""What may be set on a broker, or on all brokers, while they run, and when. Knows names and values, and no one who acts on them."""
+"""Settings that can change on a broker, or on all brokers, while they run, and when. Knows names and values, and no code that uses them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ def check_dynamic_configs(configs: Mapping[str, str], *, one_broker: bool) -> No
 
 
 def check_addresses(configs: Mapping[str, str]) -> None:
-    """Nobody at all could connect, not even to take it back."""
+    """Raise SettingError for limits under which no client could connect: not even an administrator could take them back."""
     if configs.get("max.connections.per.ip", "").strip() == "0" and not configs.get("max.connections.per.ip.overrides"):
         raise SettingError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
 

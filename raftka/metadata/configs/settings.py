@@ -147,7 +147,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _known(name: str) -> bool:
-    """Whether something uses it. Raises SettingError for what is not Kafka's."""
+    """Return whether raftka uses this setting. Raises SettingError for a name that Kafka does not have."""
     setting = BROKER_SETTINGS.get(name)
     if setting is not None:
         return setting.used
@@ -188,7 +188,7 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
 def _listeners(
     values: Values, roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Those of the broker and those of the controller."""
+    """The listeners of the broker and those of the controller."""
     names = values["controller.listener.names"] or ()
     if "controller" in roles and ("listeners" not in given or not names):
         raise SettingError("a controller needs listeners and controller.listener.names, e.g. CONTROLLER://host:port and CONTROLLER")
@@ -243,7 +243,7 @@ def _advertised(
             raise SettingError("advertised.listeners must have a listener of the broker, not only those of controller.listener.names")
     for each in advertised:
         if each.host in ("0.0.0.0", "::"):
-            raise SettingError(f"nobody can connect to {each.host}: set advertised.listeners to an address that clients can reach")
+            raise SettingError(f"no client can connect to {each.host}: set advertised.listeners to an address that clients can reach")
     return tuple(each._replace(host=each.host or "localhost") for each in advertised)
 
 
@@ -336,7 +336,7 @@ class TopicConfigs:
 
 
 def topic_default(setting: Setting, layers: Sequence[Mapping[str, str]]) -> str | None:
-    """What a topic has that does not say: the broker's setting of that name, where `log.retention.hours` stands in for `log.retention.ms`."""
+    """The value for topics that set none: the broker's setting of that name, where `log.retention.hours` stands in for `log.retention.ms`."""
     for synonym in setting.synonyms:
         text = next((layer[synonym] for layer in layers if synonym in layer), BROKER_SETTINGS[synonym].default)
         if text is not None:
@@ -346,7 +346,7 @@ def topic_default(setting: Setting, layers: Sequence[Mapping[str, str]]) -> str 
 
 
 def check_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """What CreateTopics and AlterConfigs may set. Raises SettingError."""
+    """Validate the settings of CreateTopics and AlterConfigs. Raises SettingError."""
     missing = [name for name, value in configs.items() if value is None]
     if missing:
         raise SettingError(f"Null value not supported for topic configs: {','.join(missing)}")

@@ -85,7 +85,7 @@ _TABLE = (
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
         "log.message.timestamp.type",
-        "Whose clock stamps the records: the producer's or the leader's.",
+        "The clock of the records' timestamps: the producer's or the leader's.",
     ),
     _topic(
         "min.cleanable.dirty.ratio",
@@ -101,7 +101,7 @@ _TABLE = (
     _topic("min.insync.replicas", INT, 1, at_least(1), "min.insync.replicas", "Replicas that must have a record before acks=all is answered."),
     _topic("preallocate", BOOLEAN, False, None, "log.preallocate", "Reserve room on the disk for the whole of a new segment."),
     _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage."),
-    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete what is tiered when tiering ends."),
+    _topic("remote.log.delete.on.disable", BOOLEAN, False, None, "", "Delete tiered segments when tiering ends."),
     _topic(
         "remote.storage.enable",
         BOOLEAN,
@@ -133,5 +133,5 @@ TOPIC_SETTINGS = {setting.name: setting for setting in _TABLE}
 # Not listed by DescribeConfigs: a segment size below 1 MiB, for tests (KIP-1030).
 INTERNAL_SEGMENT_BYTES = _topic("internal.segment.bytes", INT, 1024 * MIB, at_least(14), "", "segment.bytes without its lower bound.")
 
-# How the value of a broker's synonym becomes the topic's.
+# Functions that turn the value of a broker's synonym into the topic's.
 UNIT_MS = {"hours": 3_600_000, "minutes": 60_000}

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs come to: every check in Kafka's order, and the records that follow. Knows no time.
+"""Decide AlterConfigs and IncrementalAlterConfigs: every check in Kafka's order, and the records that follow. Knows no time.
 
 Each resource is answered for itself; one that is refused does not spoil the others. All that are granted become one atomic batch.
 """
@@ -25,7 +25,7 @@ Configs = Mapping[str, str]
 
 
 class Kind(NamedTuple):
-    """What is particular to one type of resource."""
+    """Checks and records of one type of resource."""
 
     check_name: Callable[[str], None]  # raises KafkaError
     check: Callable[[str, Configs, NodeSettings], None]  # all its settings as they would be; raises SettingError

@@ -1,4 +1,4 @@
-"""What a setting is: its type, how its text becomes a value, which values are valid. Knows no setting by name."""
+"""Types of settings: how text becomes a value, and which values are valid. Knows no setting by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

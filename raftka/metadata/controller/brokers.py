@@ -76,7 +76,7 @@ def check_registration(command: RegisterBroker, image: MetadataImage, sessions: 
 
 
 def _still_there(known: BrokerImage, command: RegisterBroker, sessions: Sessions, now: float) -> bool:
-    """Whether the process that is registered may be alive.
+    """Return whether the registered process may be alive.
 
     A directory's lock is proof that the earlier process is gone, unless we heard that one ourselves (then somebody copied the directory).
     With other directories there is no such proof: whoever is not fenced has its whole session.
@@ -104,7 +104,7 @@ def current(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerIm
 
 
 class Wish(Enum):
-    """What a heartbeat comes to."""
+    """The state that a heartbeat leads to."""
 
     STAY = auto()
     FENCE = auto()

@@ -1,6 +1,6 @@
-"""The controller: decides what brokers ask for and what their silence means, and answers with records for the metadata log.
+"""The controller: decides the commands of brokers and the effects of their silence, and answers with records for the metadata log.
 
-decide() and tick() change nothing that is replicated, replay() does, on an image of its own that runs ahead of what is committed. Whoever drives it
+decide() and tick() change no replicated state; replay() does, on an image of its own that runs ahead of the committed one. The controller's host
 appends each Outcome's records as one entry at `next_offset`, replays them at once, and holds the reply until the entry is committed; with the loss of
 leadership the whole object is dropped, and a new leader makes one of its committed image. Knows no Raft, no connection, no clock.
 """
@@ -193,7 +193,7 @@ class Controller:
         return self._walk is None
 
     def not_appended(self) -> None:
-        """What was decided last did not become an entry: a portion of a walk may have been among it."""
+        """The last decision's records were not appended: a portion of a walk may have been among them."""
         if self._walk is not None or self.image.topics:
             self._walk = Walk(self.image)
 
@@ -206,7 +206,7 @@ class Controller:
         return Outcome(records)
 
     def _settle(self, now: float, image: MetadataImage) -> list[Record]:
-        """What has to change in the partitions of this image, as far as it goes into one entry; a walk follows for the rest."""
+        """Return the changes that the partitions of this image need, as many as one entry holds; a walk makes the rest."""
         walk = Walk(image)
         records = walk.portion(image, self._settling(image, now))
         if not walk.finished:
@@ -310,7 +310,7 @@ class Controller:
         return frozenset(each for each in self.image.alive_brokers() if self.sessions.spoke(each, now))
 
     def _unclean(self, image: MetadataImage, gone: int | None = None) -> Unclean:
-        """Where the topic allows it, and no member of the ISR can be alive: neither heard nor only thought to be."""
+        """Allow unclean election where the topic allows it and no member of the ISR is, or may be, alive."""
 
         def unclean(topic: str, isr: Replicas) -> bool:
             if any(image.alive(each) for each in isr if each != gone):

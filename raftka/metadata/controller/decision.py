@@ -1,4 +1,4 @@
-"""What a decision of the controller may know, and what comes of it: one atomic batch of records, and a reply. Decides nothing."""
+"""Input and output of a decision of the controller: a Context, and an Outcome of one atomic batch of records and a reply. Decides nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from raftka.metadata.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a decision may know besides its command."""
+    """The input of a decision besides its command."""
 
     now: float  # seconds, on the node's monotonic clock
     wall_ms: int

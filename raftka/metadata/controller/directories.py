@@ -1,9 +1,9 @@
-"""A broker's log directories: what follows for its replicas when one fails, is not there, or is another than before. Knows no time and no session.
+"""A broker's log directories: the state of its replicas when one fails, is missing, or is another than before. Knows no time and no session.
 
-The metadata log does not say in which directory a replica lies: its broker does, when one of the directories that it had registered with is missing.
-A missing one is *lost* (another disk is in its place, or it is not wanted any more) or it *may come back* (it cannot be used for now). What was in a
-lost one leaves every ISR; what is in one that may come back is offline: it leaves as if its broker had died, so the last of an ISR keeps its place.
-A replica is offline as long as it lies in one of the broker's missing directories, so what is found under its name in any other is not it.
+The metadata log does not say in which directory a replica is: the broker does, when one of the directories that it had registered is missing.
+A missing one is *lost* (another disk is in its place, or it was removed from `log.dirs`) or it *may come back* (it cannot be used for now). Replicas
+in a lost one leave every ISR; replicas in one that may come back are offline: they leave as if their broker had died, so the last of an ISR keeps
+its place. A replica is offline as long as its directory is missing, so a log under its name in any other directory is not this replica.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from raftka.metadata.records import BrokerDirectoryFailed, Record, ReplicasMarke
 
 
 class DirectoriesHere:
-    """What a registration says of the broker's directories, beside what the one before it said."""
+    """The changes in a broker's directories since its previous registration."""
 
     def __init__(self, known: BrokerImage | None, command: RegisterBroker) -> None:
         self.broker_id = command.broker_id
@@ -37,12 +37,12 @@ class DirectoriesHere:
         return self._all_there or replica in (self._back if offline else self._held)
 
     def marks(self) -> list[Record]:
-        """What goes into the entry of the registration: which replicas are offline from now on, and which are not any more."""
+        """Return the records that mark replicas as offline, or as back, in the entry of the registration."""
         marked = ((True, self._offline), (False, self._online))
         return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
 
     def look(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
-        """Whether the broker's disks have what it had; notes what that means for the mark."""
+        """Return whether the broker's disks have this replica; note how its offline mark must change."""
         there = self.has(replica, offline=offline)
         wanted = not there and bool(self.may_come_back)
         if wanted != offline:

@@ -35,7 +35,7 @@ Decided = tuple[Iterable[Record], object]
 
 
 class Standing(NamedTuple):
-    """What a controller knows beside the image."""
+    """The controller's state outside the image."""
 
     settings: NodeSettings
     random: Random
@@ -63,7 +63,7 @@ class Draft:
         return self._image
 
     def write(self, records: Iterable[Record]) -> None:
-        """Whoever decided them may decide them."""
+        """Append records; the caller has validated them."""
         topics = self.image.topics
         for record in records:
             match record:
@@ -115,7 +115,7 @@ class Draft:
                 raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
 
     def _alter_configs(self, command: AlterConfigs) -> Decided:
-        """With unclean election allowed, what it can lead is led at once: nobody may come back for whom to wait."""
+        """Alter settings. Where unclean election is allowed now, partitions without a leader get one at once: their ISR may never come back."""
         records, reply = alter_configs(self.image, command, self.standing.settings, self.standing.hits)
         if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
             altered, _ = self.image.apply(self.offset, records)

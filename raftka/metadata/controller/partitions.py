@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in its ISR: what follows from which brokers are alive, and what a leader may change (AlterPartition, KIP-497).
+"""Choose leaders and ISRs of partitions: from the brokers that are alive, and from leaders' proposals (AlterPartition, KIP-497).
 
 Functions from an image to records; the controller says when. Every ISR member has flushed all that was ever acknowledged, so any of them may
 lead; nobody else may, unless the topic allows unclean election. Knows no time and no session.
@@ -128,7 +128,7 @@ def alter(image: MetadataImage, command: AlterPartition) -> tuple[list[Record], 
 
 
 def _code_for(change: Change, leader: int, now: PartitionImage) -> Code:
-    """Whom the change has made no leader any more, or the leader of another epoch, must take it from the metadata."""
+    """A broker that this change has removed as leader, or the leader of another epoch, must take the result from the metadata."""
     if now.leader != leader:
         return Code.NEW_LEADER_ELECTED
     return Code.NONE if now.leader_epoch == change.leader_epoch else Code.FENCED_LEADER_EPOCH

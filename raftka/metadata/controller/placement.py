@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
+"""Place the replicas of new partitions: leaders one after the other over the brokers, the other replicas at shifting distances behind them.
 
 So each broker leads about as many partitions as any other, and when it dies, its partitions do not all go to one neighbour. With racks, a
 partition has two replicas on one rack only when there are more replicas than racks. Knows no topic and no broker but number and rack.
@@ -11,7 +11,7 @@ Place = tuple[int, str | None]  # (broker id, rack)
 
 
 def place(partitions: int, replication_factor: int, brokers: Sequence[Place], random: Random, fenced: Sequence[Place] = ()) -> list[tuple[int, ...]]:
-    """The replicas of each partition in order of preference. Who is fenced is never the first, and taken only where a rack or the number needs it."""
+    """The replicas of each partition in order of preference. A fenced broker is never the first, and chosen only if a rack or the number needs it."""
     assert 0 < replication_factor <= len(brokers) + len(fenced)
     assert brokers
     ring, behind = _by_racks(brokers), _by_racks(fenced)

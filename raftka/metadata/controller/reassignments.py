@@ -1,8 +1,8 @@
-"""Moving partitions to other brokers (KIP-455): what AlterPartitionReassignments asks for, in Kafka's order of checks. Knows no time and no session.
+"""Move partitions to other brokers (KIP-455): AlterPartitionReassignments, in Kafka's order of checks. Knows no time and no session.
 
-The replicas of a partition under way are those it is to have, then those that go. Who is added catches up and joins the ISR as any follower does;
-that completes it (partitions.moved). A second target counts from the replicas before the first: what only the first wanted goes at once, and
-cancelling leads back to where it all began.
+The replicas of a partition under way are the target ones, then those to be removed. An added replica catches up and joins the ISR as any follower
+does; that completes the move (partitions.moved). A second target counts from the replicas before the first: replicas that only the first added are
+removed at once, and cancelling restores the original replicas.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -117,7 +117,7 @@ def _check_factor(before: PartitionImage, target: Replicas) -> None:
 
 
 def list_reassignments(image: MetadataImage, command: ListReassignments) -> tuple[OngoingTopic, ...]:
-    """What is under way of the partitions that are named, of all if none are."""
+    """List the reassignments under way of the named partitions, or of all when none is named."""
     if command.topics is None:
         found = [_ongoing(topic, range(len(topic.partitions))) for topic in image.topics.values()]
     else:

@@ -35,7 +35,7 @@ Partitions = tuple[NewPartition, ...]
 
 
 class Names(Protocol):
-    """Whether there is a topic whose name differs from this one in nothing but `.` and `_`."""
+    """Finds a topic whose name differs from the given one in nothing but `.` and `_`."""
 
     def like(self, name: str) -> str | None: ...
 
@@ -60,7 +60,7 @@ class TopicNames:
 
 
 class NamesAbove:
-    """What a batch that is not written yet makes of others."""
+    """The names as they will be when a batch that is not written yet is applied."""
 
     def __init__(self, below: Names) -> None:
         self._below = below

@@ -31,7 +31,7 @@ CHUNK = 1024 * 1024  # bytes read at once when a snapshot is checked
 
 
 class Standing(IntEnum):
-    """What this directory may do in the quorum."""
+    """The role of this directory in the quorum."""
 
     EMPTY = 0  # nothing was ever written: new, or its disk was lost
     VOTER = 1
@@ -41,7 +41,7 @@ class Standing(IntEnum):
 
 
 class Recovery(NamedTuple):
-    """What tells a quorum that was begun anew from the one before; every member of the new one has it."""
+    """Identifies a quorum that was recovered, so that members of the quorum before it are refused; every member of the new one has it."""
 
     number: int  # random; 0: never recovered
     voters: tuple[int, ...]
@@ -96,7 +96,7 @@ class Journal:
         return journal
 
     def close(self) -> None:
-        """What is staged is forgotten."""
+        """Close the files; staged bytes are dropped."""
         for file in (self._file, self._snapshot_file):
             if file is not None:
                 file.close()

@@ -1,4 +1,4 @@
-"""How the journal's bytes look: records with checksums, the items inside them, the head of a snapshot. Knows no file and no quorum.
+"""The journal's bytes: records with checksums, the items inside them, the head of a snapshot. Knows no file and no quorum.
 
 A record is all that one turn changed: written by one append and flushed before the next one is written. So only the last record of a file can be
 torn. Bytes that are no record, with a later record behind them, are damage to what was once safe.
@@ -25,7 +25,7 @@ SNAPSHOT_HEAD = SNAPSHOT.size + CHECK.size
 
 
 class JournalDamaged(Exception):
-    """What was durable is no longer readable: the node must not start, an operator decides."""
+    """Durable bytes are no longer readable: the node must not start, an operator decides."""
 
 
 class Kind(IntEnum):
@@ -83,7 +83,7 @@ def decode_journal(data: bytes) -> tuple[list[Item], int, int]:
 
 
 def _record_end(view: memoryview, position: int, number: int | None = None) -> int | None:
-    """Where the record that begins at `position` ends; None if there is no whole record of that number."""
+    """Return the end of the record that begins at `position`; None if there is no whole record of that number."""
     try:
         magic, found, size, crc = RECORD.unpack_from(view, position)
         (check,) = CHECK.unpack_from(view, position + RECORD.size)

@@ -83,7 +83,7 @@ class RaftCore:
 
     @property
     def leader(self) -> int | None:
-        """Who leads this term, as far as this node knows."""
+        """The node that leads this term, as far as this node knows."""
         node = self._voter.leader_node
         return None if node is None else int(node.id)
 
@@ -97,7 +97,7 @@ class RaftCore:
 
     @property
     def active(self) -> bool:
-        """It leads, and everything that was ever committed is committed here too: now it may act as the controller."""
+        """This node leads, and every entry that was ever committed is committed here too: it may act as the controller."""
         return self._voter.active and self._commit_index >= self._voter.own_no_op()
 
     @property
@@ -159,7 +159,7 @@ class RaftCore:
         return self._voter.add_entry(data)
 
     def read_index(self, done: Done) -> None:
-        """`done(index)`: who has applied all up to `index` has seen what was committed when this was called. None: leadership was lost."""
+        """Call `done(index)`: a node that has applied all up to `index` has every entry committed before this call. None: leadership was lost."""
         if self._voter.state == LEADER:
             self._untouched = False
             self._voter.read(done)
@@ -256,10 +256,11 @@ class RaftCore:
         self._release()
 
     def _release_early(self) -> None:
-        """What is committed and was flushed before this step; and a leader's entries, which are on the disk when anybody's answer is looked at.
+        """Release committed entries that were flushed before this step, and a leader's messages with entries.
 
-        Who acknowledges an entry was sent it in a step before, and what was sent in a step is flushed before the next: so the commit index that goes
-        with them rests on this disk too. A majority of one has nobody to send to, and waits. To each voter messages stay in order.
+        A leader's entries are on its disk before it looks at any answer to them: a follower got an entry in an earlier step than the one in which it
+        acknowledges, and messages of one step are flushed before the next. So the commit index in them rests on this disk too. A majority of one
+        sends to nobody, and waits. Messages to each voter stay in order.
         """
         voter, flushed = self._voter, self.journal.flushed_index
         self._commit_index = max(self._commit_index, min(voter.commit_index, flushed))
@@ -277,7 +278,7 @@ class RaftCore:
         voter.outbox = held
 
     def _release(self) -> None:
-        """What the last step brought forth may be seen. What was proposed since then is not part of it."""
+        """Release the messages and commits of the last step. Entries proposed since then are not part of it."""
         voter = self._voter
         self._commit_index = voter.commit_index
         self._outbox += voter.outbox
@@ -298,7 +299,7 @@ class RaftCore:
         return outbox
 
     def take_committed(self) -> list[Committed] | Snapshot:
-        """What follows the last answer, each entry once and in order; a snapshot in place of entries that are gone."""
+        """Return the committed entries after those of the last call, each once and in order; a snapshot in place of entries that are gone."""
         found = self.observe(self._handed + 1)
         if isinstance(found, Snapshot):
             self._handed = found.index

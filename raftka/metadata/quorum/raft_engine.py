@@ -45,7 +45,7 @@ class LogOfSyncObj:
 
 
 class _Outlet(Transport):  # type: ignore[misc]
-    """Where SyncObj sends."""
+    """The transport that SyncObj sends through."""
 
     def __init__(self, engine: "Engine") -> None:
         super().__init__(None, None, [])
@@ -61,7 +61,7 @@ class _NoPoller:
 
 
 class Engine(SyncObj):  # type: ignore[misc]
-    """What every guard needs, and those for what SyncObj does on its own time; Voter adds what comes from the others."""
+    """State that every guard needs, and the guards for SyncObj's timed actions; Voter adds those for messages of other voters."""
 
     _SyncObj__connectedNodes: set[Node]
 
@@ -285,7 +285,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         return entries[at:end]
 
     def _SyncObj__applyLogEntries(self) -> bool:
-        """What is committed is handed out by RaftCore. True: tell the followers at once."""
+        """Let RaftCore hand out committed entries instead. True: tell the followers at once."""
         self.send_now |= self._SyncObj__raftLastApplied != self.commit_index
         self._SyncObj__raftLastApplied = self.commit_index
         return self.send_now
@@ -309,7 +309,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     # sending
 
     def _SyncObj__sendAppendEntries(self) -> None:
-        """One round. Who has too much on its way already gets the head of a message only, which shows if something was lost."""
+        """One round. A follower with too much under way gets only the head of a message, which shows whether something was lost."""
         self.send_now = False
         self.sequence += 1
         connected: set[Node] = self._SyncObj__connectedNodes
@@ -327,7 +327,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         return sum(size for _, size in sent) >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
 
     def ship(self, node: Node, message: Message) -> None:
-        """What SyncObj sends, with what it leaves out. Taking the node from the connected ones ends this round's loop for it."""
+        """Send SyncObj's message, with the fields that it leaves out. Taking the node from the connected ones ends this round's loop for it."""
         if message["type"] == "request_vote":
             message["transfer"] = self._by_transfer
         elif "serialized" in message:

@@ -1,11 +1,12 @@
-"""Who of the voters may vote: formation of a cluster, lost disks, other clusters. Decided from what the voters tell each other of their directories.
+"""Decide which voters may vote: formation of a cluster, lost disks, other clusters. The input are the voters' reports about their directories.
 
 - A cluster is formed only when every voter has reported an empty directory (or one that has seen the same and never voted). Each notes that it is a
-  voter; nobody stands for the first election before all have noted it.
-- A quorum that is gone for good begins anew from one voter that is left, the seed (recovery.py): as at the beginning all others must be there, and
-  empty. They never stand before they have entries, so the seed leads first. A directory of the quorum before is refused: it knows other things.
-- A voter with an empty directory that meets one of a formed cluster has lost its disk: what it voted and acknowledged is forgotten. It joins: takes
-  entries, but neither votes nor acknowledges, until a leader that a majority *without it* has confirmed since says from where on it is up to date.
+  voter; no voter stands for the first election before all have noted it.
+- A quorum that is lost for good begins anew from one voter that is left, the seed (recovery.py): as at the beginning all others must be there, and
+  empty. They never stand before they have entries, so the seed leads first. A directory of the quorum before is refused: its entries may differ.
+- A voter with an empty directory that meets one of a formed cluster has lost its disk, and with it its votes and acknowledgements. It joins: it takes
+  entries, but neither votes nor acknowledges, until a leader that a majority *without it* has confirmed since names the index from which it is up to
+  date.
 
 Reports count only if they answer this process: they echo its nonce. Knows no log and sends nothing itself.
 """
@@ -19,7 +20,7 @@ from raftka.metadata.quorum.raft_types import Message, WrongCluster
 
 
 class Report(NamedTuple):
-    """What a voter says of its directory."""
+    """A voter's report about its directory."""
 
     standing: Standing
     term: int
@@ -124,7 +125,7 @@ class Membership:
         self._become(Standing.VOTER)
 
     def _settle(self) -> None:
-        """What an empty directory is: a new cluster's, or a lost one's. A seed begins when all others have noted that they are its voters."""
+        """Decide whether an empty directory is a new cluster's or a lost one. A seed begins when all others have noted that they are its voters."""
         if self._journal.standing == Standing.SEED and self._all_others(Standing.VOTER):
             self._become(Standing.VOTER)
         if self._journal.standing != Standing.EMPTY:

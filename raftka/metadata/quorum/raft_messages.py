@@ -1,4 +1,4 @@
-"""What voters say to each other: the shape of every message, checked before anything believes it. Knows no state.
+"""Messages between voters: the shape of each, checked before any code relies on it. Knows no state.
 
 The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and `timeout_now` are pysyncobj's, the others are ours.
 """

@@ -1,4 +1,4 @@
-"""The plain values of the metadata quorum: its configuration, what it hands out, what it refuses. Knows no engine and no file."""
+"""The plain values of the metadata quorum: its configuration, its outputs, its errors. Knows no engine and no file."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -77,7 +77,7 @@ class EntryTooLarge(LimitExceeded):
 
 
 class MalformedMessage(ValueError):
-    """What came is no message of ours: close the connection it came on. `limit`: it is larger than this allows."""
+    """The bytes are no message of ours: close the connection. `limit`: the message is larger than this allows."""
 
     def __init__(self, message: str, limit: Limit | None = None) -> None:
         super().__init__(message)
@@ -89,4 +89,4 @@ class WrongCluster(ValueError):
 
 
 class SafetyViolated(AssertionError):
-    """What Raft excludes has happened: this node must stop before it harms what is committed."""
+    """A state that Raft excludes was found: this node must stop before it damages committed entries."""

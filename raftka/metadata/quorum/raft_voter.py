@@ -1,7 +1,7 @@
-"""One voter: what it does with what other voters say about the log. Guards before pysyncobj's handlers of entries and acknowledgements.
+"""One voter: its answers to messages about the log. Guards before pysyncobj's handlers of entries and acknowledgements.
 
-*Verified* is the index up to which the log is known to be the leader's, in this term: only that far may it be committed, and never may less be kept.
-Knows no file, no connection, and not who is allowed to hear what it decides when.
+*Verified* is the index up to which the log is known to equal the leader's, in this term: nothing above it may be committed, and nothing below it may
+be cut. Knows no file, no connection, and not when its messages may leave.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class Voter(Engine):
             self.leader_lost()
 
     def step(self) -> None:
-        """What time and the messages before it have made due."""
+        """Do everything that is due by time, or by messages before it."""
         self.membership.step(self.now)
         self._try_transfer()
         self._onTick()
@@ -99,7 +99,7 @@ class Voter(Engine):
         return self.membership.may_stand
 
     def _joins(self, node: Node, nonce: int) -> None:
-        """Whatever it acknowledged before, it may have forgotten; what it answers now counts for nothing until it is promoted."""
+        """Count no answer of this voter until it is promoted: it may have forgotten entries that it acknowledged."""
         if node.id not in self._joining or self._joining[node.id].nonce != nonce:
             self._joining[node.id] = _Joining(nonce, self.sequence + 1)
             self.match_index[node] = 0
@@ -146,7 +146,7 @@ class Voter(Engine):
         self._take_promise(node, message)
 
     def _cap_commit(self, index: int) -> int:
-        """What is not known to be the leader's is not committed by it."""
+        """Commit no entry that is not verified as the leader's."""
         return min(index, self._verified)
 
     def _unless_equal(self, message: Message) -> Message:
@@ -263,7 +263,7 @@ class Voter(Engine):
 
     @property
     def active(self) -> bool:
-        """It leads, and its own first entry is committed: it knows of everything that was committed before."""
+        """This voter leads, and its own first entry is committed: so it knows every committed entry."""
         return self.state == LEADER and self.commit_index >= self.own_no_op()
 
     def confirmed(self, sequence: int) -> bool:

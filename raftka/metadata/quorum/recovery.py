@@ -1,8 +1,8 @@
-"""A quorum that is gone for good, begun anew from the one voter that is left: what its directory knows, what becomes of it, what is given up.
+"""Recover a quorum that is lost for good from the one voter that is left: its entries, their changes, and the losses.
 
-Run on a node that does not run. Whatever the lost voters had confirmed and this one lacks can be no more than LOST_AT_MOST entries; so far every
-number moves ahead that must never be given out twice: offsets of the metadata log (and with them broker epochs), leader and partition epochs,
-producer ids. Nobody leads anything then, and every broker must register anew. Knows no terminal.
+Runs while the node is stopped. The lost voters can have confirmed at most LOST_AT_MOST entries that this one lacks. Every number that must never be
+given out twice moves ahead by so much: offsets of the metadata log (and with them broker epochs), leader and partition epochs, producer ids. Then no
+partition has a leader, and every broker must register anew. Knows no terminal.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class NotRecoverable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is left."""
+    """The state of the quorum that one directory still has."""
 
     node_id: int
     image: MetadataImage  # with all entries, also those that may never have been confirmed
@@ -46,7 +46,7 @@ def look(journal: Journal) -> Remains:
         raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")
     if journal.standing is Standing.JOINING:
         raise NotRecoverable(
-            f"{journal.directory} replaces a disk that was lost and was never brought up to date: what it has may be anything. Take another voter's."
+            f"{journal.directory} replaces a lost disk and was never brought up to date: its entries may be wrong. Take another voter's."
         )
     image = MetadataImage.from_snapshot(journal.read_snapshot().state) if journal.snapshot is not None else MetadataImage()
     for command, index, _ in journal.entries[1:]:
@@ -84,7 +84,7 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
 
 
 def _nobodys(partition: PartitionImage) -> PartitionImage:
-    """Who comes back first of the ISR, as far as it is known, leads; under an epoch that none of the lost entries can have used."""
+    """Leave the partition without leader: the first member of the ISR that comes back leads, under an epoch that no lost entry can have used."""
     epochs = partition.leader_epoch + LOST_AT_MOST, partition.partition_epoch + LOST_AT_MOST
     return partition._replace(leader=NO_LEADER, leader_epoch=epochs[0], partition_epoch=epochs[1])
 

@@ -37,7 +37,7 @@ class Move(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """What is remembered of a truck."""
+    """The last known state of a truck."""
 
     at_us: int
     inside: frozenset[str]
@@ -47,7 +47,7 @@ NOWHERE = Whereabouts(-(2**63), frozenset())
 
 
 def crossed(ring: Ring, x: float, y: float) -> bool:
-    """Whether a ray to the east crosses the ring an odd number of times."""
+    """Return whether a ray to the east crosses the ring an odd number of times."""
     odd = False
     for (x1, y1), (x2, y2) in zip(ring, ring[1:] + ring[:1], strict=True):
         if (y1 > y) != (y2 > y) and x < (x2 - x1) * (y - y1) / (y2 - y1) + x1:
@@ -56,7 +56,7 @@ def crossed(ring: Ring, x: float, y: float) -> bool:
 
 
 def moves(fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]) -> tuple[list[Move], Whereabouts]:
-    """What is not later than what is known tells nothing: the truck has been elsewhere since."""
+    """Return the fences entered and left. A position that is not later than the last known one is skipped."""
     fences, found = tuple(fences), []
     for each in sorted(positions):
         if each.at_us <= known.at_us:

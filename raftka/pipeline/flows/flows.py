@@ -1,4 +1,4 @@
-"""What `streams.yml` declares, as definitions of a Spark Declarative Pipeline: views, sinks, flows. Runs in classic sessions and in Spark Connect's.
+"""Turn the declarations of `streams.yml` into a Spark Declarative Pipeline: views, sinks, flows. Runs in classic sessions and in Spark Connect's.
 
 In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they are given a Python function: `told` spares them it.
 """

@@ -123,7 +123,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
     # running
 
     def _in_order(self, flows: list[Flow], use: Callable[[Flow], None]) -> None:
-        """What reads another's view or table comes behind it."""
+        """Use each flow after the flows whose views or tables it reads."""
         while flows:
             left, why = [], None
             for flow in flows:
@@ -180,7 +180,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             return writer.format(target.format or "parquet").toTable(target.name)
 
     def checkpoint(self, flow: Flow) -> str:
-        """Where spark-pipelines has it, which begins a new one with --full-refresh."""
+        """The checkpoint folder that spark-pipelines uses, which begins a new one with --full-refresh."""
         name = flow.target if isinstance(self._outputs[flow.target], Sink) else f"spark_catalog/default/{flow.target}"
         path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}/{flow.name}")
         return str(self._spark._jvm.org.apache.spark.sql.pipelines.graph.SystemMetadata.getLatestCheckpointDir(path, False))

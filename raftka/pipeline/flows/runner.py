@@ -69,7 +69,7 @@ class Running:
         self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
         self._spark.sparkContext.setLogLevel("WARN")
         self._java = self._spark.sparkContext._gateway.proc
-        self._say(f"{self._project.name}: Spark {self._spark.version} is there, what it has to say goes to {log}")
+        self._say(f"{self._project.name}: Spark {self._spark.version} is there, its log goes to {log}")
         graph = self._loaded(stopping)
         if graph is None:
             return

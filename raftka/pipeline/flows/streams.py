@@ -60,7 +60,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page shows: records by key of a compacted topic, the last ones of another, areas."""
+    """The content of the page: records by key of a compacted topic, the last ones of another, areas."""
 
     positions: str
     alerts: str | None = None

@@ -28,12 +28,12 @@ KNOWN = (
         r"STATE_STORE_((KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION|"
         r"INVALID_VARIABLE_TYPE_CHANGE|INVALID_CONFIG_AFTER_RESTART)|sources in the checkpoint offsets and now there are",
         "the query is another one than its checkpoint is of",
-        "undo the change; or move {checkpoint} away: then it begins anew, and a topic or lake gets again what it has",
+        "undo the change; or move {checkpoint} away: then it begins anew, and writes all rows to the topic or lake again",
     ),
     (r"No space left on device|ENOSPC|Disk quota exceeded", "the disk is full", "make room: it goes on by itself"),
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY",
-        "somebody else writes the same checkpoint",
+        "another query writes the same checkpoint",
         "stop the other one, such as a `spark-pipelines run`",
     ),
     (
@@ -46,7 +46,7 @@ KNOWN = (
 
 @dataclass(slots=True)
 class Reported:
-    """What is known of a flow, as `raftka pipeline status` shows it."""
+    """The state of a flow, as `raftka pipeline status` shows it."""
 
     state: str = "starting"
     batch: int = -1
@@ -164,7 +164,7 @@ def _offsets(told: object) -> dict[tuple[str, str], int]:
 
 
 def explained(why: str, checkpoint: str = "") -> str:
-    """What happened and what to do, out of what Spark says."""
+    """Turn an error of Spark into cause and next step."""
     ours = re.findall(r"raftka\.pipeline\.errors\.\w+: (.*)", why)
     if ours:
         return str(ours[-1]).strip().rstrip(".")

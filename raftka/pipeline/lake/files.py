@@ -38,7 +38,7 @@ class DataFile(NamedTuple):
 
 @contextmanager
 def explained(lake: Lake) -> Iterator[None]:
-    """What goes wrong at the lake, with the next step. Raises PipelineError."""
+    """Turn errors of the lake into PipelineError, with the next step."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -189,7 +189,7 @@ class _File:
 
 
 def is_finite(batch: "pa.RecordBatch") -> bool:
-    """Whether no floating point number in it is NaN or infinite."""
+    """Return whether no floating point number in the batch is NaN or infinite."""
     import pyarrow.compute as pc
     from pyarrow import types
 

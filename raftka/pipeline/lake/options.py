@@ -57,7 +57,7 @@ def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
 def _transaction(options: Mapping[str, str]) -> tuple[str, int] | None:
     name, number = options.get("txnappid"), _number(options, "txnVersion")
     if (name is None) != (number is None):
-        raise OptionRefused("txnAppId and txnVersion go together: whose batch it is, and which one")
+        raise OptionRefused("txnAppId and txnVersion go together: they name the application and the batch")
     return (name, number) if name is not None and number is not None else None
 
 
@@ -69,7 +69,7 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
 
 
 def is_folder(lake: Lake) -> bool:
-    """Whether it is on a file system of this machine."""
+    """Return whether the lake is on a file system of this machine."""
     return "://" not in lake.url
 
 

@@ -98,7 +98,7 @@ def _files(table: "DeltaTable", own: Sequence[str], conditions: Sequence[Conditi
 
 
 def _may_hold(row: Mapping[str, object], condition: Condition, own: Sequence[str]) -> bool:
-    """Whether a file may have a row that meets the condition."""
+    """Return whether a file may have a row that meets the condition."""
     name = condition.column
     if name in own:
         value = row[f"partition.{name}"]
@@ -113,7 +113,7 @@ def _may_hold(row: Mapping[str, object], condition: Condition, own: Sequence[str
 
 
 def _between(condition: Condition, least: object, most: object) -> bool:
-    """Whether a value from `least` to `most` may meet the condition."""
+    """Return whether a value from `least` to `most` may meet the condition."""
     value = condition.value
     match condition.how:
         case "=":

@@ -30,7 +30,7 @@ class Bounds(NamedTuple):
 
 
 def statistics(records: int, footer: object, *, finite: bool) -> str:
-    """Of a file with this Parquet footer; `finite`: no floating point number in it is NaN or infinite, for which JSON has no number."""
+    """Statistics of a file with this Parquet footer; `finite`: no floating point number in it is NaN or infinite: JSON has no number for these."""
     found: JsonObject = {"numRecords": records}
     if finite:
         try:
@@ -41,7 +41,7 @@ def statistics(records: int, footer: object, *, finite: bool) -> str:
 
 
 def is_compared(kind: object) -> bool:
-    """Whether readers compare columns of this Arrow type with bounds."""
+    """Return whether readers compare columns of this Arrow type with bounds."""
     from pyarrow import types
 
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_date, types.is_timestamp, types.is_decimal)

@@ -26,7 +26,7 @@ PARTITION_TYPES = ("string", "integer", "long", "short", "byte", "date", "boolea
 
 
 class Attempt(NamedTuple):
-    """Who a task writes for. `query`: the name that its batches are numbered under; None: not numbered, as in a plain batch query."""
+    """The batch that a task writes for. `query`: the name that its batches are numbered under; None: not numbered, as in a plain batch query."""
 
     query: str | None = None
     batch: int = 0
@@ -35,12 +35,12 @@ class Attempt(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """What the names of its files begin with."""
+        """The first part of the names of its files."""
         return f"raftka-{quote(self.query, safe='')}-{self.batch}-" if self.query is not None else "raftka-"
 
 
 class Done(NamedTuple):
-    """What a task tells the driver."""
+    """A task's result for the driver."""
 
     attempt: Attempt
     files: tuple[DataFile, ...]
@@ -161,7 +161,7 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
 
 
 def _tidy(lake: Lake, table: "DeltaTable", attempt: Attempt, files: Sequence[DataFile]) -> None:
-    """Of a batch that is in the log remove what other tries left: this one, and those that a driver had no time to remove before it was killed."""
+    """Remove what other tries of a logged batch left: this try's files, and those of drivers that were killed before they removed theirs."""
     assert attempt.query is not None
     added = batch_in_log(lake, table, attempt.query, attempt.batch)
     remove(lake, [each.path for each in files if added is None or each.path not in added])
@@ -196,7 +196,7 @@ def _is_there(lake: Lake, attempt: Attempt, seen: int) -> bool:
 
 
 def _is_first(table: "DeltaTable", done: Sequence[Done]) -> bool:
-    """Whether this batch may have been tried before: nothing tells it but that a run of the query is new, or a task was."""
+    """Return whether the batch may have been tried before: so it is when the run of the query is new, or a task was tried again."""
     attempt = done[0].attempt if done else Attempt()
     return attempt.query is not None and (table.transaction_version(_runs(attempt)) != _run(attempt) or any(task.attempt.number for task in done))
 
@@ -206,7 +206,7 @@ def _runs(attempt: Attempt) -> str:
 
 
 def _run(attempt: Attempt) -> int:
-    """Of a run of the query, as a number: the log has no other values."""
+    """The run of the query as a number: the log has no other values."""
     return crc32(attempt.run.encode())
 
 

@@ -1,4 +1,4 @@
-"""What a Delta table needs beside its batches: files of killed tries go, small files become large ones. Knows no batch's rows and no Spark."""
+"""Upkeep of a Delta table beside its batches: remove files of killed tries, merge small files. Knows no batch's rows and no Spark."""
 
 import json
 import logging
@@ -50,14 +50,14 @@ def batch_in_log(lake: Lake, table: "DeltaTable", query: str, batch: int) -> fro
 
 
 def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) -> None:
-    """Of a batch whose files begin with `stem`: those of earlier tries, in the folders of those that were added. The same rows went to the same
+    """Remove the files of earlier tries of a batch whose files begin with `stem`, in the folders of the added files. The same rows went to the same
     partitions before. What can not be removed harms nothing."""
     try:
         found = [path for folder in {path.rpartition("/")[0] for path in added} for path in names_in(lake, folder)]
         remove(lake, [path for path in found if path.rpartition("/")[2].startswith(stem) and path not in added])
         _remove_half_entries(lake, version)
     except Exception as error:
-        log.warning("the lake %s could not be looked through for what killed tries left: %s", lake.url, error)
+        log.warning("the lake %s could not be searched for files of killed tries: %s", lake.url, error)
 
 
 def _remove_half_entries(lake: Lake, version: int) -> None:

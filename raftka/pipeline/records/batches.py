@@ -184,5 +184,5 @@ def find_heads(data: bytes, position: int, count: int, heads: list[int], shift: 
 
 
 def append_times(headers: Sequence[BatchHeader]) -> list[bool]:
-    """Of which batches the broker set the timestamps."""
+    """Return for each batch whether the broker set its timestamps."""
     return [bool(header.attributes & LOG_APPEND_TIME) for header in headers]

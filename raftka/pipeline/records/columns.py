@@ -19,7 +19,7 @@ class Fields(NamedTuple):
 
 
 class Headers(NamedTuple):
-    """Of all records, in their order; `counts` has one for each record."""
+    """The headers of all records, in their order; `counts` has one number for each record."""
 
     counts: Ints
     names: Fields

@@ -29,7 +29,7 @@ LARGEST_MS = (2**63 - 1) // US_OF_MS  # in Spark's timestamps
 
 
 class Decoder:
-    """Of one partition. What is below `start` or not below `stop` (offsets) has no row; `next_offset` is where the next fetch goes on."""
+    """Decodes one partition. Offsets below `start`, or not below `stop`, give no row; `next_offset` is the offset of the next fetch."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Decoder:
 
 
 def byte_strings(data: object, fields: Fields) -> pa.Array:
-    """Of a buffer, in ascending order. With what is between them they are an Arrow array that has no copy yet; taking every other one makes it."""
+    """Return fields of a buffer, in ascending order, as Arrow strings: first with the bytes between them, without a copy; `take` copies."""
     starts, sizes = fields
     count = len(starts)
     if not count:
@@ -118,7 +118,7 @@ def header_lists(data: object, headers: Headers) -> pa.Array:
 
 
 def as_text(names: pa.Array) -> pa.Array:
-    """What is no UTF-8 becomes U+FFFD, as Java does it."""
+    """Replace invalid UTF-8 by U+FFFD, as Java does."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

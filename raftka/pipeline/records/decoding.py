@@ -51,7 +51,7 @@ class Decoder:
         return {**self.__dict__, "_parsed": {}}
 
     def columns(self, values: pa.Array) -> pa.RecordBatch:
-        """Of an Arrow array of bytes an array of structs: the declared fields, and why there are none. No row stops the others."""
+        """Turn an array of bytes into an array of structs: the declared fields, and the error of each row without them. No row stops the others."""
         rows, errors = self._rows(values.to_pylist())
         try:
             arrays = [self._column(rows, each) for each in self._wanted]

@@ -1,4 +1,4 @@
-"""What a stream's records are to hold: names and kinds as YAML tells them, and whether a value is of its kind. Knows neither Arrow nor Spark.
+"""The declared fields of a stream's records: names and kinds from YAML, and whether a value is of its kind. Knows neither Arrow nor Spark.
 
     {truck: int, speed: double?, stops: [{name: string, since: timestamp}]}
 
@@ -18,7 +18,7 @@ SHOWN = 60  # characters of a value that is wrong
 
 
 class Misfit(Exception):
-    """A value is not what was declared: the text says which, and what was to be there."""
+    """A value is not of its declared kind: the text names the value and the kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,11 @@ WITHOUT_MEANING = [
     "path",
 ]  # for consumers in Java
 NOT_OURS = {  # of Kafka's consumer: what jobs may not set, and why
-    "auto.offset.reset": "startingOffsets says where a new query begins, and a query that goes on never jumps",
+    "auto.offset.reset": "startingOffsets is the start of a new query, and a query that continues never jumps",
     "enable.auto.commit": "Spark's checkpoint keeps the offsets",
     "key.deserializer": "keys are binary; cast them in the query",
     "value.deserializer": "values are binary; cast them in the query",
-    "interceptor.classes": "there is no Java consumer that would call them",
+    "interceptor.classes": "there is no Java consumer to call them",
 }
 DURATION = re.compile(r"\s*(\d+)\s*(ms|millis\w*|s|sec\w*|m|min\w*|h|hours?|d|days?)\s*", re.IGNORECASE)
 UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -47,7 +47,7 @@ UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where reading begins or ends: `default` (LATEST or EARLIEST), unless said for a partition, as offset or as time (ms)."""
+    """Start or end of reading: `default` (LATEST or EARLIEST), unless given for a partition, as offset or as time (ms)."""
 
     default: int
     offsets: Mapping[Where, int] | None = None
@@ -110,7 +110,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
-    """Of kafka.bootstrap.servers."""
+    """Parse kafka.bootstrap.servers."""
     try:
         found = tuple(addresses_of(kafka.get("bootstrap.servers", "")))
     except ValueError as error:
@@ -121,7 +121,7 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """What a broker connection can not be like."""
+    """Refuse options for connections that raftka does not have."""
     protocol = kafka.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT" or any(name.startswith(("sasl.", "ssl.")) for name in kafka):
         raise OptionRefused(
@@ -151,9 +151,7 @@ def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tu
     given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name.lower(), "").strip()]
     if len(given) != 1:
         said = f"{' and '.join(given)} are" if given else "none is"
-        raise OptionRefused(
-            f"exactly one of subscribe (names), subscribePattern (a regular expression) and assign (partitions) says what to read; {said} given"
-        )
+        raise OptionRefused(f"set exactly one of subscribe (names), subscribePattern (a regular expression) and assign (partitions); {said} given")
     value = options[given[0].lower()].strip()
     match given[0]:
         case "subscribe":

@@ -1,4 +1,4 @@
-"""What a batch reads: from which offset to which, in which tasks. Plain functions; brokers answer through `Lookup`. Knows neither sockets nor Spark.
+"""Plan a batch: from which offset to which, in which tasks. Plain functions; brokers answer through `Lookup`. Knows neither sockets nor Spark.
 
 Nothing here ever goes back: a partition's end is never before its start, whatever brokers say.
 """
@@ -28,7 +28,7 @@ class Topic(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Of one partition, from offset to offset."""
+    """A range of offsets of one partition."""
 
     topic: str
     topic_id: str
@@ -46,10 +46,10 @@ class Range(NamedTuple):
 
 
 class Lookup(Protocol):
-    """What a cluster answers."""
+    """Answers of a cluster."""
 
     def names(self) -> Sequence[str]:
-        """Of all topics but internal ones."""
+        """The names of all topics but internal ones."""
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
         """Those of them that are there."""
@@ -106,7 +106,7 @@ def _demand(options: SourceOptions, found: Mapping[str, Topic], there: Collectio
 
 
 def edge(options: SourceOptions, side: str, lookup: Lookup, there: Sequence[Where]) -> Offsets:
-    """Where reading begins ("starting") or ends ("ending")."""
+    """Return the offsets where reading begins ("starting") or ends ("ending")."""
     said = options.starting if side == "starting" else options.ending
     given = said.offsets if said.times is None else said.times
     if given is not None:
@@ -126,7 +126,7 @@ def edge(options: SourceOptions, side: str, lookup: Lookup, there: Sequence[Wher
 
 
 def _asked(said: Edge, there: Sequence[Where]) -> dict[Where, int]:
-    """What the brokers must answer."""
+    """Return the times to look up at the brokers."""
     if said.time is not None:
         return dict.fromkeys(there, said.time)
     if said.times is not None:
@@ -171,7 +171,7 @@ def initial(options: SourceOptions, lookup: Lookup) -> Position:
 
 
 def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Position | None = None) -> Position:
-    """How far the topics go now; with the `target` of an availableNow run no further than that. Both ways the same losses are looked for. Raises
+    """Return the ends of the topics now; with the `target` of an availableNow run no further than that. Both look for the same losses. Raises
     DataLoss."""
     known = {topic for topic, _ in start.offsets}
     found = find(options, lookup, known)
@@ -183,7 +183,7 @@ def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Posi
         loss(options, f"topic {topic} was deleted and made again since the last batch", "the new one is read from its beginning")
     same = {where: offset for where, offset in start.offsets.items() if where[0] not in again}
     for topic, partition in sorted(same.keys() - ends.keys()):
-        loss(options, f"{topic}-{partition} is gone: its topic was deleted", "what was not read of it is lost")
+        loss(options, f"{topic}-{partition} is gone: its topic was deleted", "its unread records are lost")
     wanted = {} if target is None else {where: end for where, end in target.offsets.items() if where[0] not in again}
     _never_back(options, lookup, same, wanted, ends)
     now = Position(ends, ids, start.offsets if start.initial else None)
@@ -205,7 +205,7 @@ def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, wanted:
             loss(options, f"{what}, but was read up to {starts[where]}", "nothing is read of it until it is longer than that")
             ends[where] = starts[where]
         else:
-            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "what is gone is left out")
+            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "lost records are skipped")
 
 
 def _up_to(target: Position, start: Position, now: Position) -> Position:
@@ -255,7 +255,7 @@ def waiting(start: Position, end: Position) -> int:
 
 
 def stream_ranges(start: Position, end: Position) -> list[Range]:
-    """Of the batch between them: always the same for the same two, now and when it is replayed."""
+    """Return the ranges of the batch between two positions: always the same for the same two, now and when it is replayed."""
     begins = _begins(start, end)
     return _ranges({where: (begins[where], stop) for where, stop in end.offsets.items()}, end.ids)
 

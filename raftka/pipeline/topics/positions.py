@@ -19,7 +19,7 @@ Offsets = Mapping[Where, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where each partition is read next. `initial`: no batch has been planned before it. `began`: where the batch that ends here begins, if it is
+    """The next offset of each partition. `initial`: no batch has been planned before it. `began`: where the batch that ends here begins, if it is
     the first one."""
 
     offsets: Offsets
@@ -41,7 +41,7 @@ class Position:
 
 
 def position(found: Mapping[str, Json]) -> Position:
-    """Of a checkpoint, also of one that format("kafka") wrote."""
+    """Read the position in a checkpoint, also in one that format("kafka") wrote."""
     ours = found.get(OURS, {})
     offsets = flat({topic: each for topic, each in found.items() if topic != OURS})
     began = flat(ours["began"]) if "began" in ours else None

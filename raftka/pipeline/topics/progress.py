@@ -1,4 +1,4 @@
-"""How far a query has come, told as a group's committed offsets: tools that show the lag of groups show a query's. Knows no Spark.
+"""Publish a query's progress as the committed offsets of a group: tools that show the lag of groups show the query's. Knows no Spark.
 
 Nobody reads from there, the checkpoint alone counts. So what goes wrong is a warning, and takes the query some seconds at most, twice a minute.
 """
@@ -37,13 +37,13 @@ class Progress:
         self._warned = ""
 
     def publish(self, offsets: Offsets) -> None:
-        """Of all that is read. Never raises."""
+        """Publish the offsets of all that is read. Never raises."""
         self._wanted = offsets
         if self._clock() >= self._not_before:
             self._tell()
 
     def close(self) -> None:
-        """Whatever has not been told yet is told now. Never raises."""
+        """Publish the rest and close the connections. Never raises."""
         self._tell()
         self._brokers.close()
 

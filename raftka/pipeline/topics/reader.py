@@ -1,4 +1,4 @@
-"""The records of a range, as Arrow batches, from whoever leads its partition now. Knows no Spark.
+"""Read the records of a range as Arrow batches from the partition's present leader. Knows no Spark.
 
 The next request leaves before the last answer is decoded. What is asked for ends where the plan ends; records that are not there any more
 (compacted, markers of transactions) are passed by, records that are lost are told, and bytes that are no records stop the query.
@@ -205,11 +205,13 @@ class _Reading:
         self._patience.wait(why)
 
     def _out_of_range(self) -> None:
-        """What lies before the log's start is gone for good; what lies behind its end may be there in a moment, with a leader that is new."""
+        """Decide about an offset out of range: below the log's start the records are lost; beyond its end a new leader may have them in a moment."""
         found = self._brokers.offsets({self._where: EARLIEST})
         earliest = found[self._where]
         if earliest > self._offset:
-            what = f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention took what is between"
+            what = (
+                f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention deleted the records between"
+            )
             loss(self._options, what, f"offsets {self._offset} to {min(earliest, self._wanted.stop) - 1} are left out")
             self._progress(min(earliest, self._wanted.stop))
             return

@@ -46,7 +46,7 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task tells the driver."""
+    """A task's result for the driver."""
 
     records: int
     identity: Identity | None = None
@@ -64,7 +64,7 @@ def sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOp
         if kafka.get(name, allowed[0]).lower() not in allowed:
             raise OptionRefused(f"kafka.{name}={kafka[name]} would lose or double records: it is always {allowed[0]} here")
     if "transactional.id" in kafka:
-        raise OptionRefused("kafka.transactional.id can not be set: what a batch writes belongs together, not what a task writes")
+        raise OptionRefused("kafka.transactional.id cannot be set: transactions would hold the records of a task, not of a batch")
     compression = kafka.get("compression.type", "none").lower()
     if compression not in NAMES:
         raise OptionRefused(f"kafka.compression.type is {compression!r}: {', '.join(NAMES)}")

@@ -1,4 +1,4 @@
-"""What a driver plans and a task reads, between Spark's data source and the plain functions. Knows Spark's order of calls, and no Spark."""
+"""The driver's plans and the tasks' reads, between Spark's data source and the plain functions. Knows Spark's order of calls, and no Spark."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,11 +52,11 @@ class Stream:
         return self._initial.as_json()
 
     def freeze(self) -> None:
-        """From now on read nothing but what there is now (availableNow). What is lost before or after is told by `latest`, as without."""
+        """Read no further than the present ends of the topics (availableNow). `latest` reports data lost before or after, as without."""
         self._frozen = planning.latest(self._options, self._lookup, Position({}))
 
     def latest(self, start: Mapping[str, Json], *, everything: bool = False) -> Mapping[str, Json]:
-        """Where the next batch ends; `start` itself when there is to be none. `everything`: whatever the limits say. Raises DataLoss."""
+        """Return the end of the next batch; `start` itself when there is to be none. `everything`: without limits. Raises DataLoss."""
         begin = position(start)
         self._progress.publish(begin.offsets)  # Spark asks what comes next when it is done with what was before
         end = self._newest = self._end(begin)
@@ -71,7 +71,7 @@ class Stream:
         return end.as_json()
 
     def newest(self) -> Mapping[str, Json] | None:
-        """How far the topics went when that was last asked: for Spark's progress."""
+        """The ends of the topics at the last look: for Spark's progress."""
         return None if self._newest is None else self._newest.as_json()
 
     def committed(self, end: Mapping[str, Json]) -> None:
@@ -91,7 +91,7 @@ class Stream:
         return end
 
     def _is_early(self, begin: Position, end: Position) -> bool:
-        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. What is there is read by availableNow however little it is."""
+        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. availableNow reads any number of records."""
         least = self._options.min_offsets
         if least is None or self._frozen is not None or self._last_batch is None or planning.waiting(begin, end) >= least:
             return False

@@ -1,4 +1,4 @@
-"""How the C library's allocator gives memory back to the kernel. Knows no one who allocates."""
+"""Make the C library's allocator give memory back to the kernel. Knows no one who allocates."""
 
 import ctypes
 

@@ -8,7 +8,7 @@ CLOSED_FIRST = 4096  # from this descriptor on, or the middle where there are fe
 
 
 class Spare:
-    """A descriptor in reserve: when there is no other left, whoever waits can still be turned away, and is not told of again and again."""
+    """A descriptor in reserve: when no other is left, a waiting connection can still be refused, and is not reported again and again."""
 
     def __init__(self) -> None:
         self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

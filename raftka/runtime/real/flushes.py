@@ -1,4 +1,4 @@
-"""How dirty files reach the disk: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which tells by an eventfd; by
+"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which reports by an eventfd; by
 threads where names are to be flushed, and where the kernel will not.
 
 A thread that flushes costs more than the flush: it and the loop take the interpreter from each other a dozen times. syncfs would be cheaper still,
@@ -84,7 +84,7 @@ class Flusher:
         self._reap(wait=False)
 
     def stop(self) -> None:
-        """What was asked for before is done first."""
+        """Stop after all requested flushes are done."""
         while self._kernel.busy:
             self._reap(wait=True)
         for _ in self._threads:

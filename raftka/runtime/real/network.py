@@ -30,7 +30,7 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 TCP_ESTABLISHED = 1  # the first byte of TCP_INFO: the connection's state
 
 EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
-# Of connections we make: a machine that went without a word, or came back and knows of nothing, is noticed in seconds, not in minutes.
+# Of connections we make: a peer that vanished, or came back without its state, is noticed in seconds, not in minutes.
 LIVENESS = (
     ((socket.IPPROTO_TCP, socket.TCP_SYNCNT), 1),  # asked again once, given up after 3 s
     ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
@@ -42,7 +42,7 @@ LIVENESS = (
 
 
 class Turn:
-    """What this turn still has to do. Outside a turn the first thing that is asked for wakes the loop."""
+    """The actions that this turn still has to run. Outside a turn the first action that is asked for wakes the loop."""
 
     __slots__ = ("actions", "active", "began", "kick", "last", "watch", "woken")
 
@@ -188,7 +188,7 @@ class RealTransport:
             self._send()
 
     def _send(self) -> None:
-        """What was taken before, then what there is to take: output that came while there was something unsent has not been asked for."""
+        """Send the bytes taken before, then new output: nothing was asked for while bytes were unsent."""
         unsent = self._unsent
         asked = False
         try:

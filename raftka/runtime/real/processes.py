@@ -1,7 +1,7 @@
 """Work in a process of its own: a thread would take the interpreter from the loop again and again, a process takes at most the other core.
 
-Both sides of it. The process is this module started with the parent's module path; what goes between are marshalled plain values over pipes. It dies
-with its parent, gives way to it (nice), and keeps to the bytes a second that it was told. Knows no work by name: it is told module and function.
+This file has both sides. The process is this module, started with the parent's module path; marshalled plain values go between them over pipes.
+It dies with its parent, has a lower priority (nice), and keeps to its bound of bytes a second. Knows no work by name: it gets module and function.
 """
 
 import gc
@@ -30,7 +30,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class ApartError(Exception):
-    """What went wrong over there, with its traceback as text; `kind` is the name of the exception's class."""
+    """The exception of the other process, with its traceback as text; `kind` is the name of its class."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)

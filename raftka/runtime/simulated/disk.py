@@ -28,7 +28,7 @@ SPACE_BYTES = 1 << 40
 
 
 class Change(NamedTuple):
-    """Of a file's content, and how to undo it."""
+    """One change of a file's content, and how to undo it."""
 
     position: int
     size: int  # bytes written
@@ -134,7 +134,7 @@ class Directory:
             self.synced = mark
 
     def flush_failed(self, mark: int) -> None:
-        """What becomes of the names is not known: they may go with the power."""
+        """After a failed flush it is unknown which names are on the disk: each may be lost with the power."""
 
     def _set(self, names: dict[str, "Inode | Directory | None"]) -> None:
         for name, entry in names.items():
@@ -232,7 +232,7 @@ class SimulatedDisk:
             raise failure(errno.EIO, path)
 
     def mend(self, path: str) -> None:
-        """It is there again, without what was only in memory."""
+        """Make the directory usable again, without the changes that were only in memory."""
         self.broken.discard(path)
         self._lose(self.directory(path))
 
@@ -248,7 +248,7 @@ class SimulatedDisk:
         self.file(path).content[position] ^= bits
 
     def lose_power(self) -> None:
-        """What was not flushed is lost, from a random point on in each file and directory: the kernel may have written some of it by itself."""
+        """Lose all that was not flushed, from a random point on in each file and directory: the kernel may have written a part by itself."""
         self.losses += 1
         self.locks.clear()
         self._lose(self.root)

@@ -1,5 +1,6 @@
-"""`sim_guard()`: while it holds, whoever asks the real world for time, chance, sockets or threads gets an exception instead of an answer that
-no seed can repeat. Names what it traps and uses none of it. Other threads of the process, which no simulation has begun, go on as ever."""
+"""`sim_guard()`: while it holds, code that asks the real world for time, chance, sockets or threads gets an exception instead of an answer that
+no seed can repeat. Names the functions that it traps and uses none of them. Other threads of the process, not begun by a simulation, are free.
+"""
 
 import sys
 from _thread import get_ident

@@ -1,7 +1,7 @@
 """The simulated network: byte streams in order, cut into random pieces, late by random times; links that lose, are slow, or are cut in one direction.
 
-A connection is two endpoints and two pipes. What is in a pipe is bounded, so a reader that holds back is felt by the writer. Loss means
-what it means under TCP: the bytes come later. What meets a cut waits in the pipe until the link heals. Knows no disk and no clock of a node.
+A connection is two endpoints and two pipes. A pipe has a bound, so the writer feels a reader that does not read. Loss means what it means
+under TCP: the bytes come later. Bytes that meet a cut wait in the pipe until the link heals. Knows no disk and no clock of a node.
 """
 
 import errno
@@ -97,7 +97,7 @@ class Pipe:
             self.source.reset("connection timed out")
 
     def go_on(self) -> None:
-        """What has waited comes when TCP sends it again."""
+        """Deliver the bytes that waited, when TCP sends them again."""
         late = self.link.random.random() * 2 * RESEND_S
         waiting, self.waiting = self.waiting, 0
         for _ in range(waiting):
@@ -258,7 +258,7 @@ class Endpoint:
             self.pipe.leave(last)
 
     def reset(self, reason: str) -> None:
-        """It is over for this side; its connection hears of it in a turn of its own."""
+        """End this side; its connection hears of it in a turn of its own."""
         if not self.over:
             self.over = True
             self.unsent = b""
@@ -273,7 +273,7 @@ class Endpoint:
 
 
 def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
-    """What leaves; None if a file has not got what was promised of it."""
+    """Return the bytes to send; None if a file is shorter than its span."""
     try:
         return b"".join(taken)  # type: ignore[arg-type]
     except TypeError:  # there are files among it
@@ -309,7 +309,7 @@ class SimulatedNetwork:
         self.default_delay_s = DELAY_S
         self._world = world
         self._links: dict[tuple[str, str], Link] = {}
-        self._listeners: dict[int, list[SimulatedListener]] = {}  # those of dead nodes too: who has no power answers nothing
+        self._listeners: dict[int, list[SimulatedListener]] = {}  # those of dead nodes too: a machine without power answers nothing
         self._next_port = 40_000
         self._next_connection = 0
 
@@ -324,7 +324,7 @@ class SimulatedNetwork:
             link.loss = share
 
     def reorder(self, a: str, b: str, share: float, late_s: float) -> None:
-        """That share of the pieces comes later, by up to so much: what is said on one connection is overtaken by what is said on another."""
+        """Deliver that share of the pieces up to `late_s` later, so that bytes of one connection overtake those of another."""
         for link in self._both(a, b, False):
             link.late, link.late_s = share, late_s
 
@@ -398,7 +398,7 @@ class SimulatedNetwork:
         self._world.push(self._world.now + self.default_delay_s[0], lambda _a, _b: self._try(endpoint, host, port, 0))
 
     def _try(self, endpoint: Endpoint, host: str, port: int, tries: int) -> None:
-        """A SYN goes out. Who is alive accepts or refuses; who has no power, or is behind a cut, is asked again later."""
+        """Send a SYN. A living machine accepts or refuses; one without power, or behind a cut, is asked again later."""
         node, world = endpoint.node, self._world
         if not node.alive or endpoint.over:
             return

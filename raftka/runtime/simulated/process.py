@@ -1,4 +1,4 @@
-"""What clock, disk, network and tasks of a simulated node see of their node, its machine and the world's events (world.py has all three)."""
+"""Protocols: how clock, disk, network and tasks of a simulated node see their node, its machine and the world's events (world.py has all three)."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -59,7 +59,7 @@ class Process(Protocol):
 
 
 class Events(Protocol):
-    """The world: time, what is to happen, chance, and the trace."""
+    """The world, as its parts use it: time, future events, random numbers, and the trace."""
 
     seed: int
     now: float

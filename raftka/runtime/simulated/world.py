@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Machine:
-    """What outlives a process: disk, clocks, power."""
+    """The parts that outlive a process: disk, clocks, power."""
 
     def __init__(self, name: str, number: int, disk: SimulatedDisk) -> None:
         self.name = name
@@ -111,7 +111,7 @@ class World:
         return machine.node
 
     def kill(self, name: str, power_loss: bool = False) -> None:
-        """SIGKILL: the kernel closes the connections and writes what it has. With power_loss: silence, and what was not flushed may be lost."""
+        """SIGKILL: the kernel closes the connections and writes its pages. With power_loss: silence, and unflushed bytes may be lost."""
         machine = self.machines[name]
         self.note(b"X", machine.number, power_loss, 0)
         if power_loss:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): what lies in which directory of a broker, and what is to lie in another."""
+"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): the replicas in each log directory of a broker, and moving them to others."""
 
 from raftka.wire.schema import api, row_classes
 

@@ -87,7 +87,7 @@ def value(number: int) -> str:
     return repr(f"{PREFIX}.{number}".encode())  # as all other clients read it
 
 
-def test_what_may_be_sent_is_written_down_before_it_is(stand: Stand) -> None:
+def test_possible_records_are_written_down_before_they_are_sent(stand: Stand) -> None:
     sends = Sends(stand.task, PREFIX, PER_S, 100.0)
     sends.announce(100.0)
     hear(sends, STARTED, SENT % (0, 0, PLACES["0"], 11))
@@ -115,7 +115,7 @@ def test_a_record_belongs_where_its_key_says(stand: Stand) -> None:
         assert found[value(number)].sends[0][0] == f"t-{PLACES[str(number % KEYS)]}"
 
 
-def test_nobody_knows_what_may_have_been_sent_before_it_was_written_down(stand: Stand) -> None:
+def test_a_record_sent_before_it_was_written_down_has_an_unknown_result(stand: Stand) -> None:
     """The writer of the history stood still: an order that it tells would be wrong."""
     sends = Sends(stand.task, PREFIX, PER_S, 100.0)
     sends.announce(100.0)
@@ -132,7 +132,7 @@ def test_nobody_knows_what_may_have_been_sent_before_it_was_written_down(stand: 
     assert found[value(on_time)].sends[0][2] is None
 
 
-def test_what_it_sends_before_its_beginning_is_heard_of_counts_from_the_beginning(stand: Stand) -> None:
+def test_records_sent_before_the_start_event_count_from_the_start(stand: Stand) -> None:
     """On a busy machine that is seconds later: what is written down after it was sent would lie before what was acknowledged meanwhile."""
     sends = Sends(stand.task, PREFIX, PER_S, 100.0)
     hear(sends, STARTED, started_at=101.0)  # at 104
@@ -185,7 +185,7 @@ def test_a_commit_without_a_good_end_may_have_happened(stand: Stand, lines: list
     assert (commit.outcome, commit.error) == (INFO, error)
 
 
-def test_who_polls_again_does_not_commit_any_more(stand: Stand) -> None:
+def test_a_commit_has_an_unknown_result_when_its_member_polls_again(stand: Stand) -> None:
     """The tool said nothing of a commit that was under way when its coordinator was paused (seed 551 with five nodes), and went on."""
     polls = Polls(stand.task, "g")
     for event in events(*CONSUMED, *CONSUMED, COMMITTED):
@@ -199,11 +199,11 @@ def test_who_polls_again_does_not_commit_any_more(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"[2026-11-21] WARN no leader (o.a.k.clients.NetworkClient)", b"17", b'{"level":"WARN"}'])
-def test_lines_of_logs_are_none_of_its(line: bytes) -> None:
+def test_log_lines_are_not_events(line: bytes) -> None:
     assert java.event_of(line) is None
 
 
-def test_what_is_missing_is_told_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_is_reported_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, old, program = tmp_path / "empty", tmp_path / "old", tmp_path / "bin" / "java"
     for folder in (empty, old, program.parent):
         folder.mkdir()
@@ -238,7 +238,7 @@ def test_a_tool_gets_its_settings_tells_its_lines_and_is_killed() -> None:
     assert not Path(f"/proc/{tool.pid}").exists()
 
 
-def test_a_tool_ends_with_who_started_it() -> None:
+def test_a_tool_ends_with_its_parent() -> None:
     code = "from raftka.chaos.live.clients.java import Tool; tool = Tool(['sleep', '1000'], ''); print(tool.pid, flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None

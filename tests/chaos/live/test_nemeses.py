@@ -83,7 +83,7 @@ def test_nemeses_bite_and_are_undone(stage: Stage) -> None:
     assert not stage.died
 
 
-def test_who_is_started_on_a_failing_disk_may_end_again(stage: Stage) -> None:
+def test_a_node_started_on_a_failing_disk_may_end_again(stage: Stage) -> None:
     """A rolling restart had come to a node whose disk still failed, and its end was called an anomaly (seed 532 with five nodes)."""
     [failing] = chosen(["failing-flush"])
     if missing := failing.missing(stage):

@@ -29,7 +29,7 @@ def test_packets_are_lost_and_the_cluster_is_whole_afterwards(tmp_path: Path) ->
     assert done.stdout.splitlines() == ["loses some", "loses none", "lost-packets bites", "narrow-network bites", "whole"]
 
 
-def test_a_kernel_that_can_not_do_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsuitable_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: str) -> str:
         raise subprocess.CalledProcessError(2, ["tc", *arguments], stderr="Unknown qdisc\n")
 

@@ -96,7 +96,7 @@ def named(node_id: int) -> bytes:
     return b"\0\0\0\x40" + b"\0\x01\0\x0c" + b"\0\0\0\x01" + len(client_id).to_bytes(2, "big") + client_id
 
 
-def test_it_passes_on_what_it_is_given(ports: list[int]) -> None:
+def test_the_proxy_passes_bytes_on(ports: list[int]) -> None:
     echo = Echo(ports[1])
     with Proxy([Route(ports[0], ports[1], target=2, source=1)]) as proxy, dial(ports[0]) as sock:
         says(sock, b"x" * 300_000)
@@ -106,7 +106,7 @@ def test_it_passes_on_what_it_is_given(ports: list[int]) -> None:
 
 
 @pytest.mark.parametrize("direction", [(1, 2), (2, 1)])
-def test_one_way_is_cut_and_all_comes_when_it_is_healed(ports: list[int], direction: tuple[int, int]) -> None:
+def test_bytes_held_by_a_one_way_cut_arrive_after_healing(ports: list[int], direction: tuple[int, int]) -> None:
     echo = Echo(ports[1])
     with Proxy([Route(ports[0], ports[1], target=2, source=1)]) as proxy, dial(ports[0]) as sock:
         says(sock, b"before")
@@ -124,7 +124,7 @@ def test_one_way_is_cut_and_all_comes_when_it_is_healed(ports: list[int], direct
     echo.stop()
 
 
-def test_behind_a_cut_nobody_hears_of_an_end(ports: list[int]) -> None:
+def test_the_end_of_a_connection_does_not_pass_a_cut(ports: list[int]) -> None:
     echo = Echo(ports[1])
     with Proxy([Route(ports[0], ports[1], target=2, source=1)]) as proxy, dial(ports[0]) as sock:
         says(sock, b"before")
@@ -168,7 +168,7 @@ def test_a_node_that_does_not_listen_is_refused_and_comes_back(ports: list[int])
     echo.stop()
 
 
-def test_who_dials_one_port_for_all_is_known_by_its_client_id(ports: list[int]) -> None:
+def test_a_follower_is_known_by_its_client_id(ports: list[int]) -> None:
     echo = Echo(ports[1])
     with Proxy([Route(ports[0], ports[1], target=1)]) as proxy, dial(ports[0]) as second, dial(ports[0]) as third:
         says(second, named(2))

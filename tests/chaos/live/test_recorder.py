@@ -37,7 +37,7 @@ def test_processes_write_one_history(tmp_path: Path) -> None:
     assert len({each.sends[0][1] for each in history.operations}) == WRITERS * EACH
 
 
-def test_what_is_no_value_of_ours_is_one_that_nobody_wrote() -> None:
+def test_a_foreign_value_is_a_phantom() -> None:
     assert value_of(payload(17, 100)) == 17
     assert value_of(b"\xff17 x") == repr(b"\xff17 x")
     assert value_of(None) == "None"

@@ -25,7 +25,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_does_not_happen(name: str) -> None:
+def test_the_guard_prevents_the_violation(name: str) -> None:
     CASES[name]()
 
 

@@ -31,7 +31,7 @@ def filled(disk: MemoryFiles, entries: int = 5) -> Journal:
     return journal
 
 
-def test_it_remembers_everything() -> None:
+def test_a_journal_reads_back_all_its_state() -> None:
     disk = MemoryFiles()
     journal = filled(disk)
     journal.set_cluster_id("the cluster")
@@ -60,7 +60,7 @@ def test_an_empty_directory_stays_empty_until_something_is_to_be_remembered() ->
     assert disk.list("raft") == []
 
 
-def test_what_is_not_written_is_forgotten() -> None:
+def test_staged_bytes_are_dropped_at_close() -> None:
     disk = MemoryFiles()
     journal = filled(disk, 2)
     journal.append(Entry(b"\0staged", 3, 3))
@@ -220,7 +220,7 @@ def test_an_entry_that_looks_like_a_record_damages_nothing() -> None:
     assert open_journal(disk).last.index == 2
 
 
-def test_it_knows_what_is_on_the_disk() -> None:
+def test_a_journal_knows_its_flushed_index() -> None:
     disk = MemoryFiles()
     journal = filled(disk, 5)
     assert journal.flushed_index == 5

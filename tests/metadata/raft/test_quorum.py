@@ -417,7 +417,7 @@ def test_no_pickle_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
         run_seed(seed)
 
 
-def test_it_runs_on_pysyncobj() -> None:
+def test_the_quorum_runs_on_pysyncobj() -> None:
     executed, whole = lines_of_syncobj(3)
 
     assert executed > whole * 0.15

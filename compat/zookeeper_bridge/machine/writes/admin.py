@@ -15,7 +15,7 @@ DONE_ANYWAY = (Code.ELECTION_NOT_NEEDED, Code.PREFERRED_LEADER_NOT_AVAILABLE)
 
 
 def move(written: Written) -> None:
-    """What is where it shall be already is done at once."""
+    """Move partitions; a move that changes nothing is done at once."""
     move_more(written)
     if not moving_in(written.caller.controls.draft.image):
         come_and_go(written)

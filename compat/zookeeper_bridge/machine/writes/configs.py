@@ -1,7 +1,7 @@
-"""/config: settings of topics and brokers, replaced as a whole and at once, what is written for topics that are not there yet, and announcements.
+"""/config: settings of topics and brokers, replaced as a whole and at once; settings written for topics that do not exist yet; and announcements.
 
-What is set is the metadata's. The tree has a small znode beside each entity that was ever changed: its version, and when that was. With data it is
-what somebody wrote for a topic that is not there.
+The metadata hold the settings. The tree has a small znode beside each entity that was ever changed, with its version and time. A znode with data
+holds the settings that a client wrote for a topic that does not exist yet.
 """
 
 import json
@@ -102,7 +102,7 @@ def _alter(written: Written, resource_type: int, configs: dict[str, str]) -> Non
 
 
 def adopted(layer: Layer, topic: str, caller: Caller) -> dict[str, str]:
-    """What was written for a topic that is created now; from now on the metadata have it."""
+    """Return the settings that were written for a topic before its creation; from now on the metadata have them."""
     path = f"/config/topics/{topic}"
     kept = layer.node(path)
     if kept is None or kept.data is None:
@@ -118,12 +118,12 @@ def topic_gone(layer: Layer, topic: str, zxid: int) -> None:
 
 
 def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
-    """What goes with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
+    """Change the tree along with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
     created = {record.topic_id: record.name for record in records if isinstance(record, TopicCreated)}
     for record in records:
         match record:
             case TopicCreated(name):
-                topic_gone(layer, name, zxid)  # whoever creates it says what its settings are
+                topic_gone(layer, name, zxid)  # the request that creates it says what its settings are
             case TopicDeleted(topic_id):
                 topic = image.topics.get(topic_id)
                 topic_gone(layer, topic.name if topic is not None else created.get(topic_id, ""), zxid)
@@ -133,7 +133,7 @@ def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: 
 
 
 def announce(layer: Layer, records: Iterable[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
-    """Versions move on, and whoever watches /config/changes is told whose settings have changed, as far as there is room: which limits were hit."""
+    """Move versions on and announce changed settings in /config/changes, as far as there is room; return the limits that were reached."""
     entities = dict.fromkeys((each.resource_type, each.resource) for each in records if isinstance(each, ConfigSet) and each.resource_type in FOLDERS)
     hit: list[Limit] = [ANNOUNCEMENTS] if len(entities) > ANNOUNCEMENTS.value else []
     for number, (resource_type, resource) in enumerate(entities):
@@ -145,7 +145,7 @@ def announce(layer: Layer, records: Iterable[Record], image: MetadataImage, zxid
 
 
 def _announced(layer: Layer, entity: str, zxid: int, wall_ms: int) -> Limit | None:
-    """The limit that kept it from being so: whoever has filled the tree keeps nobody from changing settings."""
+    """Return the limit that kept the announcement out: a full tree does not keep clients from changing settings."""
     family = layer.family(CHANGES)
     text = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
     try:

@@ -1,6 +1,6 @@
-"""What the writes of one entry ask of the controller, on what those before them come to. Knows no path.
+"""Commands to the controller that the writes of one entry cause, each decided after those before it. Knows no path.
 
-What is refused is refused as a whole and leaves nothing, however many parts it has: who writes a znode is told one thing.
+A command is refused as a whole and leaves nothing, however many parts it has: the client that writes a znode gets one error.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Controls:
         return Controls(self.draft.branch(), self.controller, self)
 
     def keep(self) -> None:
-        """What was asked of this branch is asked of the one it is of."""
+        """Make the commands of this branch a part of the branch below."""
         assert self._above is not None
         self._above.draft.take(self.draft)
         self._above.hand_over |= self.hand_over

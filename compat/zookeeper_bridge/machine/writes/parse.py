@@ -1,4 +1,4 @@
-"""What tools of ZooKeeper's time write into Kafka's znodes, read without trust: what is not as it should be raises BAD_ARGUMENTS. Decides nothing."""
+"""Parse the values that tools of ZooKeeper's time write into Kafka's znodes. Anything unexpected raises BAD_ARGUMENTS. Decides nothing."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def fields_of(data: bytes | None) -> Mapping[str, object]:
 
 
 def assignment_of(data: bytes | None) -> Assignment:
-    """Of a topic's own znode, of any version: replicas of each partition, from 0 on without a gap. Ids and what moves are the controller's to say."""
+    """Parse a topic's own znode, of any version: replicas of each partition, from 0 on without a gap. The controller assigns ids and moves."""
     partitions = fields_of(data).get("partitions")
     if not isinstance(partitions, dict) or not partitions:
         raise bad("no partitions")

@@ -18,7 +18,7 @@ def create(written: Written) -> None:
 
 
 def grow(written: Written) -> None:
-    """More partitions. What is left out stays as it is: the topic's id above all, which tools before Kafka 2.8 know nothing of."""
+    """Add partitions. Omitted fields stay as they are: the topic's id above all, which tools before Kafka 2.8 do not know."""
     asked = assignment_of(written.data)
     topic = written.caller.controls.draft.image.topic_named(written.name)
     assert topic is not None

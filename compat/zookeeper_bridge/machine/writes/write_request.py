@@ -41,7 +41,7 @@ def _set(layer: Layer, path: str, node: Znode, zxid: int) -> None:
 
 
 def come_and_go(written: Written) -> None:
-    """It is done at once: watchers hear of its znode twice. It takes no room, and needs none."""
+    """Create the znode and remove it at once: watchers hear of it twice. It takes no room, and needs none."""
     zxid = written.caller.zxid
     check_new(written.path)
     _set(written.layer, written.path, _new(written.data, zxid, written.caller.wall_ms), zxid)

@@ -26,7 +26,7 @@ class Sender(Protocol):
         """`told` once, from any thread."""
 
     def serve(self) -> None:
-        """Where a client works only when it is called."""
+        """Poll a client that works only when it is called."""
 
     def close(self, within_s: float) -> None: ...
 

@@ -41,7 +41,7 @@ Event = JsonObject
 
 
 class Missing(Exception):
-    """It is not here; the text says why."""
+    """A tool is missing; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def find(home: str = "") -> Kafka:
         if any(match is not None and (int(match[1]), int(match[2])) >= OLDEST_KAFKA for match in versions):
             return Kafka(java, folder)
     raise Missing(
-        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; KAFKA_HOME or --kafka-home tells where they are"
+        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; set KAFKA_HOME or --kafka-home to their directory"
     )
 
 
@@ -130,14 +130,14 @@ class Tool:
         return self._process.pid
 
     def ask_to_end(self) -> None:
-        """It flushes, or leaves its group, and tells the rest."""
+        """Ask the process to end: it flushes, or leaves its group, and prints the rest."""
         self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self._process.kill()
 
     def events(self, within_s: float) -> list[Event]:
-        """What it has printed meanwhile; comes at once when there is something."""
+        """Return the events printed meanwhile, or wait for the first one, at most so long."""
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
         if self.ended or not select.select([fd], [], [], within_s)[0]:
@@ -162,7 +162,7 @@ def _end_with_parent() -> None:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Where Kafka's producer puts a key."""
+    """The partition to which Kafka's producer sends a key."""
     return (_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 

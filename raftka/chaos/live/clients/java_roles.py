@@ -1,4 +1,4 @@
-"""What Java's verifiable clients print, as operations: a producer, a member of a group that comes back again and again, a reader of everything.
+"""Operations from the output of Java's verifiable clients: a producer, a member of a group that comes back again and again, a reader of everything.
 
 They tell what has happened, and a history wants to know of it before. So what a producer may send is written down ahead of it: its values are numbers
 in their order, its throughput says how many there can be by now, its keys say where they belong. A record that was sent before that all the same (we
@@ -47,7 +47,7 @@ class Sends:
             self._begin(late=self._next < self._most(now))
 
     def _most(self, now: float) -> int:
-        """It can not have sent more by then."""
+        """The most records that it can have sent by then."""
         return int(self._per_s * (now - self._began)) + MARGIN if now > self._began else 0
 
     def _begin(self, *, late: bool) -> None:
@@ -88,7 +88,7 @@ class Sends:
         self._free.append(process)
 
     def over(self) -> None:
-        """It lives no more: what it has not sent by its own word never was."""
+        """The process has ended: records that it has not reported as sent were never sent."""
         while self._sent is not None and self._next < self._sent:
             self._begin(late=True)
         for number, (process, _) in self._under_way.items():
@@ -127,7 +127,7 @@ class Polls:
             self._committed("" if event["success"] else str(event.get("error")))
 
     def _polled(self) -> None:
-        """The tool commits what it has read, and nothing of what it had read before. It does not always say what became of that."""
+        """The tool commits the last poll, and no earlier one. It does not always report the result."""
         if self._commits:
             self._committed(UNTOLD)
         records, self._records = self._records, []

@@ -1,4 +1,4 @@
-"""What workers do with a client and write down: send, read by partition, read and commit in a group, read everything in the end."""
+"""Roles of workers, written down as operations: send, read by partition, read and commit in a group, read everything in the end."""
 
 import random
 import time
@@ -22,7 +22,7 @@ QUIET_S = 120.0  # so long may the rest of a partition take to come, in the end
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What all roles of a worker share."""
+    """The parts that all roles of a worker share."""
 
     servers: str
     topic: str
@@ -187,7 +187,7 @@ class Sharing:
         self._read_to.update({partition: offset + 1 for partition, offset, _ in records})
 
     def _commit(self, reader: Reader, process: int) -> int:
-        """Returns who goes on: after an end that nobody knows, another one."""
+        """Commit; return the process that continues: after an unknown result a new one."""
         offsets, self._read_to = self._read_to, {}
         named = {key(self.task.topic, partition): offset for partition, offset in offsets.items()}
         recorder = self.task.recorder

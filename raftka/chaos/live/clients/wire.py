@@ -63,7 +63,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 class Wire:
-    """Who leads what, as this client believes; it never goes back to an older epoch."""
+    """A client's view of leaders; it never goes back to an older epoch."""
 
     def __init__(self, task: Task, seed: int) -> None:
         self.task = task

@@ -1,1 +1,1 @@
-"""What is done to a live cluster: to its processes, disks, links, and as an administrator."""
+"""Faults of a live cluster: in its processes, disks and links, and by its administrator."""

@@ -1,4 +1,4 @@
-"""What an administrator does at the wrong moment: a broker more, replicas that move, topics that come and go, elections."""
+"""An administrator's actions at the wrong moment: a new broker, moves of replicas, deleted and created topics, elections."""
 
 import random
 
@@ -50,7 +50,7 @@ class Membership(Nemesis):
         stage.end(stage.spare)
 
     def settle(self, stage: Stage) -> None:
-        """It was in the middle of a move when nobody listened."""
+        """Finish the move that was under way when no node answered."""
         if not self._there(stage):
             return
         stage.start(stage.spare)

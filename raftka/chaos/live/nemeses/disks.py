@@ -39,7 +39,7 @@ class Disk(Hits):
             stage.start(node_id)
 
     def _heal(self, stage: Stage) -> None:
-        """Of this fault alone: another one may be on the same disk."""
+        """End this fault alone: another one may be on the same disk."""
         for node_id in self.victims:
             stage.shims[node_id].tell(**dict.fromkeys(self._told, 0))
 

@@ -78,7 +78,7 @@ class SlowLinks(Cut):
 
 
 class LostPackets(Nemesis):
-    """Of nodes and clients alike; TCP sends them again, later and later."""
+    """Packets of nodes and clients are lost; TCP sends them again, later and later."""
 
     name = "lost-packets"
 
@@ -98,7 +98,7 @@ class LostPackets(Nemesis):
 
 
 class NarrowNetwork(LostPackets):
-    """What the queue before it has no room for is lost."""
+    """Packets that do not fit into the queue are lost."""
 
     name = "narrow-network"
 

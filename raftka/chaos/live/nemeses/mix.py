@@ -1,4 +1,4 @@
-"""All that is done to a live cluster, by name. What is in the mix a cluster must survive.
+"""All nemeses of a live cluster, by name. A cluster must survive all that are in the mix.
 
 What stands in BEYOND promises nobody anything: it shows that the harness finds what is lost.
 """

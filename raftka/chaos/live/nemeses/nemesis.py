@@ -21,7 +21,7 @@ class Nemesis:
         raise NotImplementedError
 
     def bitten(self, stage: Stage) -> bool:
-        """Whether it has had an effect since it began."""
+        """Return whether the fault has had an effect since it began."""
         raise NotImplementedError
 
     def end(self, stage: Stage) -> None:
@@ -51,7 +51,7 @@ def the_controller(stage: Stage, chance: random.Random) -> list[int]:
 
 
 def majority(stage: Stage, chance: random.Random) -> list[int]:
-    """Of the voters."""
+    """Choose a majority of the voters."""
     return sorted(chance.sample(stage.voters, len(stage.voters) // 2 + 1))
 
 

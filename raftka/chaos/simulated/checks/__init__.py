@@ -1,1 +1,1 @@
-"""What must hold in simulated clusters: of logs, disks, metadata, and all nodes at the end."""
+"""Rules of simulated clusters: for logs, disks and metadata, and for all nodes at the end."""

@@ -1,4 +1,4 @@
-"""Where the logs of a partition's replicas start: what no loss of power may take back, and what an acknowledged DeleteRecords rests on.
+"""The log starts of a partition's replicas: no loss of power may take back one that is on disk, and acknowledged DeleteRecords rely on them.
 
 As with Kafka, DeleteRecords is acknowledged when every replica that lives has moved its start, in memory. The start is written down with the next
 checkpoint of each. Until then a loss of power may bring the records back, and a replica that was away may lead with them.
@@ -11,14 +11,14 @@ Before = tuple[int, dict[int, object]]
 
 
 class LogStarts:
-    """Of one partition."""
+    """The log starts of one partition."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
         self._cluster, self._key = cluster, (topic, partition)
         self._written: dict[int, int] = {}  # by replica, the highest that is known to be on its disk
 
     def least(self) -> int:
-        """What every replica has on its disk: no reader may be told of an earlier start from now on. 0: nothing is known."""
+        """The least start that all replicas have on disk: no reader may be told of an earlier start from now on. 0: unknown."""
         replicas = self._cluster.replicas_of(*self._key)
         self._written = {node_id: start for node_id, start in self._written.items() if node_id in replicas}
         for node_id, host in self._cluster.hosts(*self._key).items():

@@ -58,7 +58,7 @@ class Scanned:
 
 @dataclass(slots=True)
 class Memory:
-    """Of one producer, as the batches have it."""
+    """The state of one producer, computed from the batches."""
 
     epoch: int
     batches: list[Remembered] = field(default_factory=list)
@@ -208,7 +208,7 @@ def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
 
 
 def memories(batches: Sequence[Scanned], below: int) -> dict[int, Memory]:
-    """What a broker must remember of producers before that offset."""
+    """The producers that a broker must remember before that offset."""
     found: dict[int, Memory] = {}
     for batch in batches:
         base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = batch.header
@@ -240,7 +240,7 @@ def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
 
 
 def far_back(segments: Sequence[Segment], offset: int, end: int) -> bool:
-    """Whether a broker that is given a producer's last batch by a snapshot at `end` may not know the producer's batch at `offset` any more.
+    """Return whether a broker that gets a producer's last batch from a snapshot at `end` may have forgotten the producer's batch at `offset`.
 
     It reads the log again over so many index entries before the snapshot; the beginning of each segment counts as one.
     """

@@ -1,4 +1,4 @@
-"""Listens to what every node is told of the metadata, and keeps it for the checker: who leads, who is in sync, in which epoch, as of which offset.
+"""Record every node's metadata for the checker: leaders, ISRs and epochs, each as of an offset.
 
 Counts as it goes what of it is rare. Changes nothing: a node does not know that it is observed.
 """

@@ -1,4 +1,4 @@
-"""What a life has seen: how often each rare thing happened, from what the nodes logged and what was observed. A long run says what it never saw."""
+"""Count how often each rare event happened in a life, from the nodes' logs and from observations. A long run lists events that never happened."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ EVENT = re.compile(r"^\S+ \w+ +(\w+) ")
 
 # Events of the log that are worth to be counted, and what a run without them has not tried.
 EVENTS = {
-    "truncated": "a follower cut what its leader did not have",
+    "truncated": "a follower truncated records that its leader did not have",
     "log_cut": "recovery found a torn tail",
     "log_damaged": "a broker found that its disk has forgotten",
     "older_disk": "a node stopped because its disk was put back from a copy",
@@ -25,7 +25,7 @@ EVENTS = {
     "metadata_log_failed": "the metadata log could not be written",
     "coordinator_loaded": "a coordinator read its groups",
     "coordinator_unloaded": "a coordinator gave its groups away",
-    "broker_process_gone": "the controller heard that a process is gone",
+    "broker_process_gone": "the controller learned that a process has ended",
     "log_directory_failed": "a directory failed",
     "log_directory_moved": "a replica went to another directory",
     "unclean_election": "a leader from outside the ISR",
@@ -38,7 +38,7 @@ NOTICED = {
     "two_elections_at_once": "a partition's leader changed twice within half a second",
     "reassigned": "replicas went elsewhere",
     "snapshot_installed": "a node was so far behind that it was sent a snapshot",
-    "terms_without_a_leader": "an election that nobody won",
+    "terms_without_a_leader": "an election without a winner",
     "several_controllers": "the metadata's leader changed",
 }
 PROBES = EVENTS | NOTICED

@@ -1,4 +1,4 @@
-"""What coordinators have in memory against what another one would load from the same log."""
+"""Compare the memory of coordinators with the state that another one would load from the same log."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ READ_BYTES = 1 << 30
 
 
 def wrong_with(cluster: Cluster) -> list[str]:
-    """Of coordinators that have decided and written all that they were asked."""
+    """Compare the coordinators that have decided and written all commands."""
     found = []
     for node_id, node in sorted(cluster.living.items()):
         for coordinator in node.groups.runtime.partitions.values() if hasattr(node, "groups") else ():
@@ -47,7 +47,7 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
 
 
 def _hard(group: Any) -> tuple[object, ...]:
-    """What its records say of it."""
+    """The state that the group's records define."""
     offsets = {(topic, index): each.offset for topic, partitions in group.offsets.items() for index, each in partitions.items()}
     if isinstance(group, ClassicGroup):
         members = {each.member_id: (each.instance_id, each.assignment) for each in group.members.values()}

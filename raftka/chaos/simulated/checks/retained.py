@@ -37,7 +37,7 @@ def watched(wrong: list[str]) -> Iterator[None]:
 
 
 def _due(log: Log, now_ms: int, up_to: int) -> bool:
-    """Whether the oldest segment must go now."""
+    """Return whether the oldest segment must go now."""
     oldest, last = log.segments[0], len(log.segments) == 1
     following = log.end_offset if last else log.segments[1].base_offset
     if log.cleaning or following > up_to or (last and not oldest.size):

@@ -1,4 +1,4 @@
-"""What the disks would give back: at moments of a life each node's disk is copied, loses its power, and its logs are opened by another log manager.
+"""Restart from copied disks: at moments of a life each node's disk is copied, loses its power, and its logs are opened by another log manager.
 
 The life goes on as if nobody had looked: the copy has a chance of its own, and nothing of it is in the trace. Each log that comes back must have what
 the living one claims to be on its disk, must be sound in itself (logs.py), and must come back the same once more after a clean end.
@@ -141,7 +141,7 @@ class _Opened:
         return log.flushed_offset if log.config.flush == "fsync" else log.settled_point
 
     def _doubtful(self, key: Key, log: Log) -> bool:
-        """It has failed, or is on its way elsewhere."""
+        """Return whether the log has failed or is moving to another directory."""
         return log.failed is not None or any((host.topic, host.index) == key for host in self._node.care.mover.moves)
 
     def _opened(self, logs: LogManager) -> list[Key]:
@@ -176,7 +176,7 @@ class _Opened:
 
 
 def _state(log: Log) -> tuple[object, ...]:
-    """Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
+    """The state to compare. Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
     producers = {producer_id: (each.epoch, each.next_sequence, each.batches[-1]) for producer_id, each in log.producers.producers.items()}
     epochs = [
         (epoch, start) for epoch, start in log.epochs.entries() if start < log.end_offset

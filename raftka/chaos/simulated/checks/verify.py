@@ -98,7 +98,7 @@ def metadata(cluster: Cluster) -> list[str]:
 
 
 def log_lines(cluster: Cluster) -> list[str]:
-    """What a node says only when something is wrong with it."""
+    """Log lines that a node writes only when it has a bug."""
     return cluster.log.saying(*MUST_NOT_SAY)[:5]
 
 

@@ -1,4 +1,4 @@
-"""Whoever waits on a living node is heard of again: looked at now and then, as Watch does, in the nodes' own memory.
+"""Check that every request and member that waits on a living node has a cause to go on: looked at now and then, in the nodes' own memory.
 
 Fetch sessions, timers and members of groups, requests that wait in a coordinator, produces that wait for the high watermark, commands that
 wait for the metadata log. What is not in order for a moment may be under way: it counts when every look for some time finds the same.
@@ -71,7 +71,7 @@ class Waiting:
         for host in node.replicas.partitions.values():
             leader = host.leader
             if leader is not None and leader.pending is not None and leader.deadline() == inf:
-                yield leader.pending, f"{host.name} waits for another ISR, and nobody asks for it", HEARTBEAT_S
+                yield leader.pending, f"{host.name} waits for another ISR, without a request under way", HEARTBEAT_S
             topic = node.image.topics.get(host.topic_id)
             if topic is not None and host.log.failed is None and node.node_id not in topic.partitions[host.index].offline:
                 for wrong in _role(host, topic.partitions[host.index], node.node_id):
@@ -85,7 +85,7 @@ def found_in(node: Node) -> Iterator[Found]:
     now = node.runtime.clock.now()
     for held in node.suspects._held:
         if not held.waits_for & node.suspects.suspected:
-            yield held, "an answer is held back for brokers that nobody suspects", SOON_S
+            yield held, "an answer is held for brokers that are not suspected", SOON_S
     if not hasattr(node, "replicas"):
         return
     for partition in node.replicas.partitions.values():
@@ -141,7 +141,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 
 def _idle(cached: CachedPartition) -> Iterator[str]:
-    """It was told all, so something must have to happen before it is looked at again."""
+    """Check a partition whose reader has got everything: a future event must lead to the next look at it."""
     host = cached.partition
     if host is None or not (cached in host.idle_consumers or cached in host.idle_followers):
         yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
@@ -195,7 +195,7 @@ def _classic(group: ClassicGroup) -> Iterator[str]:
     if group.state is State.PREPARING and not _is_set(group.join_phase):
         yield "it prepares a rebalance without an end"
     if group.state is State.COMPLETING and group.syncing and not _is_set(group.sync_phase):
-        yield "members do not ask for their assignments, and nobody waits for that to end"
+        yield "members do not ask for their assignments, without a timer"
     if group.state in (State.EMPTY, State.PREPARING) and _is_set(group.settling):
         yield "assignments of an earlier generation are held back"
     for member in group.members.values():
@@ -221,7 +221,7 @@ def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
         if session is None or not _is_set(session):
             yield f"{member_id} has no session"
         if member.said.classic is None and member.current.state is MemberState.UNREVOKED and (revoking is None or not _is_set(revoking)):
-            yield f"{member_id} is to give up partitions, and nobody waits for that to end"
+            yield f"{member_id} has to give up partitions, without a timer"
         for held in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in held.items():
                 for partition in partitions:
@@ -238,7 +238,7 @@ def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
 
 
 def _shares(group: ConsumerGroup, image: MetadataImage) -> Iterator[str]:
-    """What its members subscribe to is shared out among them, each partition once."""
+    """Each subscribed partition is assigned to exactly one member."""
     for name in group.subscribed if group.members else ():
         topic = image.topic_named(name)
         shared = sorted(index for target in group.target.values() for index in target.get(topic.topic_id, ())) if topic is not None else []

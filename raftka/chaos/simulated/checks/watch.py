@@ -1,4 +1,4 @@
-"""What must hold at every moment, looked at now and then while everything else goes on: the promises that clients' answers rest on.
+"""Invariants, checked now and then while everything else goes on: the promises that clients' answers rest on.
 
 - A term has one leader, and what was committed to the metadata log at an index is the same on all nodes, for ever.
 - Every member of a partition's ISR that lives has all that is committed, on its disk; the leader of a later epoch knows no less to be committed.

@@ -158,7 +158,7 @@ class Client:
 
     @property
     def knows_epochs(self) -> bool:
-        """Of leaders, from its versions of Metadata; else it may go back to an earlier leader that does not know yet that it is none."""
+        """Return whether its version of Metadata has leader epochs; else it may go back to an earlier leader, which does not know that it is none."""
         version = self.shape.version(METADATA)
         return version is None or version >= TELLS_EPOCHS
 
@@ -169,7 +169,7 @@ class Client:
         return self.topic_ids.get(topic, ZERO_UUID)
 
     async def lost_leader(self, topic: str, partition: int) -> None:
-        """It did not answer, or not well: look for another, a little later."""
+        """Look for another leader a little later: this one gave no answer, or an error."""
         self._leaders.pop((topic, partition), None)
         await trio.sleep(RETRY_S)
 
@@ -220,7 +220,7 @@ class Client:
         return produce_row(topic, partition, batch, acks, self.topic_ids.get(topic, ZERO_UUID))
 
     async def end_offset(self, topic: str, partition: int) -> int:
-        """What is committed when this is called."""
+        """The end of the committed records at the time of the call."""
         return int((await self.ask_leader(topic, partition, LIST_OFFSETS, end_row(topic, partition))).offset)
 
     async def read_all(self, topic: str, partition: int) -> list[bytes]:

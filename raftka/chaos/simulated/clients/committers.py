@@ -1,4 +1,4 @@
-"""What the clients of consumer groups do while a cluster suffers: commit offsets, and ask what is committed. Written down for the checker."""
+"""Clients of consumer groups while a cluster suffers: they commit offsets and fetch committed ones. Written down for the checker."""
 
 import trio
 

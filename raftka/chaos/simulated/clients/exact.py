@@ -73,7 +73,7 @@ class Examiner:
         return self._random.choice((*by_time, *in_the_log, self._epoch_end))(leader.epoch)
 
     def answered(self, question: Question, answer: Any, epoch: int) -> Code:
-        """What is not to be judged is an error that passes."""
+        """Judge an answer; errors that pass are not judged."""
         code = Code(answer.error_code)
         expected = Code.OFFSET_OUT_OF_RANGE if question.what == "outside" else Code.NONE
         if code is not expected:

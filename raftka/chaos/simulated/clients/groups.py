@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 class Claims:
-    """Who was given something last. What two have asked for at the same time nobody can tell the order of: answers overtake each other."""
+    """The last owner of each thing. The order of requests that overlap is unknown: answers overtake each other."""
 
     def __init__(self) -> None:
         self._last: dict[object, tuple[float, str]] = {}  # when it was asked for, by whom
@@ -48,13 +48,13 @@ class Claims:
         self._last[what] = max(self._last.get(what, (0.0, "")), (asked_at, who))
 
     def since(self, what: object, answered_at: float) -> str:
-        """Who has asked for it since then, and was given it; "": nobody."""
+        """The client that asked for it since then and got it; "": none."""
         asked_at, who = self._last.get(what, (0.0, ""))
         return who if asked_at > answered_at else ""
 
 
 class Story:
-    """What all clients together did and saw."""
+    """The operations of all clients together."""
 
     def __init__(self, coordinator: Callable[[str], object] = lambda _: None) -> None:
         """`coordinator`: who looks after a group, in which epoch; None: not known."""
@@ -148,7 +148,7 @@ class GroupClient:
         self._committed = asked_at, self.story.coordinator(self.group)
 
     def turned_away(self, who: str, code: Code) -> None:
-        """Nobody took its place, and it was not too late with what it was told to do: then it is a member until its session is over."""
+        """A member was removed although no other took its place and it did all it had to in time: then its session must be over."""
         (heard_at, coordinator), (committed_at, before), now = self._heard, self._committed, self.story.coordinator(self.group)
         since = -inf
         if now is not None:

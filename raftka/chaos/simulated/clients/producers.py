@@ -1,4 +1,4 @@
-"""What clients do while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
+"""Clients while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
 
 Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`, and
 operation by operation, for the checker, in its `told`.
@@ -34,7 +34,7 @@ AGES_MS = (0, 0, 0, 1, 40, 700)  # of records, when they are sent
 
 
 class Stream(NamedTuple):
-    """Whose records, and where."""
+    """The records of one producer in one partition."""
 
     producer: str
     topic: str
@@ -92,7 +92,7 @@ def key_of(topic: str, partition: int) -> str:
 
 
 def name_of(value: bytes) -> str:
-    """Of a record, in the history."""
+    """The name of a record in the history."""
     producer, number, _ = value.split(b"/", 2)
     return f"{producer.decode()}/{number.decode()}"
 
@@ -102,7 +102,7 @@ def value_of(stream: Stream, number: int, random: Random) -> bytes:
 
 
 def number_of(value: bytes) -> tuple[str, int]:
-    """Of a record: whose it is and its number."""
+    """The producer of a record and its number."""
     producer, number, _ = value.split(b"/", 2)
     return producer.decode(), int(number)
 
@@ -218,7 +218,7 @@ class Producer:
         return False
 
     async def _try(self, chance: Random, last: Batch) -> None:
-        """What a broker must refuse: an earlier epoch, a gap, an epoch that does not begin at its beginning. What it must know: the last batch."""
+        """Send a batch that a broker must refuse (an earlier epoch, a gap, an epoch without its beginning), or the last batch, which it must know."""
         _, topic, partition = self.stream
         if (drawn := chance.random()) < BUMPED and last.first > self._epoch_begins_at:
             self._begin_epoch()

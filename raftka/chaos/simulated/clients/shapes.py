@@ -1,4 +1,4 @@
-"""How each client library asks: the versions that it sends to a broker of Kafka 4.3, and what it typically puts into its requests.
+"""Request shapes of client libraries: the versions that each sends to a broker of Kafka 4.3, and the typical contents of its requests.
 
 One table, by which the clients of a life speak: which library a client is its seed decides. Knows no connection.
 """
@@ -60,7 +60,7 @@ class Shape:
         return self.versions.get(api.key)
 
     def instance(self, api: AnyApi, instance_id: str | None) -> str | None:
-        """What it can say of its instance: old versions of this API have no word for it."""
+        """The instance id, if this version of the API has a field for it."""
         return instance_id if self.versions.get(api.key, 99) >= INSTANCE_SINCE[api.key] else None
 
     @property
@@ -98,7 +98,7 @@ class Shape:
         return OFFSET_FETCH.request.groups.topics(name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=list(partitions))
 
     def offsets(self, answer: OffsetFetchResponse) -> Any:
-        """Of the one group that was asked for: error_code, topics."""
+        """The answer for the one group that was asked for: error_code, topics."""
         return answer if self.versions.get(OFFSET_FETCH.key, 99) < MANY_GROUPS else answer.groups[0]
 
 

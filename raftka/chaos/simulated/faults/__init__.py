@@ -1,1 +1,1 @@
-"""What goes wrong in simulated clusters: the schedule, and each kind of fault."""
+"""Faults of simulated clusters: the schedule, and each kind of fault."""

@@ -1,6 +1,6 @@
-"""Media that forget: a bit flips, a write lands elsewhere, a disk is put back from an older copy. Of one node in a life: the others are intact.
+"""Damaged disks: a bit flips, a write lands elsewhere, a disk is restored from an older copy. On one node of a life: the others are intact.
 
-It happens while all are in sync, and nothing else does before the others go on without the node: what rots is never the only copy.
+It happens while all replicas are in sync, and no other fault follows before the others go on without the node: so damage never hits the only copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def _recovery_points(checkpoint: Inode | None) -> Offsets:
 
 
 def _bounds(content: bytearray, offset: int) -> tuple[int, int]:
-    """Where the first batch at that offset or behind it begins, and the last of all."""
+    """The positions of the first batch at or behind that offset, and of the last of all."""
     batches = list(_batches(content))
     behind = [at for at in batches if unpack_from(">q", content, at)[0] >= offset]
     return (behind[0], batches[-1]) if behind else (0, 0)
@@ -105,7 +105,7 @@ def flip_in_log(it: Incident) -> None:
 
 @kind
 def misdirected_write(it: Incident) -> None:
-    """What was meant for another place lies in the middle of a log."""
+    """A write meant for another place lands in the middle of a log."""
 
     def astray(node_id: int) -> str:
         logs = _logs(it, node_id)
@@ -140,7 +140,7 @@ def flip_beside_log(it: Incident) -> None:
 
 
 def _last_record(journal: bytes) -> int:
-    """Where the last whole one begins: whether that was ever whole nobody could tell either."""
+    """The position of the last whole record: a node cannot tell either whether the one behind it was ever whole."""
     try:
         _, _, end = decode_journal(journal)
     except JournalDamaged:
@@ -150,7 +150,7 @@ def _last_record(journal: bytes) -> int:
 
 @kind
 def flip_in_metadata(it: Incident) -> None:
-    """It refuses to start with that, until its operator has found a good copy of the block."""
+    """The node refuses to start, until its operator has found a good copy of the block."""
 
     def flip(node_id: int) -> str:
         disk = it.cluster.disk(node_id)

@@ -1,4 +1,4 @@
-"""Whose disk is slow, full, or fails; whose second directory fails, is lost, or takes what lay in the first."""
+"""Disks that are slow, full, or fail; second directories that fail, are lost, or take over the logs of the first."""
 
 from raftka.broker.node import Node
 from raftka.chaos.simulated.faults.happened import Happened

@@ -1,4 +1,4 @@
-"""What was done to the cluster of a life, and where a life is stopped to be looked at."""
+"""The faults of a life as they happened, and the points where a life is stopped to be looked at."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from raftka.runtime.simulated.world import World
 
 @dataclass
 class Happened:
-    """What a fault did, as a user is told."""
+    """A fault, as shown to a user."""
 
     at_s: float
     number: int

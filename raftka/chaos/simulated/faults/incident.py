@@ -14,7 +14,7 @@ LOOK_S = 0.05  # between two looks for what an incident waits for
 
 
 class Scene:
-    """What the incidents of one life share."""
+    """The state that all incidents of one life share."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
         self.cluster = cluster
@@ -110,7 +110,7 @@ class Incident:
             self.cluster.start(node_id)
 
     def again(self, node_id: int) -> None:
-        """Somebody has seen to the disk; the node is started anew."""
+        """Restart the node after its disk was repaired."""
         if self.cluster.alive(node_id):
             self.cluster.kill(node_id, power_loss=False)
         self.start(node_id)

@@ -1,4 +1,4 @@
-"""Who does not hear whom, or late, or in another order."""
+"""Links that are cut in one direction, late, or out of order."""
 
 from raftka.chaos.simulated.faults.incident import Incident, kind
 from raftka.runtime.simulated.link import DELAY_S

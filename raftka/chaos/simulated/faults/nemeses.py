@@ -132,7 +132,7 @@ class Nemesis:
 
     @staticmethod
     def _acting(cluster: Cluster) -> int | None:
-        """Whose turn it is."""
+        """The node whose turn it is."""
         for node_id in cluster.living:
             process = cluster.world.machine(f"n{node_id}").node
             if process is not None and process.in_turn:

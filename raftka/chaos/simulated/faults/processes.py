@@ -1,4 +1,4 @@
-"""Who dies, who stands still, whose clock jumps, and who is asked to go elsewhere."""
+"""Processes that die or stand still, clocks that jump, leaders that are asked to move."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -178,7 +178,7 @@ def elect(it: Incident) -> None:
 
 
 def _command(it: Incident, command: Command) -> None:
-    """As an administrator who asks some broker; what comes of it is not waited for."""
+    """Ask some broker, as an administrator does, without waiting for the result."""
     living = [node_id for node_id in it.brokers if it.cluster.alive(node_id)]
     if living:
         it.note(str(command))

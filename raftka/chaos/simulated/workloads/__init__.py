@@ -1,1 +1,1 @@
-"""What goes on in simulated clusters beside the loaded topic, and whether it went well."""
+"""Workloads of simulated clusters beside the loaded topic, and their rules."""

@@ -1,4 +1,4 @@
-"""Somebody who asks brokers for what they know, as client libraries do, and compares it with what the broker has: leaders, coordinators, ends, times.
+"""A client that asks brokers for leaders, coordinators, ends and times, as client libraries do, and compares the answers with the broker's state.
 
 A broker that was asked while nothing changed for it must tell what its image and its logs say; with another leader epoch it must refuse. Several
 questions at once on one connection, one of which waits, are answered in their order. Several clients at once ask one broker for producer ids.
@@ -67,7 +67,7 @@ class Asker:
         self.done = True
 
     def _has_no_producer_ids(self, node_id: int) -> bool:
-        """It serves, and has to ask the controller for the next one."""
+        """Return whether the node serves and has to ask the controller for its next producer id."""
         node = self.cluster.living.get(node_id)
         return node is not None and node.ready.is_set() and node.services.producer_ids._next == node.services.producer_ids._end
 
@@ -189,7 +189,7 @@ class Asker:
         await self.client.ask_many((f"n{node_id}", CLIENT_PORT), questions)
 
     async def _producer_ids(self, node_id: int) -> None:
-        """Of a broker that has just started all have to wait for the controller."""
+        """Several clients ask a broker that has just started: all have to wait for the controller."""
         async with trio.open_nursery() as nursery:
             for client in (self.client, *self.others):
                 nursery.start_soon(_producer_id, client, node_id)

@@ -1,4 +1,4 @@
-"""What else happens in a life of the swarm: none, one or two of the workloads that have clients of their own, and settings that differ between nodes.
+"""Further workloads of a life of the swarm: none, one or two that have clients of their own, and settings that differ between nodes.
 
 Drawn from streams of chance of its own, so that a life without any of it is the life that its seed always had.
 """

@@ -203,7 +203,7 @@ class Replayer:
         self.done = True
 
     async def _read_from(self, offset: int) -> int:
-        """Where to go on."""
+        """Read one piece; return the next offset."""
         row = fetch_row(self.topic, self.partition, offset, self._random.choice(REPLAYED_BYTES))
         answer = await self.client.ask_leader(self.topic, self.partition, FETCH, row)
         for header, batch in iterate(memoryview(answer.records)):
@@ -286,7 +286,7 @@ class CompactionWork:
         return all(each.done for each in self.everybody)
 
     def check(self, cluster: Cluster) -> list[str]:
-        """Each replica by itself: who leads next must not bring back what is gone, nor lack what is not."""
+        """Check each replica by itself: the next leader must not bring deleted records back, nor lack others."""
         found = []
         states: dict[int, State] = {}
         for node_id, host in sorted(cluster.hosts(COMPACTED, 0).items()):
@@ -335,7 +335,7 @@ async def _read(client: Client, topic: str, partition: int) -> Found:
 
 
 def state_of(found: Found) -> State:
-    """Of each key the last value; none of those that were deleted."""
+    """The last value of each key, without deleted ones."""
     state = {key or b"": value for _, _, key, value in found}
     return {key: value for key, value in state.items() if value is not None}
 

@@ -101,7 +101,7 @@ class Alterer:
         await self._send(ALTER_CONFIGS, row, resource, values)
 
     async def _change_list(self, resource: Resource, name: str, part: str) -> None:
-        """Where it is known what stands there: else what comes of it is not."""
+        """Change a list whose present value is known: else the result is unknown."""
         allowed = self.allowed[resource, name]
         if len(allowed) > 1 or self._doubtful[resource, name]:
             await self._alter(resource, {name: part})

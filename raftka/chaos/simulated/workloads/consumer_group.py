@@ -48,7 +48,7 @@ AGAIN = frozenset({Code.STALE_MEMBER_EPOCH, Code.UNRELEASED_INSTANCE_ID})
 
 @dataclass
 class Holder:
-    """Of an instance id: who was heard of as it last."""
+    """The last member that used an instance id."""
 
     member_id: str = ""
     asked_at: float = -inf
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Habits:
-    """Of a member."""
+    """The habits of a member."""
 
     instance: str | None = None
     regex: bool = False
@@ -174,7 +174,7 @@ class ConsumerMember(GroupClient):
             holder.member_id, holder.asked_at, holder.coordinator = self.member_id, asked_at, coordinator
 
     async def _reconcile(self, where: Address) -> bool:
-        """Gives up what it must, then takes what it may. True: something has changed, the coordinator is to be told."""
+        """Give up the revoked partitions, then take the assigned ones. True: something has changed, so a heartbeat must report it."""
         lost = sorted(self.at.keys() - self.assigned)
         if lost and self.random.random() < KEEPS_IT:
             await self._keep_all(where)
@@ -195,7 +195,7 @@ class ConsumerMember(GroupClient):
         return bool(lost or new)
 
     async def _keep_all(self, where: Address) -> None:
-        """It is heard of, and neither listens nor gives up what it has been told to. Raises NoAnswer; Refused when the group has gone on."""
+        """Send heartbeats, but keep partitions that it was told to give up. Raises NoAnswer; Refused when the group has gone on."""
         began, coordinator, late = self.now, self.story.coordinator(self.group), 0
         while not self.over and self.story.coordinator(self.group) == coordinator:
             asked_at = self.now
@@ -298,7 +298,7 @@ class ConsumerGroupWork(OfGroups):
         self.move_coordinators(cluster, chance)
 
     def _look(self, cluster: Cluster) -> None:
-        """All members subscribe to the same: what they are to have is each partition once, whoever works it out."""
+        """All members subscribe to the same topics: their targets must have each partition once, with any assignor."""
         for node in cluster.living.values():
             for coordinator in node.groups.runtime.partitions.values():
                 assert isinstance(coordinator.machine, GroupCoordinator)

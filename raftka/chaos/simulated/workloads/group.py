@@ -76,7 +76,7 @@ class Committer(GroupClient):
 
 
 class Member(GroupClient):
-    """Of a classic group; static if it has an instance id. Sleeps too long now and then, and commits all the same when it wakes."""
+    """A member of a classic group; static if it has an instance id. Sleeps too long now and then, and commits all the same when it wakes."""
 
     def __init__(self, client: Client, story: Story, group: str, name: str, instance: str | None) -> None:
         super().__init__(client, story, group)
@@ -123,7 +123,7 @@ class Member(GroupClient):
 
     @property
     def place(self) -> str:
-        """What another may take from it: nobody else's, unless it is static."""
+        """The key of its place in the group: an instance id, which another member may take over, or its own id."""
         return self.instance or self.member_id
 
     async def _join(self, where: Address) -> list[int] | None:
@@ -185,7 +185,7 @@ class Member(GroupClient):
         return mine
 
     async def _work(self, where: Address, mine: list[int]) -> None:
-        """Until it is told to join again. Goes on where whoever had the partitions before has stopped."""
+        """Work until told to join again. Begins at the offset that the last owner of each partition has committed."""
         at = await self.fetch(where, mine) if mine else {}
         asleep_at = self.random.randint(3, 60)
         silent = self.random.choice(SILENT_TURNS)
@@ -225,7 +225,7 @@ class Member(GroupClient):
         return code
 
     async def _commit_late(self, where: Address, at: Mapping[int, int]) -> None:
-        """As if it had been on its way since an earlier generation. Raises NoAnswer."""
+        """Send a commit of an earlier generation, as if it had been late. Raises NoAnswer."""
         places = {(TOPIC, partition): offset for partition, offset in at.items()}
         codes = await self.ask_to_commit(where, places, self.earlier, self.member_id, self.instance)
         if Code.NONE in codes.values():
@@ -233,7 +233,7 @@ class Member(GroupClient):
         self.earlier = -1
 
     async def _hang_back(self, where: Address) -> None:
-        """It is heard of, but does not do what it is told to. Raises NoAnswer, and Refused when the group has gone on without it."""
+        """Send heartbeats, but do not rejoin when told to. Raises NoAnswer, and Refused when the group has gone on without it."""
         began, coordinator, late = self.now, self.story.coordinator(self.group), 0
         self.is_new()
         while self.instance is None and not self.over:
@@ -265,7 +265,7 @@ class Member(GroupClient):
 
 
 def members_left(cluster: Cluster) -> list[str]:
-    """Of groups whose coordinators live: who is a member, or may become one."""
+    """Members, or members to be, of groups whose coordinators live."""
     found = []
     for node in cluster.living.values():
         for coordinator in node.groups.runtime.partitions.values():
@@ -279,14 +279,14 @@ def members_left(cluster: Cluster) -> list[str]:
 
 
 def coordinator_in(cluster: Cluster, group: str) -> object:
-    """Who looks after the group, in which epoch, and whether it can write down what it decides; None: its topic is not there yet."""
+    """The coordinator of the group, its epoch, and whether it can write its decisions; None: its topic does not exist yet."""
     topic = cluster.newest.image.topic_named(OFFSETS)
     partition = topic.partitions[partition_for(group, len(topic.partitions))] if topic is not None else None
     return (partition.leader, partition.leader_epoch, len(partition.isr) < MIN_ISR) if partition is not None else None
 
 
 def removals_of(cluster: Cluster, group: str) -> int:
-    """How many tombstones of the group lie in the longest log of its partition."""
+    """The number of the group's tombstones in the longest log of its partition."""
     topic = cluster.newest.image.topic_named(OFFSETS)
     if topic is None:
         return 0
@@ -297,7 +297,7 @@ def removals_of(cluster: Cluster, group: str) -> int:
 
 
 class OfGroups:
-    """What workloads of groups share: a story, clients that end when they are told to, and the checker."""
+    """The parts that workloads of groups share: a story, clients that end when they are told to, and the checker."""
 
     topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
 
@@ -381,7 +381,7 @@ class GroupWork(OfGroups):
 
     @property
     def counts(self) -> Sequence[int]:
-        """Of each partition of the group, and of those that are alone."""
+        """Commits of each partition of the group, and of each single client."""
         alone = [each.count for each in self.clients if not isinstance(each, Member)]
         return [*alone, *(sum(each.commits[partition] for each in self.members) for partition in range(PARTITIONS))]
 

@@ -48,7 +48,7 @@ class Forgetful(GroupClient):
             self._late[place][offset] += 1
 
     def _told(self, place: Place, code: int, offset: int) -> None:
-        """It has been answered: nothing of it comes later."""
+        """The commit was answered: it has no later effect."""
         self._late[place] -= Counter([offset])
         if code == Code.NONE:
             self._known[place] = {offset}

@@ -219,7 +219,7 @@ class Recreator:
                     self.wrong.append(f"{NAME} by its earlier id shows {value[:20]!r} at {offset}, of generation {self._generation}")
 
     async def _offsets(self) -> None:
-        """The first look of a generation finds none; what is committed then is of no use to the next. What has no answer is left alone."""
+        """A new generation's first look must find no offset, and the next generation none committed then. Looks without an answer are skipped."""
         row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
         (found,) = row.coordinators
         if found.error_code:

@@ -75,7 +75,7 @@ class Writer:
         return build_batch([(b"k", value, (), now) for value in values], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
     async def _send_late(self, partition: int, batch: bytearray) -> None:
-        """Of the epoch before, to a partition that has a batch of this one."""
+        """Send a batch of the epoch before to a partition that has a batch of this one."""
         leader = await self.client.leader(WIDE, partition)
         with suppress(NoAnswer):
             row = self.client.produce_row(WIDE, partition, batch)
@@ -101,7 +101,7 @@ class Writer:
 
 @dataclass
 class Session:
-    """What a client holds of one broker's session."""
+    """A client's state of one fetch session of a broker."""
 
     id: int = 0
     epoch: int = 0  # of the next request
@@ -156,7 +156,7 @@ class SessionReader:
         self._topic_id = bytes(row.topics[0].topic_id)
 
     def _row(self, session: Session, mine: set[int]) -> FetchRequest:
-        """Of an incremental fetch, what is new: partitions, or where they are to be read from."""
+        """Make an incremental fetch of what is new: partitions, or offsets."""
         request, by_id, shape = FETCH.request, self._version >= BY_ID, self.client.shape
         if session.epoch == 0 or session.told.keys() - mine == session.told.keys():
             session.id, session.epoch, session.told = session.id, 0, {}

@@ -1,4 +1,4 @@
-"""What needs a memory for each truck: its latest position, and the fences that it enters and leaves."""
+"""Flows with a state for each truck: its latest position, and the fences that it enters and leaves."""
 
 from pathlib import Path
 
