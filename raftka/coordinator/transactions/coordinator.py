@@ -15,7 +15,7 @@ from functools import partial
 from math import inf
 
 from raftka.coordinator.consumer.regex import compiled
-from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
+from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
 from raftka.coordinator.records import kind
 from raftka.coordinator.timers import Timer, Timers
 from raftka.coordinator.transactions.commands import (
@@ -107,7 +107,7 @@ class _Draft:
         self.its = after
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(Machine):
     def __init__(self, settings: TransactionSettings, send_markers: SendMarkers) -> None:
         """`send_markers` is called when a transaction's end is committed, at every new coordinator again, and after ResumeMarkers."""
         self.settings = settings
@@ -163,6 +163,9 @@ class TransactionCoordinator:
             its = read_value(value)
         self.transactions[transactional_id] = its
         self._size_bytes += its.partitions.size_bytes
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Of another log: what is written here is in no transaction itself."""
 
     def loaded(self, context: Context) -> Outcome:
         """Markers of all transactions that were ending are sent again; open ones have what is left of their time, by the wall clock."""
