@@ -68,8 +68,7 @@ class Client:
         return False
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self.close()
         self.process = self._start()
 
     def end(self) -> int:
