@@ -16,7 +16,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
 from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import Clock, Timer
-from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
+from raftka.wire.errors import Code, KafkaError, LimitRefused, ProtocolError
 from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
 
 SLICE_BYTES = 128 * 1024  # that are read at once
@@ -198,8 +198,6 @@ class CoordinatorPartition:
             outcome = found if isinstance(found, Outcome) else (yield from found)
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
-            for limit in limit_of(error):
-                self._runtime.context.metrics.hit(limit)
         except Exception as error:
             self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
@@ -304,6 +302,8 @@ class CoordinatorPartition:
         self._touch()
         if code is Code.NONE:
             for ticket, answer in outcome.replies:
+                if isinstance(answer, LimitRefused):
+                    self._runtime.context.metrics.hit(answer.limit)
                 self._reply(ticket, answer)
         else:
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
