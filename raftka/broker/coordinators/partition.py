@@ -93,6 +93,7 @@ class CoordinatorPartition:
         "committed_offset",
         "epoch",
         "gone",
+        "load_ms",
         "loaded",
         "machine",
         "partition",
@@ -109,6 +110,7 @@ class CoordinatorPartition:
         self.loaded = self.gone = False
         self.began_at = now
         self.replayed = 0  # records, while loading
+        self.load_ms = 0  # how long loading took
         self.waiting: dict[Ticket, None] = {}  # who has had no reply yet
         self.committed_offset = 0  # all that was replayed and appended lies below it
         self._position = partition.log.start_offset
