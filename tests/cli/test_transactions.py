@@ -114,6 +114,19 @@ def test_a_hanging_transaction_is_found_and_aborted(raftka: Any, client: Client,
     assert (again.code, "none is open there" in again.err) == (1, True)
 
 
+def test_the_age_of_a_transaction_is_that_of_its_last_record(raftka: Any, client: Client, topic: str) -> None:
+    for partition, minutes in enumerate((20, 5, -60)):  # the last one has a timestamp in the future, which tells no age
+        hang(client, topic, partition, age_ms=minutes * 60_000)
+
+    def found(minutes: int) -> dict[int, int]:
+        rows = raftka(f"transactions find-hanging --topic {topic} --max-transaction-timeout-minutes {minutes} -o json").rows
+        return {row["partition"]: row["age_minutes"] for row in rows}
+
+    assert found(15) == {0: 20, 2: 0}
+    assert found(3) == {0: 20, 1: 5, 2: 0}
+    assert found(30) == {2: 0}
+
+
 def test_a_transaction_that_its_coordinator_knows_does_not_hang(raftka: Any, client: Client, topic: str, producer: Producer) -> None:
     assert raftka(f"transactions find-hanging --topic {topic} --max-transaction-timeout-minutes 0").out == ""
 
