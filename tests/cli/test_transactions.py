@@ -11,8 +11,9 @@ from raftka.cluster.processes import Processes, running
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import LATEST
+from raftka.wire.messages.offsets import OFFSET_FETCH
 from tests.cli.test_administration import raftka, topic
-from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
+from tests.clients.hanging import UNVERIFIED, Producer, begin, hang, unknown
 from tests.clients.workload import wait
 
 __all__ = ["raftka", "topic"]
@@ -112,6 +113,24 @@ def test_a_hanging_transaction_is_found_and_aborted(raftka: Any, client: Client,
     assert raftka(f"{find} --max-transaction-timeout-minutes 0").out == ""
     again = raftka(f"{abort} {start}")
     assert (again.code, "none is open there" in again.err) == (1, True)
+
+
+def test_offsets_of_a_hanging_transaction_are_found_and_aborted(raftka: Any, client: Client, topic: str) -> None:
+    producer = unknown(client)
+    producer.commit_offset(topic, topic, 0, 5)
+
+    def stable() -> int:
+        """The error code of the group's offset, for those who do not take one that may change."""
+        row = OFFSET_FETCH.request(group_id=topic, topics=[OFFSET_FETCH.request.topics(name=topic, partition_indexes=[0])], require_stable=True)
+        return client.ask_coordinator(topic, OFFSET_FETCH, row, 7).topics[0].partitions[0].error_code
+
+    assert stable() == Code.UNSTABLE_OFFSET_COMMIT
+    (row,) = raftka("transactions find-hanging --topic __consumer_offsets --max-transaction-timeout-minutes 0 -o json").rows
+    assert (row["producer_id"], row["age_minutes"]) == (producer.producer_id, 0)
+
+    where = f"--partition {row['partition']} --start-offset {row['start_offset']}"
+    assert raftka(f"transactions abort --topic __consumer_offsets {where}").code == 0
+    wait(lambda: stable() == 0)
 
 
 def test_the_age_of_a_transaction_is_that_of_its_last_record(raftka: Any, client: Client, topic: str) -> None:

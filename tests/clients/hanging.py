@@ -6,7 +6,7 @@ from typing import NamedTuple
 from raftka.client.blocking.client import TRANSACTION, Client, is_retriable
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN
+from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT
 from raftka.wire.records import build_batch
 from tests.broker.requests import produce
 
@@ -40,6 +40,19 @@ class Producer(NamedTuple):
         assert row.error_code == 0
         return row.base_offset
 
+    def commit_offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """In the transaction."""
+        row = TXN_OFFSET_COMMIT.request.topics
+        request = TXN_OFFSET_COMMIT.request(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[row(name=topic, partitions=[row.partitions(partition_index=partition, committed_offset=offset)])],
+        )
+        answer = self.client.ask_coordinator(group, TXN_OFFSET_COMMIT, request, 3)
+        assert [each.error_code for of in answer.topics for each in of.partitions] == [0]
+
     def end(self, *, commit: bool) -> int:
         """The error code."""
         row = END_TXN.request(transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch, committed=commit)
@@ -55,7 +68,12 @@ def begin(client: Client, transactional_id: str) -> Producer:
 
 def hang(client: Client, topic: str, partition: int, *, age_ms: int = 0) -> tuple[Producer, int]:
     """Open a transaction that no coordinator knows; its producer, and its first offset. The brokers' settings have UNVERIFIED."""
+    producer = unknown(client)
+    return producer, producer.send(topic, partition, age_ms=age_ms)
+
+
+def unknown(client: Client) -> Producer:
+    """With an id that no coordinator knows."""
     row = INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000)
     answer = client.ask(INIT_PRODUCER_ID, row, passing=is_retriable)
-    producer = Producer(client, "nobody-knows", answer.producer_id, answer.producer_epoch)
-    return producer, producer.send(topic, partition, age_ms=age_ms)
+    return Producer(client, "nobody-knows", answer.producer_id, answer.producer_epoch)
