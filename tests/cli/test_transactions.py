@@ -12,6 +12,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import LATEST
 from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from tests.cli.test_administration import raftka, topic
 from tests.clients.hanging import UNVERIFIED, Producer, begin, hang, unknown
 from tests.clients.workload import wait
@@ -111,6 +112,11 @@ def test_a_hanging_transaction_is_found_and_aborted(raftka: Any, client: Client,
 
     wait(lambda: readable(client, topic, 2) == start + 2)
     assert raftka(f"{find} --max-transaction-timeout-minutes 0").out == ""
+    topics = [DESCRIBE_PRODUCERS.request.topics(name=topic, partition_indexes=[2])]
+    (described,) = (
+        client.ask_leader((topic, 2), DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS.request(topics=topics)).topics[0].partitions[0].active_producers
+    )
+    assert (described.producer_id, described.coordinator_epoch) == (producer.producer_id, 0)  # no coordinator has been there before
     again = raftka(f"{abort} {start}")
     assert (again.code, "none is open there" in again.err) == (1, True)
 
