@@ -4,6 +4,7 @@ import time
 from typing import NamedTuple
 
 from raftka.client.blocking.client import TRANSACTION, Client, is_retriable
+from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT
@@ -37,7 +38,7 @@ class Producer(NamedTuple):
         data = bytes(build_batch([record], producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=0, transactional=True))
         request = produce(topic, data, partition, transactional_id=self.transactional_id)
         (row,) = self.client.ask_leader((topic, partition), PRODUCE, request, BEFORE_KIP_890).responses[0].partition_responses
-        assert row.error_code == 0
+        assert Code(row.error_code) is Code.NONE
         return row.base_offset
 
     def commit_offset(self, group: str, topic: str, partition: int, offset: int) -> None:
