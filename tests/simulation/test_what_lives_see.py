@@ -126,7 +126,7 @@ def followers_that_wait_hear_of_no_deletion(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_written_down_of_an_earlier_topic_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogDirectory, "forget", lambda self, key: None)
+    patch.setattr(LogDirectory, "clear_offsets", lambda self, key: None)
 
 
 def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
