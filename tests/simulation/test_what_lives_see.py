@@ -64,9 +64,9 @@ def every_replica_is_told_to_be_in_sync(patch: pytest.MonkeyPatch) -> None:
 def an_earlier_epoch_of_a_producer_is_admitted(patch: pytest.MonkeyPatch) -> None:
     admit = ProducerState.admit
 
-    def wrong(self: ProducerState, producer: Any, epoch: int, sequence: int, count: int) -> Any:
+    def wrong(self: ProducerState, *batch: int) -> Any:
         try:
-            return admit(self, producer, epoch, sequence, count)
+            return admit(self, *batch)
         except KafkaError as error:
             if error.code is Code.INVALID_PRODUCER_EPOCH:
                 return None
