@@ -19,7 +19,8 @@ from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
-from raftka.broker.coordinators.verification import NoCoordinators, TransactionVerifier
+from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
+from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import pages_of
 from raftka.broker.handlers.services import Services
@@ -74,6 +75,8 @@ class Node:
         self.replicas: ReplicaManager
         self.care: LogCare
         self.groups: GroupCoordinatorService
+        self.marker_writer: MarkerWriter
+        self.transactions: TransactionCoordinatorService
         self.coordinators: list[CoordinatorRuntime] = []  # told of the metadata behind the replicas
         self.logs: LogManager
         self.services: Services
@@ -113,7 +116,11 @@ class Node:
         self.replicas = ReplicaManager(self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken)
         self.care = self.replicas.care = LogCare(self.replicas)
         self.groups = GroupCoordinatorService(self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work)
-        self.coordinators.append(self.groups.runtime)
+        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
+        self.transactions = TransactionCoordinatorService(
+            self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work, self.marker_writer
+        )
+        self.coordinators += [self.groups.runtime, self.transactions.runtime]
         self.services = self.dispatcher.services = self._services()
         for endpoint in self.settings.listeners:
             accept = self.quotas.acceptor(endpoint.listener)
@@ -145,8 +152,9 @@ class Node:
             replicas=self.replicas,
             care=self.care,
             groups=self.groups,
-            marker_writer=MarkerWriter(self.context, self.replicas, self.groups),
-            verifier=TransactionVerifier(self.context, NoCoordinators(), NoCoordinators()),
+            marker_writer=self.marker_writer,
+            transactions=self.transactions,
+            verifier=TransactionVerifier(self.context, self.transactions, self.transactions.channels),
             extensions=self.extensions,
         )
 
@@ -163,6 +171,7 @@ class Node:
             self.web_listener.close()
         self.quorum.stop()
         self.context.stopped = True
+        self.transactions.close()
         self.replicas.close()
         self.events.info("stopped")
 
@@ -245,6 +254,7 @@ class Node:
         if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
             self.metadata.settings = self.settings.with_dynamic(self.image)
             self.groups.on_settings(self.settings)
+            self.transactions.on_settings(self.settings)
             self.quotas.keep_within()
         elif any(kind == GROUP for kind, _ in delta.configs_changed):
             self.groups.on_settings(self.settings)
@@ -262,6 +272,7 @@ class Node:
         self.replicas.on_image(self.image, delta)
         for each in self.coordinators:
             each.on_image(self.image, delta)
+        self.transactions.on_image(self.image, delta)
         if delta.brokers_changed or delta.reloaded:
             self.listed_brokers.on_image(self.image, delta)
             self.suspects.on_image(self.image)

@@ -119,6 +119,8 @@ def _plan_node(
         "log.dirs": str(directory / "data"),
         "default.replication.factor": str(min(3, nodes)),
         "offsets.topic.replication.factor": str(min(3, nodes)),
+        "transaction.state.log.replication.factor": str(min(3, nodes)),
+        "transaction.state.log.min.isr": str(min(2, nodes)),
     }
     if nodes >= 3:
         defaults["min.insync.replicas"] = "2"

@@ -135,6 +135,8 @@ class Stage:
             "min.insync.replicas": "2" if self.size > 2 else "1",
             "default.replication.factor": str(min(3, self.size)),
             "offsets.topic.replication.factor": str(min(3, self.size)),
+            "transaction.state.log.replication.factor": str(min(3, self.size)),
+            "transaction.state.log.min.isr": "2" if self.size > 2 else "1",
             **{name.replace("_", "."): value for name, value in self.settings.items()},
         }
 

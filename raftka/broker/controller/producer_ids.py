@@ -1,9 +1,12 @@
 """Ids for producers, in blocks from the controller. Knows no request."""
 
+from contextlib import suppress
+
 import trio
 
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.metadata.commands import AllocateProducerIds, ProducerIdBlock
+from raftka.wire.errors import KafkaError
 
 
 class ProducerIds:
@@ -20,6 +23,19 @@ class ProducerIds:
             await self._more()
         self._next += 1
         return self._next - 1
+
+    def take(self) -> int | None:
+        """One that is at hand; None: `fill` first."""
+        if self._next == self._end:
+            return None
+        self._next += 1
+        return self._next - 1
+
+    async def fill(self) -> None:
+        """Ask the controller where none is at hand; nobody waits for it, so nobody hears that it does not answer."""
+        if self._next == self._end:
+            with suppress(KafkaError):
+                await self._more()
 
     async def _more(self) -> None:
         """One asks, the others wait for what comes."""

@@ -128,16 +128,3 @@ def _settle(question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refu
         if error is not None:
             refused[place] = error
     return refused
-
-
-class NoCoordinators:
-    """Where transactions have no coordinators."""
-
-    def coordinator_of(self, transactional_id: str) -> int:
-        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
-
-    def add_partitions(self, *asked: object, verify_only: bool) -> None:
-        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
-
-    def ask(self, *asked: object) -> None:
-        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)

@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import GROUP
+from raftka.broker.network.authorizer import GROUP, TRANSACTIONAL_ID
 from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError
@@ -133,3 +133,19 @@ def check_group(request: Request[Row], operation: str, group_id: str) -> None:
     """Raises GROUP_AUTHORIZATION_FAILED."""
     if not request.may(operation, (GROUP, group_id)):
         raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
+
+
+def ask_transaction(request: Request[Req], services: Services, transactional_id: str, command: object, make: Make[Req, Resp]) -> Resp | Delayed:
+    """Ask the transaction coordinator. It may wait for markers, and hears when its client has gone."""
+    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    try:
+        services.transactions.submit(transactional_id, command, asking)
+    except KafkaError as error:
+        asking(error)
+    return asking.result(lambda ticket: services.transactions.runtime.forget(transactional_id, ticket))
+
+
+def check_transactional_id(request: Request[Row], transactional_id: str) -> None:
+    """Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+    if not request.may("WRITE", (TRANSACTIONAL_ID, transactional_id)):
+        raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

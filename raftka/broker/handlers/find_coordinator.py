@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6; the broker that looks after a group, whose topic the first question creates. There are no transactions yet."""
+"""FindCoordinator: v0-6; the broker that looks after a group or a transactional id, whose topic the first question creates."""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import CLUSTER, GROUP, THE_CLUSTER, TRANSACTIONAL_ID
@@ -9,10 +9,10 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from raftka.wire.schema import Element
 
-OF_GROUP, OF_SHARE_PARTITION = 0, 2
+OF_GROUP, OF_TRANSACTION, OF_SHARE_PARTITION = 0, 1, 2
 KEY_TYPES = {  # what is asked of the authorizer, and its refusal
     OF_GROUP: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
-    1: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    OF_TRANSACTION: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     OF_SHARE_PARTITION: ("CLUSTER_ACTION", CLUSTER, Code.CLUSTER_AUTHORIZATION_FAILED),
 }
 response = FIND_COORDINATOR.response
@@ -68,9 +68,8 @@ def _endpoint(request: Request[FindCoordinatorRequest], services: Services, key:
         raise KafkaError(refusal)
     if kind == OF_SHARE_PARTITION:
         raise KafkaError(Code.INVALID_REQUEST, "")
-    if kind != OF_GROUP:
-        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
-    broker = services.metadata.image.brokers.get(services.groups.coordinator_of(key))
+    service = services.groups if kind == OF_GROUP else services.transactions
+    broker = services.metadata.image.brokers.get(service.coordinator_of(key))
     endpoint = broker.endpoint(request.session.listener) if broker is not None else None
     if broker is None or endpoint is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)

@@ -1,30 +1,51 @@
-"""InitProducerId: v0-5, for idempotent producers. Ids come in blocks from the controller, so most requests ask nobody.
+"""InitProducerId: v0-5; the producer id and epoch of an idempotent producer, or of a transactional id, which its coordinator remembers.
 
-Transactional ids are refused until there is a transaction coordinator.
+Ids come in blocks from the controller, so most requests ask nobody.
 """
 
+from raftka.broker.handlers.coordinator_request import ask_transaction, check_transactional_id
 from raftka.broker.handlers.services import Services
-from raftka.broker.network.authorizer import THE_CLUSTER, TRANSACTIONAL_ID
+from raftka.broker.network.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.request import Request
+from raftka.broker.network.request import Delayed, Request
+from raftka.coordinator.transactions.commands import InitProducer, Producer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
+SAYS_FENCED = 4  # the version from which on a producer knows PRODUCER_FENCED
 response = INIT_PRODUCER_ID.response
 
 
-@handles(INIT_PRODUCER_ID, refused=lambda request, code: response(error_code=int(code), producer_id=-1, producer_epoch=-1))
-async def init_producer_id(request: Request[InitProducerIdRequest], services: Services) -> InitProducerIdResponse:
+def _refused(request: Request[InitProducerIdRequest], code: Code) -> InitProducerIdResponse:
+    if code is Code.PRODUCER_FENCED and request.version < SAYS_FENCED:
+        code = Code.INVALID_PRODUCER_EPOCH
+    return response(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+@handles(INIT_PRODUCER_ID, refused=_refused)
+async def init_producer_id(request: Request[InitProducerIdRequest], services: Services) -> InitProducerIdResponse | Delayed:
     body = request.body
     transactional_id = body.transactional_id
     if transactional_id is not None:
-        if not request.may("WRITE", (TRANSACTIONAL_ID, transactional_id)):
-            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        check_transactional_id(request, transactional_id)
     elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(Code.INVALID_REQUEST)
-    if transactional_id is not None:
-        raise KafkaError(Code.NOT_COORDINATOR if transactional_id else Code.INVALID_REQUEST)
-    return response(producer_id=await services.producer_ids.next(), producer_epoch=0)
+    if transactional_id is None:
+        return response(producer_id=await services.producer_ids.next(), producer_epoch=0)
+    if not transactional_id:
+        raise KafkaError(Code.INVALID_REQUEST)
+    if not 0 < body.transaction_timeout_ms <= services.metadata.settings["transaction.max.timeout.ms"]:
+        raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT)
+    services.transactions.runtime.find(transactional_id)  # else an id would be taken for nothing
+    fresh_id = await services.producer_ids.next()
+    command = InitProducer(transactional_id, body.transaction_timeout_ms, fresh_id, body.producer_id, body.producer_epoch)
+    return ask_transaction(request, services, transactional_id, command, _answer)
+
+
+def _answer(request: Request[InitProducerIdRequest], answer: Producer | KafkaError) -> InitProducerIdResponse:
+    if isinstance(answer, KafkaError):
+        return _refused(request, answer.code)
+    return response(producer_id=answer.producer_id, producer_epoch=answer.epoch)

@@ -12,6 +12,7 @@ from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.logs.care import LogCare
 from raftka.broker.network.background_worker import BackgroundWorker
@@ -43,6 +44,7 @@ class Services:
     replicas: ReplicaManager
     care: LogCare
     groups: GroupCoordinatorService
+    transactions: TransactionCoordinatorService
     marker_writer: MarkerWriter
     verifier: TransactionVerifier
     extensions: dict[str, Extension]  # packages on this node, by name

@@ -164,6 +164,9 @@ class TransactionCoordinator(Machine):
         self.transactions[transactional_id] = its
         self._size_bytes += its.partitions.size_bytes
 
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Of another log: what is written here is in no transaction itself."""
+
     def loaded(self, context: Context) -> Outcome:
         """Markers of all transactions that were ending are sent again; open ones have what is left of their time, by the wall clock."""
         self._sweep_at = context.now + self.settings.expiration_interval_ms / 1000

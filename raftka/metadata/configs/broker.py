@@ -155,6 +155,13 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Whether consumers that tell their rack read from a follower there.",
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
+    "transaction.max.timeout.ms": (at_least(1), "Longest time that a producer may ask for its transactions."),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (at_least(1), "Time between two looks for transactional ids to forget."),
+    "transaction.state.log.min.isr": (at_least(1), "min.insync.replicas of __transaction_state, when it is created."),
+    "transaction.state.log.num.partitions": (at_least(1), "Partitions of __transaction_state, when it is created."),
+    "transaction.state.log.replication.factor": (at_least(1), "Its replicas; it is not created before there are so many brokers."),
+    "transaction.state.log.segment.bytes": (at_least(1), "Its segments' size."),
+    "transactional.id.expiration.ms": (at_least(1), "How long a transactional id is remembered that nobody uses."),
     "zookeeper.bridge.4lw.commands.whitelist": (
         None,
         "Four-letter words that the bridge answers beside srvr, as ZooKeeper's 4lw.commands.whitelist; *: all.",

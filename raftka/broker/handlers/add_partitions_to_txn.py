@@ -1,0 +1,130 @@
+"""AddPartitionsToTxn: v0-3 from producers before they write, v4-5 from the leaders of partitions, for several transactions, which may only ask
+whether their partitions are in them (KIP-890). All partitions of a transaction are added, or none.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from raftka.broker.coordinators.runtime import Gathered
+from raftka.broker.handlers.coordinator_request import CoordinatorRequest, ask_transaction, check_transactional_id
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.authorizer import THE_CLUSTER, TOPIC
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.long_work import Steps
+from raftka.broker.network.request import Delayed, Request
+from raftka.coordinator.transactions.commands import SHORT_HOLD_MS, AddPartitions
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.messages.transactions import (
+    ADD_PARTITIONS_TO_TXN,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+
+SAYS_FENCED = 2
+OF_BROKERS = 4
+response = ADD_PARTITIONS_TO_TXN.response
+topic_row = response.results_by_topic_v3_and_below
+partition_row = topic_row.results_by_partition
+
+Key = tuple[str, int]
+Codes = Mapping[Key, Code] | Code  # one for all
+
+
+def _refused(request: Request[AddPartitionsToTxnRequest], code: Code) -> Steps[AddPartitionsToTxnResponse]:
+    if request.version >= OF_BROKERS:
+        return response(error_code=int(code))
+    return response(results_by_topic_v3_and_below=(yield from _topics(request, request.body.v3_and_below_topics, code)))
+
+
+@handles(ADD_PARTITIONS_TO_TXN, refused=_refused)
+def add_partitions_to_txn(request: Request[AddPartitionsToTxnRequest], services: Services) -> Steps[AddPartitionsToTxnResponse | Delayed]:
+    if request.version >= OF_BROKERS:
+        return (yield from _of_brokers(request, services))
+    body = request.body
+    transactional_id = body.v3_and_below_transactional_id
+    check_transactional_id(request, transactional_id)
+    codes: dict[Key, Code] = {}
+    for topic in body.v3_and_below_topics:
+        may_write = request.may("WRITE", (TOPIC, topic.name))
+        known = services.metadata.image.topic_named(topic.name)
+        count = len(known.partitions) if known is not None else 0
+        for index in topic.partitions:
+            is_there = 0 <= index < count
+            codes[topic.name, index] = _code(may_write=may_write, is_there=is_there)
+            yield
+    if any(codes.values()):
+        attempted = {key: code or Code.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
+        return response(results_by_topic_v3_and_below=(yield from _topics(request, body.v3_and_below_topics, attempted)))
+    command = AddPartitions(transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, tuple(codes))
+    return ask_transaction(request, services, transactional_id, command, _answer)
+
+
+def _code(*, may_write: bool, is_there: bool) -> Code:
+    if not may_write:
+        return Code.TOPIC_AUTHORIZATION_FAILED
+    return Code.NONE if is_there else Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answer(request: Request[AddPartitionsToTxnRequest], answer: KafkaError | None) -> Steps[AddPartitionsToTxnResponse]:
+    code = Code.NONE if answer is None else answer.code
+    if code is Code.PRODUCER_FENCED and request.version < SAYS_FENCED:
+        code = Code.INVALID_PRODUCER_EPOCH
+    return (yield from _refused(request, code))
+
+
+def _of_brokers(request: Request[AddPartitionsToTxnRequest], services: Services) -> Steps[AddPartitionsToTxnResponse | Delayed]:
+    """Answered when the last transaction is decided."""
+    if not request.may("CLUSTER_ACTION", THE_CLUSTER):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    asking: CoordinatorRequest[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]
+    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer_brokers)
+    request.stays = True
+    transactions = request.body.transactions
+    gathered = Gathered(len(transactions), asking)
+    for place, asked in enumerate(transactions):
+        partitions: list[Key] = []
+        for topic in asked.topics:
+            for index in topic.partitions:
+                partitions.append((topic.name, index))
+                yield
+        services.transactions.add_partitions(
+            asked.transactional_id,
+            (asked.producer_id, asked.producer_epoch),
+            partitions,
+            partial(_place, gathered, place),
+            verify_only=asked.verify_only,
+            hold_ms=SHORT_HOLD_MS,
+        )
+        yield
+    return asking.result()
+
+
+def _place(gathered: Gathered, place: int, answer: Mapping[Key, Code] | KafkaError) -> None:
+    gathered.place(place)(answer)
+
+
+def _answer_brokers(request: Request[AddPartitionsToTxnRequest], answers: list[Mapping[Key, Code] | KafkaError]) -> Steps[AddPartitionsToTxnResponse]:
+    results = request.encoded_rows(response.results_by_transaction)
+    for asked, answer in zip(request.body.transactions, answers, strict=True):
+        topics = yield from _topics(request, asked.topics, answer.code if isinstance(answer, KafkaError) else answer)
+        results.add(response.results_by_transaction(transactional_id=asked.transactional_id, topic_results=topics))
+        yield
+    return response(results_by_transaction=results)
+
+
+def _topics(
+    request: Request[AddPartitionsToTxnRequest], asked: Sequence[AddPartitionsToTxnTopic], codes: Codes
+) -> Steps[EncodedRows[AddPartitionsToTxnTopicResult]]:
+    rows = request.encoded_rows(topic_row)
+    for topic in asked:
+        partitions = request.encoded_rows(partition_row)
+        for index in topic.partitions:
+            code = codes if isinstance(codes, Code) else codes[topic.name, index]
+            partitions.add(partition_row(partition_index=index, partition_error_code=int(code)))
+            yield
+        rows.add(topic_row(name=topic.name, results_by_partition=partitions))
+        yield
+    return rows
