@@ -167,11 +167,16 @@ class ProducerState:
         return producer is None or not producer.transactional or producer.epoch != epoch
 
     def guard(self, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
-        """The coordinator is about to be asked. Raises INVALID_PRODUCER_EPOCH."""
+        """The coordinator is about to be asked. Raises INVALID_PRODUCER_EPOCH.
+
+        The question of an earlier epoch leaves the guard of a later one, which may have its answer first, and gets one that lets nothing in.
+        """
         producer = self.producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
         guard = self.guards.get(producer_id)
+        if guard is not None and epoch < guard.epoch:
+            return Guard(epoch, sequence, version, now_ms)
         if guard is None or guard.epoch != epoch or guard.version != version:
             if guard is None and len(self.guards) >= PRODUCERS_OF_PARTITION.value:
                 del self.guards[next(iter(self.guards))]
@@ -256,8 +261,10 @@ class ProducerState:
                 history.setdefault(producer_id, Producer(epoch, known.seen_ms)).add(sequence, count, base_offset, timestamp)
         for producer_id, older in history.items():
             known = self.producers[producer_id]
-            if known.batches and known.batches[0] in older.batches:
-                known.batches[:1] = older.batches[: older.batches.index(known.batches[0]) + 1]
+            first = known.batches[0][:3] if known.batches else None  # its time may be that of a marker
+            place = next((place for place, batch in enumerate(older.batches) if batch[:3] == first), None)
+            if place is not None:
+                known.batches[:1] = older.batches[: place + 1]
                 del known.batches[:-BATCHES_REMEMBERED]
 
     def snapshot(self) -> bytes:
