@@ -62,15 +62,23 @@ class Ledger:
         self.coordinator = coordinator
         self._granted: dict[str, tuple[int, int]] = {}  # the highest producer id and epoch that InitProducerId has given out
         self._asked: dict[str, int] = defaultdict(int)  # how often it was asked for one
+        self._waiting: dict[str, int] = defaultdict(int)  # how many are asking
         self._calm: dict[str, float] = defaultdict(lambda: -inf)  # from then on nothing may come late
 
     def begin(self, who: str, source: Place) -> Attempt:
         self.attempts.append(attempt := Attempt(len(self.attempts), who, source))
         return attempt
 
-    def asks(self, transactional_id: str) -> int:
+    def asks(self, transactional_id: str, now: float) -> int:
+        """For the id. `answered` must follow: the order of requests that overlap is unknown."""
+        if self._waiting[transactional_id]:
+            self.doubt(transactional_id, now)
+        self._waiting[transactional_id] += 1
         self._asked[transactional_id] += 1
         return self._asked[transactional_id]
+
+    def answered(self, transactional_id: str) -> None:
+        self._waiting[transactional_id] -= 1
 
     def doubt(self, transactional_id: str, now: float) -> None:
         """A request was not answered, and will be repeated or forgotten."""
@@ -115,10 +123,11 @@ class TransactionalProducer:
         self.doubtful, self._since, self._began = False, self._now, self._now
         self._began_with = self.ledger.coordinator(self.transactional_id)
 
-        def asked() -> None:
-            self._asked = self.ledger.asks(self.transactional_id)
-
-        answer = await self._ask(OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code}, asked)
+        self._asked = self.ledger.asks(self.transactional_id, self._now)
+        try:
+            answer = await self._ask(OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code})
+        finally:
+            self.ledger.answered(self.transactional_id)
         self._take(answer.producer_id, answer.producer_epoch)
         self.ledger.granted(self.transactional_id, (self._producer_id, self._epoch))
 
@@ -207,7 +216,8 @@ class TransactionalProducer:
 
         def asks() -> None:
             asked[0] += 1
-            attempt.fenced |= commit and self.ledger.fenced(self.transactional_id, (self._producer_id, self._epoch))
+            if asked[0] == 1:
+                attempt.fenced = self.ledger.fenced(self.transactional_id, (self._producer_id, self._epoch))
             attempt.result = Result.UNKNOWN if commit else Result.ABORTED
 
         try:
