@@ -62,10 +62,15 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
     assert [(feature.name, feature.min_version, feature.max_version) for feature in answer.supported_features] == [
         ("metadata.version", 7, 30),
         ("group.version", 0, 1),
+        ("transaction.version", 0, 2),
     ]
     assert [feature.name for feature in earlier.supported_features] == ["metadata.version"]
     for each in (answer, earlier):
-        assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {"metadata.version": 30, "group.version": 1}
+        assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {
+            "metadata.version": 30,
+            "group.version": 1,
+            "transaction.version": 2,
+        }
 
 
 # order
@@ -178,7 +183,7 @@ def filled(key: int) -> tuple[Row, int]:
     """A request that names something, and a version, so that there is a place for an error."""
     api, row = HANDLERS[key].api, REQUESTS[key]
     request = api.request
-    for name in ("topics", "groups", "groups_names", "group_ids", "coordinator_keys", "resources", "dirs", "markers"):
+    for name in ("topics", "groups", "groups_names", "group_ids", "coordinator_keys", "resources", "dirs", "markers", "transactional_ids"):
         if name in row.__slots__ and key not in (PRODUCE.key, FETCH.key):
             struct = next((f.struct for f in request.struct.fields if f.name == name), None)
             row = request(**{name: [_filled(struct) if struct is not None else "key"]})

@@ -19,6 +19,7 @@ from raftka.metadata.controller.features import SUPPORTED
 from raftka.metadata.image import BROKER, BROKER_LOGGER
 from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.frame import decode_request_header
+from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
@@ -27,7 +28,6 @@ from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
 NOT_YET = {  # what is sent and gets an answer, no more
-    "transactions": (19, 239, 240, 242, 243, 245, 246, 247, 248, *range(258, 263), 268, 278, 284, *range(287, 298)),
     "internal topics": (526,),
 }
 DIFFERENT = [  # (exchanges, field, reason)
@@ -39,6 +39,7 @@ DIFFERENT = [  # (exchanges, field, reason)
     ((79,), r".*documentation", "our own words"),
     ((152,), "outcome", "null records are answered"),
     ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
+    ((263,), r".*topics\(tx\).*", "the partitions of a transaction are in no order"),
     ((225,), r".*", "the first block of producer ids is waited for"),
 ]
 GIVEN = {  # the recorded broker's file, beside where it is and who it is
@@ -57,7 +58,16 @@ GIVEN = {  # the recorded broker's file, beside where it is and who it is
     "raftka.validation": "records",  # else records are not looked into, and two of the answers are others
 }
 CLOCK_MS = 1_795_249_727_000
-CLOCKS_MS = {142: 1_795_249_739_226, 156: 1_795_249_742_800, 392: CLOCK_MS + 1_500, 482: 1_795_249_752_238}
+TRANSACTION_BEGAN_MS, COMMITTED_MS, ABORTED_MS = 1_795_249_747_005, 1_795_249_747_669, 1_795_249_748_176
+CLOCKS_MS = {
+    249: TRANSACTION_BEGAN_MS,
+    281: COMMITTED_MS - 1,  # the marker follows
+    288: ABORTED_MS - 2,
+    142: 1_795_249_739_226,
+    156: 1_795_249_742_800,
+    392: CLOCK_MS + 1_500,
+    482: 1_795_249_752_238,
+}
 SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
 OWN = re.compile(  # of that run: lengths of the metadata log, its disk
     r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
@@ -285,11 +295,24 @@ def _request_records(n: int) -> bytes:
     return bytes(row.topic_data[0].partition_data[0].records or b"")
 
 
+def _transaction_topic(replay: Replay, wire: Wire) -> None:
+    """The first request for a coordinator creates it; it was sent until it was answered."""
+    stage, name = replay.stage, "__transaction_state"
+    wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key_type=1, coordinator_keys=["any"]))
+    stage.wait(lambda: stage.nodes[1].image.topic_named(name) is not None)
+    replay.ids[replay.recorded_ids[name]] = stage.nodes[1].image.topic_ids[name]
+
+
+def _marker_at(offset: int) -> Callable[[Replay, Wire], None]:
+    """The answer to EndTxn comes before the marker."""
+    return lambda replay, wire: replay.stage.wait(lambda: replay.stage.host("tx").high_watermark > offset)
+
+
 PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
     25: _auto_created,
     34: _fresh_cluster,
     16: _offsets_topic,
-    115: lambda replay, wire: replay.create("__transaction_state", 50),
+    19: _transaction_topic,
     117: _topics_to_produce_to,
     160: _unanswered("p"),
     161: _unanswered("nope"),
@@ -297,7 +320,9 @@ PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
     183: _one_more,
     228: lambda replay, wire: replay.create("i"),
     239: lambda replay, wire: replay.create("tx", 2),
+    282: _marker_at(2),
     285: _offset_of_a_transaction,
+    289: _marker_at(5),
 }
 
 

@@ -63,9 +63,9 @@ def test_topics(kafka: JavaTools) -> None:
 
 def test_features_of_a_whole_release_are_upgraded(kafka: JavaTools) -> None:
     assert "metadata.version was upgraded to 30." in kafka.run("kafka-features upgrade --release-version 4.3").splitlines()
-    assert "transaction.version" not in kafka.run("kafka-features describe")
+    assert "share.version" not in kafka.run("kafka-features describe")
     with pytest.raises(ToolFailed, match="does not support this feature"):
-        kafka.run("kafka-features upgrade --feature transaction.version=2")
+        kafka.run("kafka-features upgrade --feature share.version=1")
 
 
 def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.protocol.jute import Acl, ConnectRequest, ConnectResponse, Create, Malformed, SetWatches, Stat
 from zookeeper_bridge.protocol.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.protocol.paths import ancestors, check_has_parent, check_new, check_path, child_of, is_within, name_of, parent_of
+from zookeeper_bridge.protocol.paths import ancestors, check_has_parent, check_new, check_path, child_of, name_of, parent_of
 
 OPEN = [Acl(31, "world", "anyone")]
 
@@ -126,5 +126,3 @@ def test_relations_of_paths() -> None:
     assert [name_of(each) for each in ("/a", "/a/b")] == ["a", "b"]
     assert [child_of("/", "a"), child_of("/a", "b")] == ["/a", "/a/b"]
     assert ancestors("/a/b") == ["/a/b", "/a", "/"]
-    assert [is_within(each, "/a") for each in ("/a", "/a/b", "/ab", "/")] == [True, True, False, False]
-    assert is_within("/a", "/")

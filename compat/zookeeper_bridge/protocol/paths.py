@@ -50,11 +50,6 @@ def child_of(parent: str, name: str) -> str:
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 
 
-def is_within(path: str, ancestor: str) -> bool:
-    """It, or something below it."""
-    return ancestor in (path, ROOT) or path.startswith(ancestor + "/")
-
-
 def ancestors(path: str) -> list[str]:
     """From the path itself up to the root."""
     found = [path]

@@ -16,20 +16,26 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._under_way: trio.Event | None = None
+        self._returned: list[int] = []
 
     async def next(self) -> int:
         """Raises KafkaError when the controller does not answer."""
-        while self._next == self._end:
+        while (taken := self.take()) is None:
             await self._more()
-        self._next += 1
-        return self._next - 1
+        return taken
 
     def take(self) -> int | None:
         """One that is at hand; None: `fill` first."""
+        if self._returned:
+            return self._returned.pop()
         if self._next == self._end:
             return None
         self._next += 1
         return self._next - 1
+
+    def give_back(self, producer_id: int) -> None:
+        """Nobody has used it."""
+        self._returned.append(producer_id)
 
     async def fill(self) -> None:
         """Ask the controller where none is at hand; nobody waits for it, so nobody hears that it does not answer."""

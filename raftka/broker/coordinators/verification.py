@@ -18,7 +18,6 @@ from raftka.wire.schema import Api, Req, Resp
 Key = tuple[str, int]
 Refused = Mapping[Hashable, KafkaError]  # by the place that the question gave to a partition
 ADDS_OR_VERIFIES = 5  # the version of AddPartitionsToTxn
-ENABLED = "transaction.partition.verification.enable"
 
 
 class Coordinators(Protocol):
@@ -67,7 +66,7 @@ class TransactionVerifier:
 
     def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
         """`done` is called once, perhaps at once, with the partitions where the transaction must not begin; the guards of the others are verified."""
-        if question.version < VERSION_2 and not self._context.metadata.settings[ENABLED]:
+        if question.version < VERSION_2 and not self._context.metadata.settings["transaction.partition.verification.enable"]:
             done(_settle(question, dict.fromkeys(question.partitions, Code.NONE)))
             return
         try:

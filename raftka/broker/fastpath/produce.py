@@ -154,7 +154,7 @@ class ProducePlan:
         epoch, pack, batch_of = self.leader.leader_epoch, self.pack, self._batch
         answers: list[bytes] = []
         end = reached = -1
-        waits = partition.answers_after_flush
+        waits = len(self.leader.isr) == 1 and log.syncs  # Partition.answers_after_flush, without its call
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             batch = batch_of(frame)
             if batch is None:

@@ -9,6 +9,8 @@ from raftka.wire.encoder import EncodedRows
 from raftka.wire.messages.fetch import FETCH, FetchableTopicResponse, FetchRequest, NodeEndpoint, PartitionData
 
 response = FETCH.response
+of_topic = response.responses
+of_partition = of_topic.partitions
 
 
 class FetchAnswer:
@@ -27,7 +29,7 @@ class FetchAnswer:
         session = self._session
         topic = self._rows.get(cached.name)
         if topic is None:
-            topic = self._rows[cached.name] = cached, self._request.encoded_rows(response.responses.partitions)
+            topic = self._rows[cached.name] = cached, self._request.encoded_rows(of_partition)
         topic[1].add(row)
         self._added.add(cached)
         if row.error_code:
@@ -49,7 +51,7 @@ class FetchAnswer:
                 self.add(cached, row)
 
     def topics(self) -> list[FetchableTopicResponse]:
-        return [response.responses(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
+        return [of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
 
     def endpoints(self, services: Services) -> list[NodeEndpoint]:
         request = self._request

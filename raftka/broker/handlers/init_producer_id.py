@@ -3,6 +3,8 @@
 Ids come in blocks from the controller, so most requests ask nobody.
 """
 
+from functools import partial
+
 from raftka.broker.handlers.coordinator_request import ask_transaction, check_transactional_id
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.authorizer import THE_CLUSTER
@@ -14,6 +16,7 @@ from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRe
 
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
 SAYS_FENCED = 4  # the version from which on a producer knows PRODUCER_FENCED
+NOTHING_WRITTEN = frozenset({Code.PRODUCER_FENCED, Code.CONCURRENT_TRANSACTIONS})  # refused by the coordinator's rules
 response = INIT_PRODUCER_ID.response
 
 
@@ -42,10 +45,14 @@ async def init_producer_id(request: Request[InitProducerIdRequest], services: Se
     services.transactions.runtime.find(transactional_id)  # else an id would be taken for nothing
     fresh_id = await services.producer_ids.next()
     command = InitProducer(transactional_id, body.transaction_timeout_ms, fresh_id, body.producer_id, body.producer_epoch)
-    return ask_transaction(request, services, transactional_id, command, _answer)
+    return ask_transaction(request, services, transactional_id, command, partial(_answer, services, fresh_id))
 
 
-def _answer(request: Request[InitProducerIdRequest], answer: Producer | KafkaError) -> InitProducerIdResponse:
+def _answer(services: Services, fresh_id: int, request: Request[InitProducerIdRequest], answer: Producer | KafkaError) -> InitProducerIdResponse:
     if isinstance(answer, KafkaError):
+        if answer.code in NOTHING_WRITTEN:
+            services.producer_ids.give_back(fresh_id)
         return _refused(request, answer.code)
+    if answer.producer_id != fresh_id:
+        services.producer_ids.give_back(fresh_id)
     return response(producer_id=answer.producer_id, producer_epoch=answer.epoch)

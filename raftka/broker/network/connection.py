@@ -316,8 +316,11 @@ class ServerConnection:
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch
         dispatcher.began = dispatcher.now()
-        until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
         try:
+            if len(frames) == 1 and not self._stopped and not self._over:  # most often
+                dispatch(self, frames[0])
+                return
+            until = dispatcher.cpu_s() + TURN_S if frames else inf
             if self.pipeline is not None and len(frames) > 1 and not self._stopped and not self._over:
                 frames = frames[dispatcher.dispatch_many(self, frames) :]
             for at, frame in enumerate(frames):

@@ -156,6 +156,7 @@ USED: dict[str, tuple[Check | None, str]] = {
     ),
     "replica.lag.time.max.ms": (at_least(1), "A follower that has not caught up for so long leaves the ISR."),
     "transaction.max.timeout.ms": (at_least(1), "Longest time that a producer may ask for its transactions."),
+    "transaction.partition.verification.enable": (None, "Whether leaders of partitions ask the coordinator before a transaction begins there."),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (at_least(1), "Time between two looks for transactional ids to forget."),
     "transaction.state.log.min.isr": (at_least(1), "min.insync.replicas of __transaction_state, when it is created."),
     "transaction.state.log.num.partitions": (at_least(1), "Partitions of __transaction_state, when it is created."),

@@ -8,14 +8,14 @@ from raftka.wire.errors import Code, KafkaError
 METADATA_VERSION = "metadata.version"
 LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
 GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
-SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL), GROUP_VERSION: (0, 1)}
-FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1}
+TRANSACTION_VERSION = "transaction.version"  # 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
+SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL), GROUP_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
+FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 ABSENT = {  # with their highest levels in Kafka 4.3; an upgrade of the whole release names them
     "eligible.leader.replicas.version": 1,
     "kraft.version": 1,
     "share.version": 1,
     "streams.version": 1,
-    "transaction.version": 2,
 }
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "

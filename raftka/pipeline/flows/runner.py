@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftka.pipeline.errors import PipelineError, Unreachable
-from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised, explained
+from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Supervised
 from raftka.pipeline.page import Page, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
 from raftka.pipeline.spark import session
@@ -165,7 +165,3 @@ class Pages:
     def __exit__(self, *exception: object) -> None:
         if self._page is not None:
             self._page.stop()
-
-
-def complaint(error: Exception) -> str:
-    return str(error) if isinstance(error, PipelineError) else explained(str(error))

@@ -58,9 +58,13 @@ class Turn:
     def done(self, piece: object) -> None:
         """A piece of the turn is over, and the next one begins."""
         now = monotonic()
-        if now - self.began > LONG_PIECE_S and self.watch is not None:
-            self.watch.long(now - self.began, piece)
+        if now - self.began > LONG_PIECE_S:
+            self.long(now, piece)
         self.began = now
+
+    def long(self, now: float, piece: object) -> None:
+        if self.watch is not None:
+            self.watch.long(now - self.began, piece)
 
     def at_last(self, action: Callable[[], None]) -> None:
         self.last.append(action)
@@ -190,15 +194,14 @@ class RealTransport:
     def _send(self) -> None:
         """Send the bytes taken before, then new output: nothing was asked for while bytes were unsent."""
         unsent = self._unsent
-        asked = False
         try:
-            while unsent or not asked:
-                if not unsent:
-                    asked = True
-                    self._send_joined(self.connection.take_output())
-                elif not self._send_some(unsent):
-                    self._watch()
-                    return
+            if unsent and not self._send_all(unsent):
+                self._watch()
+                return
+            self._send_joined(self.connection.take_output())
+            if unsent and not self._send_all(unsent):
+                self._watch()
+                return
         except OSError as failure:
             self.finish(failure.strerror or str(failure))
             return
@@ -223,6 +226,13 @@ class RealTransport:
             sent = 0
         if sent < len(data):
             self._unsent.append(memoryview(data)[sent:])
+
+    def _send_all(self, unsent: "deque[Buffer | FileSpan]") -> bool:
+        """Whether the kernel took it all."""
+        while unsent:
+            if not self._send_some(unsent):
+                return False
+        return True
 
     def _send_some(self, unsent: "deque[Buffer | FileSpan]") -> bool:
         """Send from the front; False when the kernel takes no more for now."""
@@ -435,7 +445,10 @@ class RealNetwork:
                 turn.active = True
             if (transport := transports.get(fd)) is not None:
                 transport.ready(event)
-                turn.done(transport)
+                now = monotonic()  # Turn.done, without its call
+                if now - turn.began > LONG_PIECE_S:
+                    turn.long(now, transport)
+                turn.began = now
         self.end_turn()
         if events and turn.watch is not None:
             turn.watch.turn(turn.began - began)

@@ -1,0 +1,115 @@
+"""Transactions of real clients: each record of a topic is copied to another exactly once, while leaders, coordinators and the client are killed."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaAdminClient
+
+from raftka.cluster.ask import ask_any
+from raftka.cluster.processes import Processes
+from tests.clients.transformer import LIBRARIES, PARTITIONS, SOURCE, TARGET
+
+RECORDS = 6_000
+PATIENCE_S = 150
+
+
+def fill(cluster: Processes) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    try:
+        topics = {topic: {"num_partitions": PARTITIONS, "replication_factor": 3} for topic in (SOURCE, TARGET)}
+        admin.create_topics(topics, wait_for_metadata=True)
+    finally:
+        admin.close()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    for number in range(RECORDS):
+        producer.produce(SOURCE, key=b"%d" % number, value=b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+def read_committed(cluster: Processes) -> Iterator[tuple[int, int]]:
+    """Partition and number of each record of the target."""
+    settings = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
+    try:
+        consumer.assign([TopicPartition(TARGET, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+        ended: set[int] = set()
+        while len(ended) < PARTITIONS:
+            for message in consumer.consume(500, timeout=1):
+                error = message.error()
+                if error is None:
+                    yield message.partition(), int(message.value())
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+    finally:
+        consumer.close()
+
+
+class Client:
+    """The program, which is killed and started again."""
+
+    def __init__(self, library: str, cluster: Processes) -> None:
+        self.command = [sys.executable, "-m", "tests.clients.transformer", library, cluster.bootstrap_servers, str(RECORDS)]
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+
+    def transactions(self, count: int) -> bool:
+        """Wait for so many more; False when the client has ended before."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            count -= line == "transaction\n"
+            if count <= 0:
+                return True
+        return False
+
+    def kill(self) -> None:
+        self.close()
+        self.process = self._start()
+
+    def end(self) -> int:
+        while self.transactions(1):
+            pass
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def leader(cluster: Processes, topic: str, partition: int = 0) -> int:
+    alive = [address for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True) if node.alive]
+    return ask_any(alive, [topic]).of(topic)[partition].leader
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_each_record_is_copied_once(three_processes: Processes, library: str) -> None:
+    cluster = three_processes
+    fill(cluster)
+    client = Client(library, cluster)
+    try:
+        for topic in (TARGET, "__transaction_state", None):
+            client.transactions(5)
+            if topic is None:
+                client.kill()
+            else:
+                dead = leader(cluster, topic)
+                cluster.kill(dead)
+                client.transactions(2)
+                cluster.start(dead)
+                assert cluster.wait_ready()
+        assert client.end() == 0
+    finally:
+        client.close()
+
+    read = list(read_committed(cluster))
+    assert Counter(number for _, number in read) == Counter(range(RECORDS))
+    for partition in range(PARTITIONS):
+        numbers = [number for each, number in read if each == partition]
+        assert numbers == sorted(numbers)
