@@ -264,6 +264,18 @@ def test_older_batches_are_remembered_after_a_marker_with_a_later_time() -> None
     assert len(before) == 3
 
 
+def test_what_a_snapshot_does_not_tell_of_markers_keeps_readers_waiting() -> None:
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, data(7))
+    end = end_transaction(log, 7, commit=True)
+    assert (log.producers.first_unstable(1), log.producers.first_unstable(end)) == (0, None)
+    log.close(clean=True)
+    again = open_log(files, clean=True, recovery_point=end)
+    assert again.producers.first_unstable(1) is not None, "the marker is not committed"
+    assert again.producers.first_unstable(end) is None
+
+
 def test_snapshots_keep_producers_of_which_only_a_marker_is_left() -> None:
     log = open_log()
     in_transaction(log, data(7), version=2)

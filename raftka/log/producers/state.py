@@ -79,7 +79,7 @@ class Guard:
 
 
 class ProducerState:
-    __slots__ = ("changed", "ended", "forgotten", "guards", "open", "producers", "unstable")
+    __slots__ = ("changed", "ended", "forgotten", "guards", "open", "producers", "restored_at", "unstable")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
@@ -89,6 +89,7 @@ class ProducerState:
         self.open: OrderedDict[int, int] = OrderedDict()  # first offset of each open transaction, in order: producer id
         self.unstable: OrderedDict[int, None] = OrderedDict()  # first offsets of these, and of those whose markers may not be committed
         self.ended: deque[tuple[int, int]] = deque()  # of the latter: offset of the marker, first offset
+        self.restored_at = 0  # offset of the snapshot: it does not tell which markers before it end which transactions
 
     def admit(self, producer_id: int, epoch: int, sequence: int, count: int, transactional: int = 0) -> Batch | None:
         """The remembered batch if this is a duplicate, None if it may be appended. Raises KafkaError:
@@ -244,7 +245,12 @@ class ProducerState:
         return AbortedTransaction(marker.producer_id, first, offset, next(iter(self.open), offset + 1))
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """The lowest offset of an open transaction, or of one whose marker is not below the high watermark; None: there is no such transaction."""
+        """The lowest offset of an open transaction, or of one whose marker is not below the high watermark; None: there is no such transaction.
+
+        0 while the high watermark is before the snapshot that this state comes from: any transaction may have its marker between them.
+        """
+        if high_watermark < self.restored_at:
+            return 0
         ended, unstable = self.ended, self.unstable
         while ended and ended[0][0] < high_watermark:
             del unstable[ended.popleft()[1]]
