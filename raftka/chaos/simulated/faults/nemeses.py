@@ -22,6 +22,7 @@ from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.happened import Happened
+from raftka.log.durable import DurableLog
 from raftka.log.log import Log
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.storage import Storage
@@ -48,7 +49,7 @@ MOMENTS: dict[str, Moment] = {
     "a log is cut": Moment(Log, "truncate_to"),
     "a log is to be cut": Moment(Log, "truncate_to", before=True),
     "a segment is rolled": Moment(Storage, "roll"),
-    "a checkpoint begins": Moment(Log, "begin_checkpoint"),
+    "a checkpoint begins": Moment(DurableLog, "begin_checkpoint"),
     "an entry is in the journal": Moment(Journal, "take_sync"),
     "the journal is flushed": Moment(Journal, "synced"),
     "a voter has something to say": Moment(Quorum, "_ship", before=True),
