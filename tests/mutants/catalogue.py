@@ -15,13 +15,17 @@ from tests.mutants import (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
+    scenarios_of_transactions,
+    transactions,
 )
 from tests.mutants.directed import SCENARIOS
 from tests.mutants.registry import MUTANTS, Mutant, mutated
 
 __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
-AREAS = tuple(module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner))
+AREAS = tuple(
+    module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner, transactions)
+)
 # Importing these fills SCENARIOS.
 DIRECTED = (
     scenarios,
@@ -30,4 +34,5 @@ DIRECTED = (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
+    scenarios_of_transactions,
 )

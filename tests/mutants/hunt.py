@@ -78,6 +78,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
     "cleaner": ("compaction",),
+    "transactions": ("transactions",),
 }
 
 
@@ -176,6 +177,8 @@ KINDS = (  # of a violation's sentence, the first that fits
     (r"not all is well|after all healed", "no progress"),
     (r"last value|keys differ|deleted key", "a key has another value"),
     (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),
+    (r"^(torn|hanging|dirty|dirty read|lost read|not exactly once|last stable offset|aborted transactions):", r"\1"),
+    (r"without a cause", "refused without a cause"),
     (r"taken back|not there any more", "read is taken back"),
     (r"there twice", "duplicate"),
     (r"two records at offset", "two records at one offset"),

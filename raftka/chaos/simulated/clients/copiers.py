@@ -1,12 +1,11 @@
 """Clients that consume, transform and produce in transactions: each record of an input partition becomes one in every output topic, exactly once.
 
-A `Copier` reads where its transactional id says so: several have the same id, and the last that has asked for it goes on. A `Member` reads what its
-group gives it, and is fenced by the group's generation (KIP-447). Both abort, sleep for longer than their transactions may last, and end without a word.
+Several copiers have the same transactional id, and the last that has asked for it goes on. A `Member` reads what its group gives it, and is fenced
+by the group's generation (KIP-447). Both abort, sleep for longer than their transactions may last, and end without a word.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from random import Random
 
 import trio
 

@@ -1,8 +1,8 @@
 """A transactional producer on the small client, of both versions of the protocol; and a reader of what is committed.
 
-It repeats what was not answered, and gives up when that takes too long or a broker refuses it for good: then it begins anew with InitProducerId. A
-refusal must have a cause: another client has the id, the transaction's time is over, its coordinator has changed, or a request of before may have come
-late. Without one it is a violation.
+It repeats what was not answered, and gives up when that takes too long or a broker refuses it for good: then it begins anew with InitProducerId.
+A refusal must have a cause: another client has the id, the transaction's time is over, its coordinator has changed, or an earlier request may have
+come late. Without one it is a violation.
 """
 
 from collections import defaultdict
@@ -161,7 +161,7 @@ class TransactionalProducer:
         """Returns when all in-sync replicas have the batch. Raises Refused, GaveUp."""
         now, until = self.client.runtime.clock.wall_ms(), self._now + self._random.uniform(*PATIENCE_S)
         producer = {"producer_id": self._producer_id, "producer_epoch": self._epoch, "base_sequence": self._sequences[place]}
-        batch = build_batch([(None, value, (), now) for value in values], **producer, transactional=True)  # type: ignore[arg-type]
+        batch = build_batch([(None, value, (), now) for value in values], **producer, transactional=True)
         self._sequences[place] += len(values)
         while self._now < until:
             leader = await self.client.leader(*place)
@@ -209,9 +209,7 @@ class TransactionalProducer:
 
     async def end(self, attempt: Attempt, *, commit: bool) -> None:
         """Raises Refused, GaveUp."""
-        row = END_TXN.request(
-            transactional_id=self.transactional_id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit
-        )
+        row = END_TXN.request(transactional_id=self.transactional_id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit)
         asked = [0]
 
         def asks() -> None:

@@ -1,4 +1,4 @@
-"""Transactions at work: producers of both versions of the protocol copy input partitions into two output topics, with their offsets in the transaction.
+"""Transactions at work: producers of both versions of the protocol copy input partitions into two output topics, offsets in the transaction.
 
 Two clients share each transactional id, one always taking over from the other, and the members of a group share what is left; readers of what is
 committed watch all outputs. In the end the logs' own markers judge: see chaos/checks/transactions.py.
@@ -91,7 +91,8 @@ class TransactionWork:
         for number in range(2):
             self._add(Member, cluster, chance, f"tx-member-{number}", 1, TOGETHER, [(INPUT, partition) for partition in range(half, INPUTS)])
         self.readers = [CommittedReader(cluster.client(f"committed{i}"), place, chance) for i, place in enumerate(outputs())]
-        for each in (self.feeder, *self.copiers, *self.readers):
+        clients: list[Feeder | Copier | CommittedReader] = [self.feeder, *self.copiers, *self.readers]
+        for each in clients:
             each.client.runtime.spawn(each.run, type(each).__name__)
         moved = [TRANSACTIONS, TRANSACTIONS, OFFSETS, *OUTPUTS]
         move_leaders(cluster, chance, moved, lambda: self.over)
