@@ -58,3 +58,14 @@ def pending_offset_overtakes_a_later_commit() -> None:
     pending.add(PRODUCER, key, CommittedOffset(5, -1, "", NOW))
     pending.committed(key)
     assert pending.end(PRODUCER, commit=True) == [], "an offset goes back"
+
+
+@finds
+def zombie_takes_the_guard() -> None:
+    """A fenced client begins while the one that has fenced it waits for its coordinator."""
+    log = open_log()
+    guard = log.producers.guard(PRODUCER, 1, 0, 2, NOW)
+    log.producers.guard(PRODUCER, 0, 5, 2, NOW)
+    log.producers.verified(PRODUCER, guard, known=True)
+    code = _refused(batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), log)
+    assert code is Code.NONE, f"a healthy client is refused with {code.name}"
