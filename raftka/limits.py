@@ -115,7 +115,6 @@ PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids 
 TRANSACTIONAL_IDS_OF_COORDINATOR = Limit(
     "transactional_ids_of_coordinator", 20_000, "of one partition of __transaction_state, of 50: a kilobyte each, in memory"
 )
-TRANSACTIONAL_ID_BYTES = Limit("transactional_id_bytes", 32_767, "of UTF-8: its length has two bytes in the log, as Kafka's has")
 PARTITIONS_OF_TRANSACTION = Limit("partitions_of_transaction", 50_000, "each gets a marker, and each record of the transaction names all of them")
 TRANSACTION_BYTES = Limit("transaction_bytes", 900 * KIB, "names and numbers of a transaction's partitions: more does not fit into its record")
 TRANSACTION_BYTES_OF_COORDINATOR = Limit(

@@ -171,6 +171,12 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_server_replicamanager_isrexpands_total", ()): ANY,
     ("kafka_server_replicamanager_failedisrupdates_total", ()): ANY,
     ("kafka_server_replicamanager_offlinereplicacount", ()): 0,
+    ("kafka_server_replicamanager_partitionswithlatetransactionscount", ()): 0,
+    ("kafka_server_group_coordinator_metrics_partition_load_time_max", ()): ANY,
+    ("kafka_server_transaction_coordinator_metrics_partition_load_time_avg", ()): ANY,
+    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", ()): 0,
+    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize", ()): 0,
+    ("kafka_server_addpartitionstotxnmanager_verificationfailurerate_total", ()): 0,
     ("kafka_server_replicafetchermanager_maxlag", (("clientId", "Replica"),)): ANY,
     ("kafka_log_logflushstats_logflushrateandtimems_count", ()): MORE,
     ("kafka_log_log_logendoffset", (("topic", "t"), ("partition", "0"))): 3 * ROUNDS * RECORDS,
@@ -310,7 +316,7 @@ def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyP
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=3)
         host = stage.host("t", 2)
-        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each: 1 / (each is not host))
+        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not host))
         status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
 
         assert status == 503

@@ -21,13 +21,14 @@ Key = tuple[str, int]
 class Coordinator:
     """Answers questions about transactions as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
         self.code = Code.NONE
         self.asked: list[tuple[str, tuple[int, int], list[Key], bool]] = []
         self.held: list[Callable[[], None]] | None = None
 
     def coordinator_of(self, transactional_id: str) -> int:
-        return 1
+        return self.node_id
 
     def add_partitions(
         self,
@@ -47,14 +48,23 @@ class Coordinator:
 
 
 class Scene:
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, node_id: int = 1) -> None:
         self.stage = stage
-        self.coordinator = Coordinator()
-        stage.nodes[1].services.verifier._coordinators = self.coordinator
-        self.line = stage.wire()
+        self.coordinator = Coordinator(node_id)
+        stage.nodes[node_id].services.verifier._coordinators = self.coordinator
+        self.line = stage.wire(node_id)
 
-    def request(self, *values: bytes, sequence: int = 0, epoch: int = 0, partition: int = 0, transactional: bool = True, **fields: Any) -> Any:
-        records = batch(*values, producer_id=7, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
+    def request(
+        self,
+        *values: bytes,
+        sequence: int = 0,
+        epoch: int = 0,
+        partition: int = 0,
+        transactional: bool = True,
+        producer_id: int = 7,
+        **fields: Any,
+    ) -> Any:
+        records = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
         return produce("t", records, partition, transactional_id="tx", **fields)
 
     def send(self, *values: bytes, version: int = TV2, **fields: Any) -> PartitionProduceResponse:

@@ -15,6 +15,7 @@ from raftka.wire.messages.transactions import (
     DESCRIBE_TRANSACTIONS,
     END_TXN,
     LIST_TRANSACTIONS,
+    AddPartitionsToTxnRequest,
 )
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire
@@ -59,15 +60,7 @@ class Client:
         return answer
 
     def add(self, *partitions: tuple[str, int], version: int = 3) -> list[int]:
-        request = ADD_PARTITIONS_TO_TXN.request
-        rows = [request.v3_and_below_topics(name=name, partitions=[index]) for name, index in partitions]
-        row = request(
-            v3_and_below_transactional_id=self.id,
-            v3_and_below_producer_id=self.pair[0],
-            v3_and_below_producer_epoch=self.pair[1],
-            v3_and_below_topics=rows,
-        )
-        answer = self.wire.ask(ADD_PARTITIONS_TO_TXN, row, version)
+        answer = self.wire.ask(ADD_PARTITIONS_TO_TXN, adding(self.id, self.pair, *partitions), version)
         return [each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition]
 
     def end(self, *, commit: bool = True, version: int = 5, wire: Wire | None = None) -> int:
@@ -86,6 +79,16 @@ class Client:
         records = batch(value, producer_id=self.pair[0], producer_epoch=self.pair[1], base_sequence=sequence, transactional=True)
         wire = self.stage.wire(self.stage.leader(topic, partition))
         return int(produced(wire.ask(PRODUCE, produce(topic, records, partition, transactional_id=self.id), version)).error_code)
+
+
+def adding(transactional_id: str, pair: tuple[int, int], *partitions: tuple[str, int]) -> AddPartitionsToTxnRequest:
+    request = ADD_PARTITIONS_TO_TXN.request
+    return request(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=pair[0],
+        v3_and_below_producer_epoch=pair[1],
+        v3_and_below_topics=[request.v3_and_below_topics(name=name, partitions=[index]) for name, index in partitions],
+    )
 
 
 def is_over(client: Client, state: str) -> bool:

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
 from raftka.cluster.processes import Processes, running
+from raftka.wire.errors import Code
+from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
 from tests.clients.java import JavaTools, ToolFailed
 from tests.clients.toolchains import Program
 from tests.clients.workload import by_key, wait
@@ -24,6 +28,12 @@ def cluster(java_tools: Program) -> Iterator[Processes]:
 def kafka(java_tools: Program, cluster: Processes) -> Iterator[JavaTools]:
     with JavaTools(java_tools, cluster.bootstrap_servers) as tools:
         yield tools
+
+
+@pytest.fixture
+def client(cluster: Processes) -> Iterator[Client]:
+    with Client(addresses_of(cluster.bootstrap_servers)) as client:
+        yield client
 
 
 def partitions(kafka: JavaTools, topic: str) -> list[tuple[int, str, set[str]]]:
@@ -227,3 +237,51 @@ def test_log_dirs(kafka: JavaTools, cluster: Processes) -> None:
             assert each["size"] == sum(segment.stat().st_size for segment in segments)
     stored = {broker["broker"]: {each["partition"] for each in broker["logDirs"][0]["partitions"]} for broker in found["brokers"]}
     assert stored == {1: {"stored-0"}, 2: {"stored-0", "stored-1"}, 3: {"stored-1"}}
+
+
+def table(printed: str) -> list[dict[str, str]]:
+    """As kafka-transactions prints them."""
+    lines = [line.split() for line in printed.splitlines()]
+    return [dict(zip(lines[0], line, strict=False)) for line in lines[1:]]
+
+
+def test_transactions(kafka: JavaTools, client: Client) -> None:
+    kafka.run("kafka-topics --create --topic written --partitions 2 --replication-factor 3")
+    producer = begin(client, "known")
+    producer.add("written", 0)
+    start = producer.send("written", 0)
+    hanging: list[tuple[Producer, int]] = []
+
+    def hangs() -> bool:
+        try:
+            hanging.append(hang(client, "written", 1))
+        except AssertionError:  # the partition's leader has asked the coordinator
+            return False
+        return True
+
+    assert not hangs()
+    (setting,) = (f"{name}={value}" for name, value in UNVERIFIED.items())
+    kafka.run(f"kafka-configs --alter --entity-type brokers --entity-default --add-config {setting}")
+    wait(hangs)
+    kafka.run(f"kafka-configs --alter --entity-type brokers --entity-default --delete-config {setting.partition('=')[0]}")
+    ((lost, at),) = hanging
+
+    (listed,) = table(kafka.run("kafka-transactions list"))
+    assert (listed["TransactionalId"], listed["ProducerId"], listed["TransactionState"]) == ("known", str(producer.producer_id), "Ongoing")
+    assert table(kafka.run("kafka-transactions list --duration-filter 3600000")) == []
+    (described,) = table(kafka.run("kafka-transactions describe --transactional-id known"))
+    assert (described["ProducerEpoch"], described["TopicPartitions"], described["TransactionTimeoutMs"]) == ("0", "written-0", "60000")
+    writes = "kafka-transactions describe-producers --topic written --partition 0"
+    (writing,) = table(kafka.run(writes))
+    assert (writing["ProducerId"], writing["CurrentTransactionStartOffset"]) == (str(producer.producer_id), str(start))
+
+    find = "kafka-transactions find-hanging --topic written --max-transaction-timeout 0"
+    (found,) = table(kafka.run(find))
+    assert (found["Partition"], found["ProducerId"], found["StartOffset"]) == ("1", str(lost.producer_id), str(at))
+    assert table(kafka.run("kafka-transactions find-hanging --broker-id 1 --max-transaction-timeout 0")) == [found]
+    kafka.run(f"kafka-transactions abort --topic written --partition 1 --start-offset {at}")
+    assert table(kafka.run(find)) == []
+
+    kafka.run("kafka-transactions forceTerminateTransaction --transactionalId known")
+    wait(lambda: table(kafka.run(writes))[0]["CurrentTransactionStartOffset"] == "None")
+    assert producer.end(commit=True) == Code.PRODUCER_FENCED

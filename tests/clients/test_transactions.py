@@ -3,7 +3,8 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -11,10 +12,12 @@ from kafka import KafkaAdminClient
 
 from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes
+from tests.clients.toolchains import Program
 from tests.clients.transformer import LIBRARIES, PARTITIONS, SOURCE, TARGET
 
 RECORDS = 6_000
 PATIENCE_S = 150
+HERE = Path(__file__).parent
 
 
 def fill(cluster: Processes) -> None:
@@ -51,12 +54,13 @@ def read_committed(cluster: Processes) -> Iterator[tuple[int, int]]:
 class Client:
     """The program, which is killed and started again."""
 
-    def __init__(self, library: str, cluster: Processes) -> None:
-        self.command = [sys.executable, "-m", "tests.clients.transformer", library, cluster.bootstrap_servers, str(RECORDS)]
+    def __init__(self, cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self.command = [*command, cluster.bootstrap_servers, str(RECORDS)]
+        self.env = env
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(self.command, env=self.env, stdout=subprocess.PIPE, text=True)
 
     def transactions(self, count: int) -> bool:
         """Wait for so many more; False when the client has ended before."""
@@ -90,9 +94,22 @@ def leader(cluster: Processes, topic: str, partition: int = 0) -> int:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_each_record_is_copied_once(three_processes: Processes, library: str) -> None:
-    cluster = three_processes
+    each_record_is_copied_once(three_processes, [sys.executable, "-m", "tests.clients.transformer", library])
+
+
+def test_each_record_is_copied_once_by_java(three_processes: Processes, java_tools: Program) -> None:
+    """Transactions of version 2."""
+    each_record_is_copied_once(three_processes, [*java_tools.command[:-1], str(HERE / "Transformer.java")], java_tools.env)
+
+
+def test_each_record_is_copied_once_by_older_java(three_processes: Processes, kafka_2_8: Program) -> None:
+    """Transactions of version 1."""
+    each_record_is_copied_once(three_processes, [*kafka_2_8.command, str(HERE / "Transformer.java")], kafka_2_8.env)
+
+
+def each_record_is_copied_once(cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
     fill(cluster)
-    client = Client(library, cluster)
+    client = Client(cluster, command, env)
     try:
         for topic in (TARGET, "__transaction_state", None):
             client.transactions(5)

@@ -1,4 +1,4 @@
-"""Every rule of tests/scripts/groups/rules.md is named in the head of a script, or names its test; scripts name rules that are there."""
+"""Every rule of a rules.md beside scripts is named in the head of a script, or names its test; scripts name rules that are there."""
 
 import re
 from collections import Counter
@@ -7,11 +7,12 @@ import pytest
 
 from tests.scenario import SCRIPTS, Script, scripts
 
-FOLDER = SCRIPTS / "groups"
-TEXT = (FOLDER / "rules.md").read_text()
-RULES = re.findall(r"^- ([\w-]+): ", TEXT, re.MULTILINE)
-SHOWN_BY_TESTS = re.findall(r"^- [\w-]+ \((\S+)::(\w+)\): ", TEXT, re.MULTILINE)
-OURS = [script for script in scripts() if script.folder == "groups"]
+FOLDERS = ("groups", "transactions")
+TEXTS = {folder: (SCRIPTS / folder / "rules.md").read_text() for folder in FOLDERS}
+RULES = {folder: re.findall(r"^- ([\w-]+): ", text, re.MULTILINE) for folder, text in TEXTS.items()}
+SHOWN_BY_TESTS = {folder: re.findall(r"^- [\w-]+ \((\S+)::(\w+)\): ", text, re.MULTILINE) for folder, text in TEXTS.items()}
+OURS = [script for script in scripts() if script.folder in FOLDERS]
+each_folder = pytest.mark.parametrize("folder", FOLDERS)
 
 
 def named(script: Script) -> list[str]:
@@ -20,23 +21,25 @@ def named(script: Script) -> list[str]:
     return [name for line in re.findall(r"^# rules: (.*)$", head, re.MULTILINE) for name in line.split(", ")]
 
 
-def test_no_rule_is_without_a_script() -> None:
-    shown = {name for script in OURS for name in named(script)}
+@each_folder
+def test_no_rule_is_without_a_script(folder: str) -> None:
+    shown = {name for script in OURS if script.folder == folder for name in named(script)}
 
-    assert [rule for rule in RULES if rule not in shown] == []
-    assert [rule for rule, times in Counter(RULES).items() if times > 1] == []
-
-
-def test_every_line_is_a_rule() -> None:
-    assert TEXT.count("\n- ") == len(RULES) + len(SHOWN_BY_TESTS)
+    assert [rule for rule in RULES[folder] if rule not in shown] == []
+    assert [rule for rule, times in Counter(RULES[folder]).items() if times > 1] == []
 
 
-@pytest.mark.parametrize(("path", "test"), SHOWN_BY_TESTS)
+@each_folder
+def test_every_line_is_a_rule(folder: str) -> None:
+    assert TEXTS[folder].count("\n- ") == len(RULES[folder]) + len(SHOWN_BY_TESTS[folder])
+
+
+@pytest.mark.parametrize(("path", "test"), [each for shown in SHOWN_BY_TESTS.values() for each in shown])
 def test_the_tests_that_rules_name_are_there(path: str, test: str) -> None:
     assert f"def {test}(" in (SCRIPTS.parents[1] / path).read_text()
 
 
-@pytest.mark.parametrize("script", OURS, ids=lambda script: script.name)
+@pytest.mark.parametrize("script", OURS, ids=lambda script: f"{script.folder}-{script.name}")
 def test_a_script_names_rules_that_are_there(script: Script) -> None:
     assert named(script)
-    assert [name for name in named(script) if name not in RULES] == []
+    assert [name for name in named(script) if name not in RULES[script.folder]] == []

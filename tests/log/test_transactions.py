@@ -200,7 +200,7 @@ def test_a_truncation_takes_back_markers_and_opens_their_transactions_again() ->
     assert log.producers.first_unstable(log.end_offset) == end - 2
     log.truncate_to(end - 3)
     assert aborted(log) == []
-    assert list(log.producers.open.items()) == [(0, 7)]
+    assert (list(log.producers.open), log.producers.producers[7].transaction_start) == ([0], 0)
 
 
 def test_followers_know_the_same() -> None:

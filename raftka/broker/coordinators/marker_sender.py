@@ -89,6 +89,11 @@ class MarkerSender:
         """Markers that wait for a leader."""
         return len(self._parked)
 
+    @property
+    def completing(self) -> int:
+        """Transactions whose markers are all written, and whose coordinator has not yet said so in its log."""
+        return sum(not ending.left for ending in self._endings.values() if ending.wanted)
+
     def send(self, write: WriteMarkers, failure: KafkaError | None) -> None:
         """The transaction's end is committed; or, with an error, nobody knows: then the coordinator is asked."""
         if failure is not None:

@@ -16,7 +16,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
 from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import Clock, Timer
-from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
+from raftka.wire.errors import Code, KafkaError, LimitRefused, ProtocolError
 from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
 
 SLICE_BYTES = 128 * 1024  # that are read at once
@@ -93,6 +93,7 @@ class CoordinatorPartition:
         "committed_offset",
         "epoch",
         "gone",
+        "load_ms",
         "loaded",
         "machine",
         "partition",
@@ -109,6 +110,7 @@ class CoordinatorPartition:
         self.loaded = self.gone = False
         self.began_at = now
         self.replayed = 0  # records, while loading
+        self.load_ms = 0  # how long loading took
         self.waiting: dict[Ticket, None] = {}  # who has had no reply yet
         self.committed_offset = 0  # all that was replayed and appended lies below it
         self._position = partition.log.start_offset
@@ -198,8 +200,6 @@ class CoordinatorPartition:
             outcome = found if isinstance(found, Outcome) else (yield from found)
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
-            for limit in limit_of(error):
-                self._runtime.context.metrics.hit(limit)
         except Exception as error:
             self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
@@ -304,6 +304,8 @@ class CoordinatorPartition:
         self._touch()
         if code is Code.NONE:
             for ticket, answer in outcome.replies:
+                if isinstance(answer, LimitRefused):
+                    self._runtime.context.metrics.hit(answer.limit)
                 self._reply(ticket, answer)
         else:
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S

@@ -192,9 +192,9 @@ class CoordinatorRuntime:
             self.reload(coordinator)  # the log begins later than it did
 
     def _serve(self, coordinator: CoordinatorPartition) -> None:
-        took_ms = round((self.clock.now() - coordinator.began_at) * 1000)
+        coordinator.load_ms = round((self.clock.now() - coordinator.began_at) * 1000)
         if coordinator.replayed:
-            self.context.events.info("coordinator_loaded", partition=coordinator.partition.name, records=coordinator.replayed, ms=took_ms)
+            self.context.events.info("coordinator_loaded", partition=coordinator.partition.name, records=coordinator.replayed, ms=coordinator.load_ms)
         coordinator.serve()
 
     # the metadata

@@ -18,6 +18,7 @@ from raftka.wire.schema import Api, Req, Resp
 Key = tuple[str, int]
 Refused = Mapping[Hashable, KafkaError]  # by the place that the question gave to a partition
 ADDS_OR_VERIFIES = 5  # the version of AddPartitionsToTxn
+FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
 
 
 class Coordinators(Protocol):
@@ -67,7 +68,7 @@ class TransactionVerifier:
     def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
         """`done` is called once, perhaps at once, with the partitions where the transaction must not begin; the guards of the others are verified."""
         if question.version < VERSION_2 and not self._context.metadata.settings["transaction.partition.verification.enable"]:
-            done(_settle(question, dict.fromkeys(question.partitions, Code.NONE)))
+            done(self._settle(question, dict.fromkeys(question.partitions, Code.NONE)))
             return
         try:
             broker = self._coordinators.coordinator_of(question.transactional_id)
@@ -76,14 +77,14 @@ class TransactionVerifier:
             else:
                 self._ask_there(broker, question, done)
         except KafkaError as error:
-            done(_settle(question, error))
+            done(self._settle(question, error))
 
     def _ask_here(self, question: Question, done: Callable[[Refused], None]) -> None:
         self._coordinators.add_partitions(
             question.transactional_id,
             (question.producer_id, question.epoch),
             list(question.partitions),
-            lambda answer: done(_settle(question, answer)),
+            lambda answer: done(self._settle(question, answer)),
             verify_only=question.version < VERSION_2,
         )
 
@@ -101,9 +102,22 @@ class TransactionVerifier:
         )
 
         def answered(answer: AddPartitionsToTxnResponse | None, error: str | None) -> None:
-            done(_settle(question, _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)))
+            done(self._settle(question, _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)))
 
         self._channels.ask(broker, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN.request(transactions=[transaction]), answered)
+
+    def _settle(self, question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refused:
+        refused = {}
+        for key, (partition, guard, place) in question.partitions.items():
+            error = answer if isinstance(answer, KafkaError) else None
+            if not isinstance(answer, KafkaError) and (code := answer.get(key, Code.UNKNOWN_SERVER_ERROR)) is not Code.NONE:
+                error = KafkaError(code)
+            partition.log.producers.verified(question.producer_id, guard, known=error is None)
+            if error is not None:
+                refused[place] = error
+        if refused:
+            self._context.metrics.count(FAILURES, len(refused))
+        return refused
 
 
 def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[Key, Code] | KafkaError:
@@ -115,15 +129,3 @@ def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[Key, Code] | KafkaErro
         for topic in transaction.topic_results
         for row in topic.results_by_partition
     }
-
-
-def _settle(question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refused:
-    refused = {}
-    for key, (partition, guard, place) in question.partitions.items():
-        error = answer if isinstance(answer, KafkaError) else None
-        if not isinstance(answer, KafkaError) and (code := answer.get(key, Code.UNKNOWN_SERVER_ERROR)) is not Code.NONE:
-            error = KafkaError(code)
-        partition.log.producers.verified(question.producer_id, guard, known=error is None)
-        if error is not None:
-            refused[place] = error
-    return refused

@@ -14,6 +14,7 @@ from raftka.broker.exporter.group_metrics import GroupNumbers
 from raftka.broker.exporter.snapshot import LatencyNumbers, PartitionNumbers, Snapshot
 from raftka.broker.telemetry.metric_names import FAMILIES
 from raftka.broker.telemetry.metrics import BOUNDS_S
+from raftka.coordinator.transactions.records import State
 
 Labels = dict[str, str]
 IO = {"read_bytes": "read", "write_bytes": "write"}  # of /proc/self/io
@@ -23,6 +24,7 @@ CONTROLLER = "kafka_controller_kafkacontroller_"
 RAFT = "kafka_server_raftmetrics_"
 CHANNEL = "kafka_server_raftchannelmetrics_"
 GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
+MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
 FORGOTTEN = limits.PRODUCERS_OF_PARTITION.metric  # the only limit whose counter is the partitions'
 COUNTED = (
@@ -31,6 +33,7 @@ COUNTED = (
     "kafka_controller_controllerstats_",
     f"{TOPICS}failed",
     "kafka_server_fetchsessioncache_",
+    "kafka_server_addpartitionstotxnmanager_",
 )  # what Metrics.count is given
 OF_TOPIC: dict[str, Callable[[PartitionNumbers], int]] = {
     "messagesin": lambda p: p.messages_in,
@@ -123,6 +126,7 @@ class Exposition:
         self._raft(page, snapshot)
         self._process_numbers(page, snapshot)
         _groups(page, snapshot)
+        _transactions(page, snapshot)
         if not snapshot.each_partition:
             return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page)
         return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + _of_partitions(snapshot.partitions, snapshot.node_id) + _of_offsets(snapshot.groups)
@@ -225,6 +229,7 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     page.add(f"{REPLICAS}underminisrpartitioncount", sum(in_sync < each.min_isr for each, in_sync in led))
     page.add(f"{REPLICAS}atminisrpartitioncount", sum(in_sync == each.min_isr for each, in_sync in led))
     page.add(f"{REPLICAS}reassigningpartitions", sum(each.reassigning for each, _ in led))
+    page.add(f"{REPLICAS}partitionswithlatetransactionscount", sum(each.late_transaction for each, _ in led))
     page.add(f"{REPLICAS}offlinereplicacount", sum(each.offline for each in partitions))
     page.add("kafka_server_replicafetchermanager_maxlag", snapshot.max_lag, clientId="Replica")
     page.histogram("kafka_log_logflushstats_logflushrateandtimems", snapshot.flushes, 0.001)
@@ -264,6 +269,18 @@ def _groups(page: Page, snapshot: Snapshot) -> None:
         page.add(f"{GROUPS}numgroups{state.lower()}", states[state])
     for group in snapshot.groups:
         page.add("kafka_consumergroup_members", group.members, consumergroup=group.group_id)
+
+
+def _transactions(page: Page, snapshot: Snapshot) -> None:
+    numbers = snapshot.transactions
+    for state in State:
+        page.add("raftka_transactional_ids", numbers.ids[state], state=state.shown)
+    page.add("raftka_transaction_markers_queued", numbers.markers_queued)
+    page.add(f"{MARKERS}unknowndestinationqueuesize", numbers.markers_parked)
+    page.add(f"{MARKERS}logappendretryqueuesize", numbers.completing)
+    for kind, loads_ms in (("group", snapshot.group_loads_ms), ("transaction", snapshot.transaction_loads_ms)):
+        page.add(f"kafka_server_{kind}_coordinator_metrics_partition_load_time_max", max(loads_ms, default=0))
+        page.add(f"kafka_server_{kind}_coordinator_metrics_partition_load_time_avg", sum(loads_ms) / max(1, len(loads_ms)))
 
 
 def _of_offsets(groups: list[GroupNumbers]) -> bytes:

@@ -1,18 +1,20 @@
 """The pages of a node's metrics port: /health, and /metrics, which is made off the loop and once for all who ask meanwhile. Knows no socket."""
 
 import json
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping
 
-from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.exporter.group_metrics import GroupNumbers, groups_of
 from raftka.broker.exporter.health import health
 from raftka.broker.exporter.http import TEXT, Page, Reply
 from raftka.broker.exporter.snapshot import PartitionNumbers, Snapshot, numbers_of, take_snapshot
+from raftka.broker.exporter.transaction_metrics import count_ids, transactions_of
 from raftka.broker.handlers.services import Services
-from raftka.broker.replica.partition import Partition
+from raftka.coordinator.transactions.records import State
 
 AT_ONCE = 200  # partitions that one turn looks at: about a millisecond
+IDS_OF_PARTITION = 50  # transactional ids that cost as much to count as one partition to look at
+LATE_MS = 5 * 60_000  # as Kafka's: so long after transaction.max.timeout.ms no coordinator can be about to end a transaction
 
 
 def pages_of(services: Services) -> Mapping[str, Page]:
@@ -22,6 +24,24 @@ def pages_of(services: Services) -> Mapping[str, Page]:
 def _health(services: Services, reply: Reply) -> None:
     found = health(services)
     reply(200 if found["status"] == "ok" else 503, "application/json", json.dumps(found).encode() + b"\n")
+
+
+def _gather(services: Services) -> Generator[int, None, Snapshot]:
+    """Yields after each thing that was looked at: how many partitions it was worth."""
+    settings = services.metadata.settings
+    late_before_ms = services.context.runtime.clock.wall_ms() - settings["transaction.max.timeout.ms"] - LATE_MS
+    partitions: list[PartitionNumbers] = []
+    for partition in list(services.replicas.partitions.values()):
+        partitions.append(numbers_of(partition, late_before_ms))
+        yield 1
+    groups: list[GroupNumbers] = []
+    for coordinator in list(services.groups.runtime.partitions.values()):
+        groups += (more := groups_of(services, coordinator))
+        yield 1 + sum([len(group.offsets) for group in more])
+    ids: Counter[State] = Counter()
+    for coordinator in list(services.transactions.runtime.partitions.values()):
+        yield 1 + count_ids(coordinator, ids) // IDS_OF_PARTITION
+    return take_snapshot(services, partitions, groups, transactions_of(services, ids))
 
 
 class MetricsPage:
@@ -35,27 +55,21 @@ class MetricsPage:
     def __call__(self, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
-            coordinators = self.services.groups.runtime.partitions.values() if self.services.metadata.settings.is_broker else ()
-            self._gather(deque(self.services.replicas.partitions.values()), [], deque(coordinators), [])
+            self._go_on(_gather(self.services))
 
-    def _gather(
-        self, left: deque[Partition], found: list[PartitionNumbers], coordinators: deque[CoordinatorPartition], groups: list[GroupNumbers]
-    ) -> None:
+    def _go_on(self, gathering: Generator[int, None, Snapshot]) -> None:
         clock = self.services.context.runtime.clock
+        looked_at = 0
         try:
-            looked_at = min(AT_ONCE, len(left))
-            found += [numbers_of(left.popleft()) for _ in range(looked_at)]
-            while coordinators and looked_at < AT_ONCE:
-                groups += (more := groups_of(self.services, coordinators.popleft()))
-                looked_at += 1 + sum([len(group.offsets) for group in more])
-            if left or coordinators:
-                clock.call_at(clock.now(), lambda: self._gather(left, found, coordinators, groups))
-                return
-            snapshot = take_snapshot(self.services, found, groups)
+            while looked_at < AT_ONCE:
+                looked_at += next(gathering)
+        except StopIteration as done:
+            snapshot: Snapshot = done.value
+            self.services.context.runtime.offload.run(lambda: self._written(snapshot), self._made)
         except Exception as error:  # called by a timer: a bug of ours must not end the node
             self._made(error)
         else:
-            self.services.context.runtime.offload.run(lambda: self._written(snapshot), self._made)
+            clock.call_at(clock.now(), lambda: self._go_on(gathering))
 
     def _written(self, snapshot: "Snapshot") -> tuple[str, bytes]:
         """In another thread; never twice at a time."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.broker.exporter.group_metrics import GroupNumbers
+from raftka.broker.exporter.transaction_metrics import TransactionNumbers, load_times_of
 from raftka.broker.handlers.services import Services
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class PartitionNumbers(NamedTuple):
     awaiting: int  # produces that wait for the high watermark, or for the leader's flush
     producers: int
     producers_forgotten: int  # because there were too many
+    late_transaction: bool  # one is open for longer than any may be; told by the leader alone
 
 
 class LatencyNumbers(NamedTuple):
@@ -84,6 +86,9 @@ class Snapshot:
     held: LatencyNumbers
     partitions: list[PartitionNumbers]
     groups: list[GroupNumbers]
+    transactions: TransactionNumbers
+    group_loads_ms: list[int]  # of each coordinator that serves here
+    transaction_loads_ms: list[int]
     each_partition: bool  # whether every one is to be shown
     connections: dict[str, int]  # by listener
     connections_made: int
@@ -100,8 +105,8 @@ class Snapshot:
     topic_partitions: dict[str, int]  # likewise
 
 
-def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers]) -> Snapshot:
-    """`partitions`, `groups`: looked at a moment ago."""
+def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers], transactions: TransactionNumbers) -> Snapshot:
+    """All but the services: looked at a moment ago."""
     metrics, partition, image = services.context.metrics, services.quorum.host, services.metadata.image
     leads = partition is not None and partition.active
     return Snapshot(
@@ -120,6 +125,9 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
         partitions=partitions,
         groups=groups,
+        transactions=transactions,
+        group_loads_ms=load_times_of(services.groups.runtime),
+        transaction_loads_ms=load_times_of(services.transactions.runtime),
         each_partition=services.metadata.settings["metrics.partitions"],
         connections=dict(Counter(each.session.listener for each in services.dispatcher.connections)),
         connections_made=metrics.connections_made,
@@ -140,7 +148,8 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
     )
 
 
-def numbers_of(partition: "Partition") -> PartitionNumbers:
+def numbers_of(partition: "Partition", late_before_ms: int) -> PartitionNumbers:
+    """A transaction that was open before `late_before_ms` is late."""
     log, leader, image = partition.log, partition.leader, partition.image
     return PartitionNumbers(
         topic=partition.topic,
@@ -164,6 +173,7 @@ def numbers_of(partition: "Partition") -> PartitionNumbers:
         awaiting=len(partition.delayed_by_commit) + len(partition.delayed_by_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
+        late_transaction=leader is not None and log.producers.open_since(late_before_ms),
     )
 
 

@@ -20,7 +20,11 @@ response = DESCRIBE_TRANSACTIONS.response
 row, topic_row = response.transaction_states, response.transaction_states.topics
 
 
-@handles(DESCRIBE_TRANSACTIONS)
+def _refused(request: Request[DescribeTransactionsRequest], code: Code) -> Steps[DescribeTransactionsResponse]:
+    return (yield from _answer(request, [KafkaError(code)] * len(set(request.body.transactional_ids))))
+
+
+@handles(DESCRIBE_TRANSACTIONS, refused=_refused)
 def describe_transactions(request: Request[DescribeTransactionsRequest], services: Services) -> Steps[DescribeTransactionsResponse | Delayed]:
     asking: CoordinatorRequest[DescribeTransactionsRequest, DescribeTransactionsResponse]
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)

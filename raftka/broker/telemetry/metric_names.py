@@ -27,6 +27,7 @@ kafka_server_replicamanager_underreplicatedpartitions gauge Of these, those with
 kafka_server_replicamanager_underminisrpartitioncount gauge Of these, those with fewer in sync than min.insync.replicas: acks=all is refused.
 kafka_server_replicamanager_atminisrpartitioncount gauge Of these, those with exactly as many.
 kafka_server_replicamanager_reassigningpartitions gauge Of these, those that are being moved.
+kafka_server_replicamanager_partitionswithlatetransactionscount gauge Of these, those with a transaction open for too long.
 kafka_server_replicamanager_offlinereplicacount gauge Replicas whose log can not be used.
 kafka_server_replicamanager_isrshrinks_total counter Times that a partition led here lost an ISR member.
 kafka_server_replicamanager_isrexpands_total counter Times that a partition led here gained an ISR member.
@@ -59,6 +60,13 @@ kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance gauge O
 kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance gauge Those that wait for their leader's assignments.
 kafka_coordinator_group_groupmetadatamanager_numgroupsstable gauge Those whose members have them.
 kafka_coordinator_group_groupmetadatamanager_numgroupsempty gauge Those without members.
+kafka_server_group_coordinator_metrics_partition_load_time_max gauge Milliseconds that the slowest coordinator of groups here loaded for.
+kafka_server_group_coordinator_metrics_partition_load_time_avg gauge Their mean.
+kafka_server_transaction_coordinator_metrics_partition_load_time_max gauge Milliseconds that the slowest of transactions did.
+kafka_server_transaction_coordinator_metrics_partition_load_time_avg gauge Their mean.
+kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize gauge Markers that no leader takes now.
+kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize gauge Ended transactions to be logged.
+kafka_server_addpartitionstotxnmanager_verificationfailurerate_total counter Transactions that a coordinator did not let begin in a partition.
 kafka_topic_partitions gauge Partitions of a topic; on the active controller alone.
 kafka_brokers gauge Brokers that are not fenced; on the active controller, 0 elsewhere.
 kafka_broker_info gauge 1 for each registered broker, by id and address; on the active controller alone.
@@ -110,6 +118,8 @@ raftka_handler_errors_total counter Requests and commands that failed by a mista
 raftka_protocol_errors_total counter Client connections closed because of what came on them.
 raftka_controller_refusals_total counter Strangers turned away at the controller listener.
 raftka_http_errors_total counter Requests to the metrics port that were none.
+raftka_transactional_ids gauge Transactional ids that this broker looks after, by state; Ongoing: those with an open transaction.
+raftka_transaction_markers_queued gauge Markers that wait for the answer to a request in flight, over all other brokers.
 raftka_producers gauge Idempotent producers that are remembered, over all partitions here.
 process_cpu_seconds_total counter Processor time.
 process_resident_memory_bytes gauge Memory.

@@ -24,6 +24,9 @@ HINTS: Mapping[int, str] = {
     Code.ELIGIBLE_LEADERS_NOT_AVAILABLE: "no replica is alive: start a broker that has one",
     Code.NO_REASSIGNMENT_IN_PROGRESS: "`raftka reassign status` shows the reassignments under way",
     Code.INVALID_CONFIG: "`raftka configs describe --all` shows the names and values",
+    Code.TRANSACTIONAL_ID_NOT_FOUND: "`raftka transactions list` shows the ids",
+    Code.CONCURRENT_TRANSACTIONS: "its last transaction is ending: `raftka transactions describe` shows the partitions that wait for their markers",
+    Code.NOT_ENOUGH_REPLICAS: "`raftka cluster describe` shows the partitions with too few replicas in sync",
     Code.NOT_CONTROLLER: "the controller has changed: try again",
     Code.REQUEST_TIMED_OUT: "the controller did not answer in time: `raftka cluster describe` shows whether there is one",
 }

@@ -1,4 +1,4 @@
-"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators of groups, the controller.
+"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators, the controller.
 
 Connections stay open for later requests. Passing errors are tried again until the patience is over, counted from the last success. A request whose
 connection broke is sent again too: the broker may have carried it out, as with every client of Kafka's.
@@ -19,6 +19,7 @@ from raftka.wire.schema import ZERO_UUID, Api, Req, Resp, Row
 PATIENCE_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones still do
+GROUP, TRANSACTION = 0, 1  # types of a coordinator's key: the id of a group, a transactional id
 
 NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
 NOT_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
@@ -76,7 +77,7 @@ class Client:
         self.client_id, self._answer_s = client_id, answer_s
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
-        self._coordinators: dict[str, Address] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
         self._leaders: dict[Where, Leader] = {}
         self._ids: dict[str, str] = {}
 
@@ -170,11 +171,22 @@ class Client:
 
         return self._until(f"{api.name} at the controller", once, NOT_CONTROLLER.__contains__, lost)
 
-    def ask_coordinator(self, group: str, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
-        def once() -> Resp:
-            return self.ask_at(self.coordinator(group), api, row, version)
+    def ask_coordinator(
+        self,
+        key: str,
+        api: Api[Req, Resp],
+        row: Req,
+        version: int | None = None,
+        *,
+        kind: int = GROUP,
+        passing: Callable[[int], bool] = NOT_COORDINATOR.__contains__,
+    ) -> Resp:
+        """Ask the coordinator of a group, or of a transactional id. `passing`: the errors after which it is asked again."""
 
-        return self._until(f"{api.name} at the coordinator of {group}", once, NOT_COORDINATOR.__contains__, lambda: self.lost_coordinator(group))
+        def once() -> Resp:
+            return self.ask_at(self.coordinator(key, kind), api, row, version)
+
+        return self._until(f"{api.name} at the coordinator of {key}", once, passing, lambda: self.lost_coordinator(key, kind))
 
     def ask_leader(self, where: Where, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
         """Ask the leader of a partition, again and again until its answer has no passing error."""
@@ -271,18 +283,18 @@ class Client:
         for where in [where for where in self._leaders if where[0] == topic]:
             del self._leaders[where]
 
-    def coordinator(self, group: str) -> Address:
+    def coordinator(self, key: str, kind: int = GROUP) -> Address:
         """Raises OSError while there is none, and KafkaError."""
-        if group not in self._coordinators:
-            answer = self.ask_any(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0), ONE_KEY)
+        if (kind, key) not in self._coordinators:
+            answer = self.ask_any(FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), ONE_KEY)
             if is_retriable(answer.error_code):
                 raise Broken(name_of_code(answer.error_code))
             check(answer.error_code, answer.error_message)
-            self._coordinators[group] = (answer.host, answer.port)
-        return self._coordinators[group]
+            self._coordinators[kind, key] = (answer.host, answer.port)
+        return self._coordinators[kind, key]
 
-    def lost_coordinator(self, group: str) -> None:
-        self._coordinators.pop(group, None)
+    def lost_coordinator(self, key: str, kind: int = GROUP) -> None:
+        self._coordinators.pop((kind, key), None)
 
     # offsets of partitions
 

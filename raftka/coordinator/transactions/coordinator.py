@@ -64,7 +64,6 @@ from raftka.coordinator.transactions.transaction import (
 from raftka.limits import (
     HELD_BY_TRANSACTION,
     TRANSACTION_BYTES_OF_COORDINATOR,
-    TRANSACTIONAL_ID_BYTES,
     TRANSACTIONAL_IDS_OF_COORDINATOR,
 )
 from raftka.wire.errors import Code, KafkaError, LimitRefused, check_limit
@@ -227,7 +226,6 @@ class TransactionCoordinator(Machine):
     def _init(self, draft: _Draft, command: InitProducer) -> Producer:
         its = draft.its
         if its is None:
-            check_limit(TRANSACTIONAL_ID_BYTES, len(command.transactional_id.encode()), code=Code.INVALID_REQUEST)
             check_limit(TRANSACTIONAL_IDS_OF_COORDINATOR, len(self.transactions) + 1)
             after = new_producer(command, draft.now_ms)
         else:
@@ -245,7 +243,8 @@ class TransactionCoordinator(Machine):
         after = with_partitions(before, command, ids, draft.now_ms)
         if after is None or before is None:
             return
-        check_limit(TRANSACTION_BYTES_OF_COORDINATOR, self._size_bytes - before.partitions.size_bytes + after.partitions.size_bytes)
+        replaced = self.transactions[command.transactional_id].partitions  # not those of `before`, which may be a step of this draft
+        check_limit(TRANSACTION_BYTES_OF_COORDINATOR, self._size_bytes - replaced.size_bytes + after.partitions.size_bytes)
         draft.write(after)
         if before.state is not State.ONGOING:
             self._watch(command.transactional_id, after, draft.context.now + after.timeout_ms / 1000)

@@ -86,7 +86,7 @@ class ProducerState:
         self.changed = False  # since the last snapshot
         self.forgotten = 0  # because there were too many
         self.guards: dict[int, Guard] = {}  # by producer id
-        self.open: OrderedDict[int, int] = OrderedDict()  # first offset of each open transaction, in order: producer id
+        self.open: OrderedDict[int, int] = OrderedDict()  # first offset of each open transaction, in order: since when (ms), by this broker's clock
         self.unstable: OrderedDict[int, None] = OrderedDict()  # first offsets of these, and of those whose markers may not be committed
         self.ended: deque[tuple[int, int]] = deque()  # of the latter: offset of the marker, first offset
         self.restored_at = 0  # offset of the snapshot: it does not tell which markers before it end which transactions
@@ -132,7 +132,7 @@ class ProducerState:
             producer.add(sequence, count, base_offset, timestamp)
         producer.timestamp, producer.seen_ms = timestamp, now_ms
         if transactional and not producer.transactional:
-            self._begin_transaction(producer_id, producer, base_offset)
+            self._begin_transaction(producer, base_offset, now_ms)
             self.guards.pop(producer_id, None)
         self.changed = True
 
@@ -202,9 +202,9 @@ class ProducerState:
         if sequence > guard.lowest_sequence or (begins_at_0 and sequence > 0):
             raise KafkaError(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
-    def _begin_transaction(self, producer_id: int, producer: Producer, offset: int) -> None:
+    def _begin_transaction(self, producer: Producer, offset: int, now_ms: int) -> None:
         producer.transaction_start, producer.transactional = offset, TRANSACTIONAL
-        self.open[offset] = producer_id
+        self.open[offset] = now_ms
         self.unstable[offset] = None
 
     def admit_marker(self, marker: Marker) -> bool:
@@ -256,6 +256,13 @@ class ProducerState:
             del unstable[ended.popleft()[1]]
         return next(iter(unstable), None)
 
+    def open_since(self, before_ms: int) -> bool:
+        """Whether a transaction is open that this broker has first seen before that time; a restarted broker counts from its start.
+
+        Not the producers' timestamps: those of old data would show every transaction as late.
+        """
+        return next(iter(self.open.values()), before_ms) < before_ms
+
     # snapshots
 
     def remember_older(self, batches: Iterable[tuple[int, int, int, int, int, int]]) -> None:
@@ -294,9 +301,9 @@ class ProducerState:
         state = cls()
         for fields in ENTRY.iter_unpack(data[SNAPSHOT_HEAD.size :]):
             state._restore(fields, now_ms)
-        started = [(producer.transaction_start, producer_id) for producer_id, producer in state.producers.items()]
-        for offset, producer_id in sorted(each for each in started if each[0] >= 0):
-            state._begin_transaction(producer_id, state.producers[producer_id], offset)
+        open_now = [producer for producer in state.producers.values() if producer.transaction_start >= 0]
+        for producer in sorted(open_now, key=lambda producer: producer.transaction_start):
+            state._begin_transaction(producer, producer.transaction_start, now_ms)
         return state
 
     def _restore(self, fields: tuple[int, ...], now_ms: int) -> None:
