@@ -7,7 +7,7 @@ from raftka.coordinator.records import CommittedOffset
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError
-from tests.log.given import NOW, append, batch, end_transaction, in_transaction, open_log
+from tests.log.given import NOW, append, batch, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
 PRODUCER = 7
@@ -49,6 +49,41 @@ def marker_of_a_deposed_coordinator() -> None:
     with suppress(KafkaError):
         log.append_marker(Marker(PRODUCER, 0, 3, commit=False, version=1), 0, NOW)
     assert log.producers.open, "torn: an earlier coordinator has ended the transaction"
+
+
+@finds
+def marker_of_any_epoch() -> None:
+    """A marker of version 2 is sent twice, and the second comes when the next transaction of its producer is open."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True), version=2)
+    end_transaction(log, PRODUCER, commit=True, epoch=1, version=2)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), version=2)
+    with suppress(KafkaError):
+        log.append_marker(Marker(PRODUCER, 1, 0, commit=True, version=2), 0, NOW)
+    assert log.producers.open, "torn: a marker of the transaction before has ended it"
+
+
+@finds
+def snapshot_hides_what_is_not_replicated() -> None:
+    """A leader begins again before its last marker is committed."""
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end = end_transaction(log, PRODUCER, commit=True)
+    log.close(clean=True)
+    again = open_log(files, clean=True, recovery_point=end)
+    assert again.producers.first_unstable(end - 1) is not None, "last stable offset: it passes an open transaction"
+
+
+@finds
+def aborts_outlive_their_markers() -> None:
+    """A follower cuts the marker of an abort off, and its next leader has committed the transaction."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end = end_transaction(log, PRODUCER, commit=False)
+    log.truncate_to(end - 1)
+    end_transaction(log, PRODUCER, commit=True)
+    assert log.aborted(0, end) == [], "lost read: a committed transaction is listed as aborted"
 
 
 @finds

@@ -217,14 +217,12 @@ def stable_is_the_high_watermark(_: Any) -> Any:
 
 @mutant(Fetch, "_consumer_read")
 def isolation_is_passed_over(read: Any) -> Any:
-    """T39: readers of what is committed get records up to the high watermark."""
+    """T39: readers of what is committed get records up to the high watermark, without those that are known to be aborted."""
 
     def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
-        before, self.isolated = self.isolated, False
-        try:
+        if not self.isolated or partition.leader is None:
             return read(self, partition, cached)
-        finally:
-            self.isolated = before
+        return self._read(partition, cached, partition.high_watermark, partition.high_watermark)
 
     return bug
 

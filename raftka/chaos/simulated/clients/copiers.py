@@ -19,17 +19,19 @@ from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 
 OUTPUTS = ("tx-a", "tx-b")
 OUTPUT_PARTITIONS = 2
-SESSION_MS = 3000
+SESSION_MS = 1200
 PAUSE_S = (0.0, 0.1)
 IDLE_S = (0.5, 3.0)  # before a copier takes its id back
 PADDING_BYTES = (0, 200)
 RECORDS = (1, 4)
 TRANSACTIONS = (3, 30)  # after which it begins anew, or leaves the work to another
-ABORTS, ENDS_SILENTLY, SLEEPS, ONE_BY_ONE, ABORTS_AFTER_ALL = 0.2, 0.03, 0.04, 0.5, 0.3  # chances
+ABORTS, ENDS_SILENTLY, ONE_BY_ONE, ABORTS_AFTER_ALL = 0.2, 0.03, 0.5, 0.3  # chances
 LONGER = (0.5, 1.6)  # than a transaction may last: how long it sleeps
 
 
 class Copier:
+    sleeps = 0.04  # chance, of a transaction
+
     def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
         self.client = client
         self.over = self.done = False
@@ -70,7 +72,7 @@ class Copier:
         if not offsets:
             return
         random = self._random
-        aborts, asleep_at = random.random() < ABORTS, random.choice((0, 1, 2)) if random.random() < SLEEPS else -1
+        aborts, asleep_at = random.random() < ABORTS, random.choice((0, 1, 2)) if random.random() < self.sleeps else -1
         attempt = self._ledger.begin(self.producer.transactional_id, source)
         batches = self._transformed(attempt, offsets)
         await self.producer.begin(list(batches))
@@ -139,7 +141,9 @@ class Copier:
 
 
 class Member(Copier):
-    """Of a classic group, whose leader shares out the input partitions."""
+    """Of a classic group, whose leader shares out the input partitions; it sleeps often, and the others go on without it."""
+
+    sleeps = 0.15
 
     def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
         super().__init__(client, ledger, transactional_id, group, (), timeout_ms)

@@ -179,7 +179,7 @@ def unfinished(cluster: Cluster) -> list[str]:
                 busy = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
                 found += [f"{name} is in state {its.state.name} on n{node_id}" for name, its in machine.transactions.items() if its.state in busy]
         for host in node.replicas.partitions.values():
-            found += [f"producer {each} has a transaction open in {host.name} on n{node_id}" for each in host.log.producers.open.values()]
+            found += [f"a transaction is open in {host.name} on n{node_id} at {each}" for each in host.log.producers.open]
     return found
 
 
