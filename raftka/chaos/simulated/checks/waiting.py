@@ -206,7 +206,7 @@ def _transactions(coordinator: CoordinatorPartition, sender: MarkerSender, now: 
         if its.state in ENDING and settled and (ending is None or not ending.wanted):
             yield what, f"{transactional_id} in {name} ends, and nobody sends its markers", HEARTBEAT_S
         if its.state not in ENDING and machine._held.get(transactional_id):
-            yield what, f"requests of {transactional_id} in {name} wait for markers that are written", SOON_S
+            yield what, f"requests of {transactional_id} in {name} wait for markers that are written", HEARTBEAT_S
     if any(not _is_set(held.timer) for held in (each for queue in machine._held.values() for each in queue)):
         yield machine, f"a request waits for markers in {name}, without a timer", SOON_S
     if coordinator._not_before <= now and machine.deadline() < now - LATE_S:
