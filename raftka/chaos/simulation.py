@@ -30,7 +30,20 @@ from raftka.chaos.simulated.faults.faults import Faults
 from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
 from raftka.chaos.simulated.faults.nemeses import Nemesis
 from raftka.chaos.simulated.faults.schedule import ONE_OF_SEVERAL, Fault, schedule, without
-from raftka.chaos.simulated.swarm import AT_WORK, DIRECTORIES, FAULTS, PLANS, POWER, SWARM, WIDTH, Plan, Settings, choose, with_more
+from raftka.chaos.simulated.swarm import (
+    AT_WORK,
+    DIRECTORIES,
+    FAULTS,
+    PLANS,
+    POWER,
+    SWARM,
+    WIDTH,
+    Plan,
+    Settings,
+    choose,
+    with_more,
+    with_transactions,
+)
 from raftka.chaos.simulated.workloads import beside
 from raftka.chaos.simulated.workloads.workload import Workload, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
@@ -168,6 +181,7 @@ class _Life:
             return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True)
         chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
         chosen = with_more(plan, chosen, self.world.random("beside"))
+        chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
         return self.options.settings or chosen
 
     @property

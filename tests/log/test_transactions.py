@@ -64,6 +64,16 @@ def test_the_marker_of_the_transaction_before_leaves_the_guard_of_version_2() ->
     assert append(log, data(7, epoch=1)) == 3
 
 
+def test_the_question_of_a_fenced_client_leaves_the_guard_of_the_one_that_has_fenced_it() -> None:
+    log = open_log()
+    guard = log.producers.guard(7, 1, 0, 2, NOW)
+    zombie = log.producers.guard(7, 0, 5, 2, NOW)
+    log.producers.verified(7, guard, known=True)
+    log.producers.verified(7, zombie, known=False)
+    assert refused(log, data(7, 5)) == Code.INVALID_TXN_STATE
+    assert append(log, data(7, epoch=1)) == 1
+
+
 def test_while_a_transaction_waits_a_later_batch_does_not_come_first() -> None:
     log = open_log()
     log.producers.guard(7, 0, 4, 1, NOW)
@@ -239,6 +249,31 @@ def test_producers_within_a_transaction_are_never_forgotten() -> None:
     append(log, batch(producer=8))
     log.producers.expire(NOW + 10**9, 1000)
     assert list(log.producers.producers) == [7]
+
+
+def test_older_batches_are_remembered_after_a_marker_with_a_later_time() -> None:
+    files = disk()
+    log = open_log(files, index_interval_bytes=1)
+    in_transaction(log, data(7), data(7, 1), data(7, 2))
+    end_transaction(log, 7, commit=True, now=NOW + 1000)
+    before = [each[:3] for each in log.producers.producers[7].batches]
+    point = log.recovery_point
+    log.close(clean=True)
+    again = open_log(files, clean=True, recovery_point=max(point, log.end_offset), index_interval_bytes=1)
+    assert [each[:3] for each in again.producers.producers[7].batches] == before
+    assert len(before) == 3
+
+
+def test_what_a_snapshot_does_not_tell_of_markers_keeps_readers_waiting() -> None:
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, data(7))
+    end = end_transaction(log, 7, commit=True)
+    assert (log.producers.first_unstable(1), log.producers.first_unstable(end)) == (0, None)
+    log.close(clean=True)
+    again = open_log(files, clean=True, recovery_point=end)
+    assert again.producers.first_unstable(1) is not None, "the marker is not committed"
+    assert again.producers.first_unstable(end) is None
 
 
 def test_snapshots_keep_producers_of_which_only_a_marker_is_left() -> None:

@@ -15,7 +15,9 @@ from tests.mutants import (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
+    scenarios_of_transaction_coordinator,
     scenarios_of_transactions,
+    transaction_coordinator,
     transactions,
 )
 from tests.mutants.directed import SCENARIOS
@@ -24,7 +26,8 @@ from tests.mutants.registry import MUTANTS, Mutant, mutated
 __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
-    module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, transactions, cleaner)
+    module.__name__.rpartition(".")[2]
+    for module in (raft, controller, replication, log, producers, reading, groups, cleaner, transactions, transaction_coordinator)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -34,5 +37,6 @@ DIRECTED = (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
+    scenarios_of_transaction_coordinator,
     scenarios_of_transactions,
 )

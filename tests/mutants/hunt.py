@@ -77,8 +77,9 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
-    "transactions": (),  # scenarios alone
+    "transaction_coordinator": (),  # scenarios alone
     "cleaner": ("compaction",),
+    "transactions": ("transactions",),
 }
 
 
@@ -177,6 +178,8 @@ KINDS = (  # of a violation's sentence, the first that fits
     (r"not all is well|after all healed", "no progress"),
     (r"last value|keys differ|deleted key", "a key has another value"),
     (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),
+    (r"^(torn|hanging|dirty|dirty read|lost read|not exactly once|last stable offset|aborted transactions):", r"\1"),
+    (r"without a cause", "refused without a cause"),
     (r"taken back|not there any more", "read is taken back"),
     (r"there twice", "duplicate"),
     (r"two records at offset", "two records at one offset"),

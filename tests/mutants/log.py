@@ -9,6 +9,7 @@ from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.log import recovery
 from raftka.log.checkpointing import Gathered
 from raftka.log.checkpoints import START_OFFSETS
+from raftka.log.durable import DurableLog
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.segments import segment
@@ -73,11 +74,11 @@ def closes_before_the_flush(remove: Any) -> Any:
     return bug
 
 
-@mutant(Log, "close")
+@mutant(DurableLog, "close")
 def closes_and_writes(close: Any) -> Any:
     """A log is closed with records that are still to be written: its node takes that for a broken disk (once real)."""
 
-    def bug(self: Log, clean: bool) -> None:
+    def bug(self: DurableLog, clean: bool) -> None:
         staged = self._staged
         close(self, clean)
         self._staged = staged

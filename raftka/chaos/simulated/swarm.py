@@ -8,6 +8,7 @@ from raftka.chaos.simulated.faults.schedule import Kind
 from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
+TRANSACTIONS = 0.25  # of the lives with other workloads have this one
 INDEX_BYTES = 4096  # what a topic has that is not told
 COMPRESSIONS = ("producer", "producer", "producer", "uncompressed", "gzip", "lz4")
 
@@ -141,6 +142,13 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     often = chance.random() < 0.5
     chosen = replace(settings, compression=compression, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
     return replace(chosen, flush=flush, pause_s=pause_s, exact=True, often=often)
+
+
+def with_transactions(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    """From a stream of its own, as `with_more`. A life costs what it shows."""
+    if not plan.beside or chance.random() >= TRANSACTIONS:
+        return settings
+    return replace(settings, beside=(*settings.beside, "transactions"), pause_s=1.5 * settings.pause_s)
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:

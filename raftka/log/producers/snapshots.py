@@ -92,6 +92,8 @@ def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: in
     A snapshot from before the first segment would tell a producer's past without what was deleted since: better none, which refuses nothing.
     """
     start, state = snapshots.load(segments[0].base_offset, trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
+    if any(producer.coordinator_epoch >= 0 for producer in state.producers.values()):
+        state.restored_at = start
     if state.producers:
         state.remember_older(_idempotent(segments, _some_way_back(segments, start), start))
     for segment, aborted in _replay(segments, start, state, now_ms):

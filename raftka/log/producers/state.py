@@ -79,7 +79,7 @@ class Guard:
 
 
 class ProducerState:
-    __slots__ = ("changed", "ended", "forgotten", "guards", "open", "producers", "unstable")
+    __slots__ = ("changed", "ended", "forgotten", "guards", "open", "producers", "restored_at", "unstable")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
@@ -89,6 +89,7 @@ class ProducerState:
         self.open: OrderedDict[int, int] = OrderedDict()  # first offset of each open transaction, in order: since when (ms), by this broker's clock
         self.unstable: OrderedDict[int, None] = OrderedDict()  # first offsets of these, and of those whose markers may not be committed
         self.ended: deque[tuple[int, int]] = deque()  # of the latter: offset of the marker, first offset
+        self.restored_at = 0  # offset of the snapshot: it does not tell which markers before it end which transactions
 
     def admit(self, producer_id: int, epoch: int, sequence: int, count: int, transactional: int = 0) -> Batch | None:
         """The remembered batch if this is a duplicate, None if it may be appended. Raises KafkaError:
@@ -167,11 +168,16 @@ class ProducerState:
         return producer is None or not producer.transactional or producer.epoch != epoch
 
     def guard(self, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
-        """The coordinator is about to be asked. Raises INVALID_PRODUCER_EPOCH."""
+        """The coordinator is about to be asked. Raises INVALID_PRODUCER_EPOCH.
+
+        The question of an earlier epoch leaves the guard of a later one, which may have its answer first, and gets one that lets nothing in.
+        """
         producer = self.producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
         guard = self.guards.get(producer_id)
+        if guard is not None and epoch < guard.epoch:
+            return Guard(epoch, sequence, version, now_ms)
         if guard is None or guard.epoch != epoch or guard.version != version:
             if guard is None and len(self.guards) >= PRODUCERS_OF_PARTITION.value:
                 del self.guards[next(iter(self.guards))]
@@ -239,7 +245,12 @@ class ProducerState:
         return AbortedTransaction(marker.producer_id, first, offset, next(iter(self.open), offset + 1))
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """The lowest offset of an open transaction, or of one whose marker is not below the high watermark; None: there is no such transaction."""
+        """The lowest offset of an open transaction, or of one whose marker is not below the high watermark; None: there is no such transaction.
+
+        0 while the high watermark is before the snapshot that this state comes from: any transaction may have its marker between them.
+        """
+        if high_watermark < self.restored_at:
+            return 0
         ended, unstable = self.ended, self.unstable
         while ended and ended[0][0] < high_watermark:
             del unstable[ended.popleft()[1]]
@@ -263,8 +274,10 @@ class ProducerState:
                 history.setdefault(producer_id, Producer(epoch, known.seen_ms)).add(sequence, count, base_offset, timestamp)
         for producer_id, older in history.items():
             known = self.producers[producer_id]
-            if known.batches and known.batches[0] in older.batches:
-                known.batches[:1] = older.batches[: older.batches.index(known.batches[0]) + 1]
+            first = known.batches[0][:3] if known.batches else None  # its time may be that of a marker
+            place = next((place for place, batch in enumerate(older.batches) if batch[:3] == first), None)
+            if place is not None:
+                known.batches[:1] = older.batches[: place + 1]
                 del known.batches[:-BATCHES_REMEMBERED]
 
     def snapshot(self) -> bytes:

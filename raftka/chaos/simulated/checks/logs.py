@@ -19,7 +19,7 @@ from raftka.log.producers.state import BATCHES_REMEMBERED, ProducerState
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import Files
-from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, records_of
+from raftka.wire.records import CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, TRANSACTIONAL, records_of
 
 SEARCHES = 8  # timestamps that are searched for, and read positions that are tried
 CRC_FROM = 21  # of a batch
@@ -62,6 +62,12 @@ class Memory:
 
     epoch: int
     batches: list[Remembered] = field(default_factory=list)
+    transaction: int = -1  # first offset of the open one
+    marked: bool = False  # it has markers: a snapshot has their times for those of the batches
+
+    def told(self, batches: Sequence[Remembered]) -> list[tuple[int, ...]]:
+        """Batches as far as they can be compared."""
+        return [batch[:3] if self.marked else batch for batch in batches]
 
 
 def scan(log: Log) -> list[Scanned]:
@@ -212,13 +218,20 @@ def memories(batches: Sequence[Scanned], below: int) -> dict[int, Memory]:
     found: dict[int, Memory] = {}
     for batch in batches:
         base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = batch.header
-        if base >= below or producer_id < 0 or sequence < 0 or attributes & CONTROL:
+        if base >= below or producer_id < 0 or (sequence < 0 and not attributes & TRANSACTIONAL):
             continue
-        known = found.get(producer_id)
-        if known is None or known.epoch != epoch:
-            known = found[producer_id] = Memory(epoch)
-        known.batches.append((sequence, sequence + delta, base, timestamp))
-        del known.batches[:-BATCHES_REMEMBERED]
+        known = found.setdefault(producer_id, Memory(epoch))
+        if known.epoch != epoch:
+            known.epoch = epoch
+            known.batches.clear()
+        if attributes & CONTROL:
+            known.transaction, known.marked = -1, True
+            continue
+        if attributes & TRANSACTIONAL and known.transaction < 0:
+            known.transaction = base
+        if sequence >= 0:
+            known.batches.append((sequence, sequence + delta, base, timestamp))
+            del known.batches[:-BATCHES_REMEMBERED]
     return found
 
 
@@ -226,16 +239,20 @@ def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
     if log.config.compacted:
         return []  # of a compacted batch the sequences may have gone
     found = []
-    for producer_id, memory in memories(batches, log.end_offset).items():
+    there = memories(batches, log.end_offset)
+    for producer_id, memory in there.items():
         known = log.producers.producers.get(producer_id)
         if known is None:
-            found.append(f"producer {producer_id} is forgotten, its last batch is {memory.batches[-1]}")
+            found.append(f"producer {producer_id} is forgotten, its batches say {memory}")
             continue
-        least = max(1, sum(not far_back(log.segments, batch[2], log.end_offset) for batch in memory.batches))
-        if known.epoch != memory.epoch or not _ends_alike(known.batches, memory.batches, least):
+        least = max(1, sum(not far_back(log.segments, batch[2], log.end_offset) for batch in memory.batches)) if memory.batches else 0
+        if known.epoch != memory.epoch or not _ends_alike(memory.told(known.batches), memory.told(memory.batches), least):
             found.append(f"of producer {producer_id} the log remembers {known.epoch} {known.batches}, its batches say {memory}")
-        elif known.next_sequence != known.batches[-1][1] + 1:
-            found.append(f"of producer {producer_id} the log expects {known.next_sequence} after {known.batches[-1]}")
+        elif known.next_sequence != (known.batches[-1][1] + 1 if known.batches else 0):
+            found.append(f"of producer {producer_id} the log expects {known.next_sequence} after {known.batches[-1:]}")
+    begun = sorted(memory.transaction for memory in there.values() if memory.transaction >= 0)
+    if list(log.producers.open) != begun:
+        found.append(f"the log knows open transactions at {list(log.producers.open)}, its batches say {begun}")
     return found
 
 
@@ -254,8 +271,10 @@ def far_back(segments: Sequence[Segment], offset: int, end: int) -> bool:
     return False
 
 
-def _ends_alike(known: Sequence[Remembered], there: Sequence[Remembered], least: int) -> bool:
+def _ends_alike(known: Sequence[tuple[int, ...]], there: Sequence[tuple[int, ...]], least: int) -> bool:
     common = min(len(known), len(there))
+    if not there:
+        return not known
     return least <= len(known) <= BATCHES_REMEMBERED and common > 0 and list(known[-common:]) == list(there[-common:])
 
 
@@ -272,7 +291,11 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
             continue  # torn: an older one serves
         for producer_id, memory in memories(batches, offset).items():
             known = state.producers.get(producer_id)
-            if known is None or known.epoch != memory.epoch or known.batches[-1:] != memory.batches[-1:]:
+            if (
+                known is None
+                or (known.epoch, known.transaction_start) != (memory.epoch, memory.transaction)
+                or memory.told(known.batches[-1:]) != memory.told(memory.batches[-1:])
+            ):
                 found.append(f"the snapshot at {offset} has {known and known.batches} of producer {producer_id}, its batches say {memory}")
     return found
 

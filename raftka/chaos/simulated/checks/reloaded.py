@@ -7,7 +7,8 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Record
-from raftka.wire.records import CONTROL, iterate, records_of
+from raftka.log.producers.markers import read_marker
+from raftka.wire.records import CONTROL, TRANSACTIONAL, iterate, records_of
 
 READ_BYTES = 1 << 30
 
@@ -32,9 +33,16 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
         if not spans:
             break
         for header, batch in iterate(memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))):
+            marker = read_marker(batch) if header.attributes & CONTROL else None
+            if marker is not None:
+                other.end_transaction(marker.producer_id, commit=marker.commit)
             for each in records_of(batch) if not header.attributes & CONTROL else ():
                 if each.offset >= offset and each.key is not None:
-                    other.replay(Record(each.key, each.value))
+                    record = Record(each.key, each.value)
+                    if header.attributes & TRANSACTIONAL:
+                        other.replay_pending(header.producer_id, record)
+                    else:
+                        other.replay(record)
             offset = header.last_offset + 1
     now = {name: _hard(group) for name, group in living.groups.items() if group.in_log}
     then = {name: _hard(group) for name, group in other.groups.items() if group.in_log}

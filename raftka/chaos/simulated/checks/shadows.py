@@ -177,7 +177,10 @@ class _Opened:
 
 def _state(log: Log) -> tuple[object, ...]:
     """The state to compare. Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py)."""
-    producers = {producer_id: (each.epoch, each.next_sequence, each.batches[-1]) for producer_id, each in log.producers.producers.items()}
+    producers = {
+        producer_id: (each.epoch, each.next_sequence, each.transaction_start, each.batches[-1:])
+        for producer_id, each in log.producers.producers.items()
+    }
     epochs = [
         (epoch, start) for epoch, start in log.epochs.entries() if start < log.end_offset
     ]  # one that has written nothing is forgotten by a crash

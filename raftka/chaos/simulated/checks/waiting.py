@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
+from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.node import Node
@@ -20,6 +21,9 @@ from raftka.coordinator.consumer.records import MemberState
 from raftka.coordinator.consumer.timers import REVOKE, SESSION
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.timers import Timer
+from raftka.coordinator.transactions.coordinator import TransactionCoordinator
+from raftka.coordinator.transactions.records import State as TransactionState
+from raftka.coordinator.transactions.transaction import ENDING
 from raftka.metadata.image import MetadataImage, PartitionImage
 
 EVERY_S = 0.06
@@ -98,6 +102,9 @@ def found_in(node: Node) -> Iterator[Found]:
     for coordinator in node.groups.runtime.partitions.values():
         if coordinator.loaded and not coordinator.gone and not coordinator.working and not coordinator._records:
             yield from _coordinator(coordinator, now)
+    for coordinator in node.transactions.runtime.partitions.values():
+        if coordinator.loaded and not coordinator.gone and not coordinator.working and not coordinator._records:
+            yield from _transactions(coordinator, node.transactions.sender, now)
 
 
 # partitions
@@ -183,6 +190,25 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
                 yield timer, f"{group.group_id} in {name}: a timer is set and will not ring", SOON_S
     if coordinator.waiting.keys() - tickets:
         yield coordinator, f"a request waits in {name}, and nothing knows of it", SOON_S
+    if coordinator._not_before <= now and machine.deadline() < now - LATE_S:
+        yield coordinator, f"a timer of {name} is late", SOON_S
+
+
+def _transactions(coordinator: CoordinatorPartition, sender: MarkerSender, now: float) -> Iterator[Found]:
+    machine = coordinator.machine
+    assert isinstance(machine, TransactionCoordinator)
+    name, settled = coordinator.partition.name, coordinator.partition.high_watermark == coordinator.partition.log.end_offset
+    for transactional_id, its in machine.transactions.items():
+        what = transactional_id, its.producer_id, its.epoch
+        timer, ending = machine._times.get(transactional_id), sender._endings.get(transactional_id)
+        if its.state is TransactionState.ONGOING and (timer is None or not _is_set(timer)):
+            yield what, f"{transactional_id} in {name} is open, without a time-out", SOON_S
+        if its.state in ENDING and settled and (ending is None or not ending.wanted):
+            yield what, f"{transactional_id} in {name} ends, and nobody sends its markers", HEARTBEAT_S
+        if its.state not in ENDING and machine._held.get(transactional_id):
+            yield what, f"requests of {transactional_id} in {name} wait for markers that are written", HEARTBEAT_S
+    if any(not _is_set(held.timer) for held in (each for queue in machine._held.values() for each in queue)):
+        yield machine, f"a request waits for markers in {name}, without a timer", SOON_S
     if coordinator._not_before <= now and machine.deadline() < now - LATE_S:
         yield coordinator, f"a timer of {name} is late", SOON_S
 

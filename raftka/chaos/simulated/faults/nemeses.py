@@ -15,13 +15,16 @@ from typing import Any, NamedTuple
 
 from raftka.broker.controller.controller_host import ControllerHost
 from raftka.broker.controller.quorum import Quorum
+from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.happened import Happened
+from raftka.log.durable import DurableLog
 from raftka.log.log import Log
+from raftka.log.producers.state import ProducerState
 from raftka.log.segments.storage import Storage
 from raftka.metadata.quorum.journal import Journal
 from raftka.runtime.simulated.disk import SYNC_S
@@ -46,7 +49,7 @@ MOMENTS: dict[str, Moment] = {
     "a log is cut": Moment(Log, "truncate_to"),
     "a log is to be cut": Moment(Log, "truncate_to", before=True),
     "a segment is rolled": Moment(Storage, "roll"),
-    "a checkpoint begins": Moment(Log, "begin_checkpoint"),
+    "a checkpoint begins": Moment(DurableLog, "begin_checkpoint"),
     "an entry is in the journal": Moment(Journal, "take_sync"),
     "the journal is flushed": Moment(Journal, "synced"),
     "a voter has something to say": Moment(Quorum, "_ship", before=True),
@@ -59,11 +62,17 @@ MOMENTS: dict[str, Moment] = {
     "a coordinator loads": Moment(CoordinatorPartition, "load"),
     "a coordinator serves": Moment(CoordinatorPartition, "serve"),
     "a coordinator appends": Moment(CoordinatorPartition, "_append"),
+    "markers are to be sent": Moment(MarkerSender, "send", before=True),
+    "a marker has its answer": Moment(MarkerSender, "_settle", before=True),
+    "all markers are written": Moment(MarkerSender, "_written", before=True),
+    "a leader has written a marker": Moment(Log, "append_marker"),
+    "a leader has its answer from a coordinator": Moment(ProducerState, "verified"),
 }
 OF_REPLICATION = tuple(list(MOMENTS)[:11])
 OF_THE_QUORUM = tuple(list(MOMENTS)[11:18])
 OF_COMPACTION = ("a compacted segment comes", "a compacted segment takes its place", "a log is cut", "a segment is rolled", "a leader is elected")
 OF_COORDINATORS = ("a coordinator loads", "a coordinator serves", "a coordinator appends", "a leader is elected", "a follower begins")
+OF_TRANSACTIONS = (*OF_COORDINATORS, *list(MOMENTS)[-5:], "a segment is rolled", "a leader has appended", "a log is cut")
 
 BLOWS = ("kill", "power_loss", "power_loss_of_all", "fall_soon", "fall_soon", "pause", "isolate", "slow_disk", "kill_another")
 ODDS = (2, 5, 20, 100)  # one in so many

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM
+from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM, OF_TRANSACTIONS
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
 ENTRY_POINTS = "raftka.workloads"  # packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum is struck
@@ -24,5 +25,6 @@ WORKS: dict[str, tuple[Callable[[], Workload], Sequence[str]]] = {
     "groups": (GroupWork, OF_COORDINATORS),
     "consumer-groups": (ConsumerGroupWork, OF_COORDINATORS),
     "compaction": (CompactionWork, OF_COMPACTION),
+    "transactions": (TransactionWork, OF_TRANSACTIONS),
     **{each.name: (_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
 }

@@ -14,6 +14,7 @@ from raftka.chaos.simulated.workloads.config import ConfigWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
+from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.wide import WideWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
@@ -27,7 +28,9 @@ BESIDE: dict[str, Callable[[], Workload]] = {
     "groups": partial(GroupWork, SLOWER),
     "consumer-groups": partial(ConsumerGroupWork, SLOWER),
     "asking": AskingWork,
+    "transactions": partial(TransactionWork, SLOWER),
 }
+# Of those without a share a seed has chosen otherwise (swarm.py).
 ALWAYS = ("asking",)  # it costs next to nothing
 SHARES = {"archive": 4, "configs": 3, "wide": 3, "recreation": 3, "compaction": 2, "groups": 4, "consumer-groups": 4}
 Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values

@@ -6,7 +6,7 @@ earlier generation. In the end nobody is there any more, and so no group may hav
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import ClassVar
 
@@ -296,6 +296,21 @@ def removals_of(cluster: Cluster, group: str) -> int:
     return max(counts, default=0)
 
 
+def move_leaders(cluster: Cluster, chance: Random, names: Sequence[str], over: Callable[[], bool]) -> None:
+    """As an administrator does, again and again: replicas of one of the topics change their order, and the first of them is to lead."""
+    if over():
+        return
+    topic = cluster.newest.image.topic_named(names[0] if len(names) == 1 else chance.choice(names))
+    brokers = [node for node_id, node in cluster.living.items() if node_id not in cluster.controllers]
+    if topic is not None and brokers:
+        controller, index = chance.choice(brokers).controller, chance.randrange(len(topic.partitions))
+        replicas = topic.partitions[index].replicas
+        move = MovedTopic(topic.name, (Move(index, tuple(chance.sample(replicas, len(replicas)))),))
+        for command in (AlterReassignments((move,)), ElectLeaders(0)):
+            controller.call(command, lambda error, reply: None, MOVED_S[1])
+    cluster.world.at(cluster.world.now + chance.uniform(*MOVED_S), lambda: move_leaders(cluster, chance, names, over))
+
+
 class OfGroups:
     """The parts that workloads of groups share: a story, clients that end when they are told to, and the checker."""
 
@@ -312,18 +327,7 @@ class OfGroups:
         return self.story.wrong
 
     def move_coordinators(self, cluster: Cluster, chance: Random) -> None:
-        """As an administrator does, again and again: replicas of offsets change their order, and the first of them is to lead."""
-        if self.over:
-            return
-        topic = cluster.newest.image.topic_named(OFFSETS)
-        brokers = [node for node_id, node in cluster.living.items() if node_id not in cluster.controllers]
-        if topic is not None and brokers:
-            controller, index = chance.choice(brokers).controller, chance.randrange(len(topic.partitions))
-            replicas = topic.partitions[index].replicas
-            move = MovedTopic(OFFSETS, (Move(index, tuple(chance.sample(replicas, len(replicas)))),))
-            for command in (AlterReassignments((move,)), ElectLeaders(0)):
-                controller.call(command, lambda error, reply: None, MOVED_S[1])
-        cluster.world.at(cluster.world.now + chance.uniform(*MOVED_S), lambda: self.move_coordinators(cluster, chance))
+        move_leaders(cluster, chance, [OFFSETS], lambda: self.over)
 
     def end(self) -> None:
         self.over = True
