@@ -15,8 +15,8 @@ from tests.mutants import (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
-    scenarios_of_transactions,
-    transactions,
+    scenarios_of_exactly_once,
+    exactly_once,
 )
 from tests.mutants.directed import SCENARIOS
 from tests.mutants.registry import MUTANTS, Mutant, mutated
@@ -24,7 +24,7 @@ from tests.mutants.registry import MUTANTS, Mutant, mutated
 __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
-    module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner, transactions)
+    module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner, exactly_once)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -34,5 +34,5 @@ DIRECTED = (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
-    scenarios_of_transactions,
+    scenarios_of_exactly_once,
 )

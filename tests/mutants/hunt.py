@@ -78,7 +78,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
     "cleaner": ("compaction",),
-    "transactions": ("transactions",),
+    "exactly_once": ("transactions",),
 }
 
 
