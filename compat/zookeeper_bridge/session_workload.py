@@ -124,7 +124,7 @@ class Locker(Actor):
 
     async def step(self) -> None:
         if self.unsure:
-            await self._look()
+            await self._check_lock()
         elif self.holds:
             await trio.sleep(self.random.uniform(*(ASLEEP_S if self.random.random() < OVERSLEEPS else HELD_S)))
             await self._give_back()
@@ -139,7 +139,7 @@ class Locker(Actor):
         self.book.granted(self.session.id, czxid)
         self.holds = True
 
-    async def _look(self) -> None:
+    async def _check_lock(self) -> None:
         found = await self.ask(Op.EXISTS, LOCK, False, but=[Err.NO_NODE])
         stat = Stat(*jute.STAT.decode(found.body)) if found.error is Err.OK else None
         mine = stat is not None and stat.ephemeral_owner == self.session.id

@@ -30,7 +30,7 @@ from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.listening import listen
-from raftka.broker.refusal import REFUSALS, told
+from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.telemetry.event_log import Events, LimitHits
@@ -100,11 +100,11 @@ class Node:
     # starting and stopping
 
     def start(self) -> None:
-        """Open the directories, listen, join the quorum. Raises one of REFUSALS; what `told` says of it is in the log."""
+        """Open the directories, listen, join the quorum. Raises one of REFUSALS; `describe_error` tells the log what failed."""
         try:
             self._start()
         except REFUSALS as error:
-            self.events.error("start_failed", error=told(error, self.settings))
+            self.events.error("start_failed", error=describe_error(error, self.settings))
             raise
 
     def _start(self) -> None:
@@ -240,7 +240,7 @@ class Node:
         for entry in found:
             before = self.image
             self.metadata.image, delta = before.apply_entry(entry.index, entry.data)
-            self.metadata_events.tell(before, self.image, delta)
+            self.metadata_events.publish(before, self.image, delta)
             self._publish_to_extensions(delta)
 
     def _publish_to_extensions(self, delta: Delta) -> None:

@@ -25,7 +25,7 @@ OF_SYSTEM = {
 }
 
 
-def told(error: BaseException, settings: NodeSettings) -> str:
+def describe_error(error: BaseException, settings: NodeSettings) -> str:
     """One line."""
     wrong, remedy = _wrong(error, settings), _remedy(error, settings)
     return " ".join((f"{wrong}; {remedy}" if remedy else wrong).split())

@@ -331,7 +331,7 @@ class _Life:
         for work in self.works if not self.found else ():
             self.found += work.check(cluster)
         if self.shadows is not None and not self.found:
-            self.found += self.shadows.look() + self.shadows.files()
+            self.found += self.shadows.check() + self.shadows.files()
         self.found += verify.metadata(cluster) + verify.log_lines(cluster)
         self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
         self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not self._must_stop(name, error)]

@@ -17,10 +17,10 @@ from typing import Any
 import trio
 
 from raftka.broker.node import Node
-from raftka.broker.refusal import REFUSALS, told
+from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.telemetry.event_log import Events
 from raftka.cluster.edges import close_edges, open_edges
-from raftka.cluster.notices import tell
+from raftka.cluster.notices import notify
 from raftka.cluster.properties import parse
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.real.allocator import give_memory_back
@@ -46,10 +46,10 @@ def start(file: str, ready: str = "") -> int:
     except* NodeFailed as group:
         failed = _first(group)
         failure = failed.__cause__ or failed
-        _log("node_failed", node=settings.node_id, error=told(failure, settings), **_trace(failure))
+        _log("node_failed", node=settings.node_id, error=describe_error(failure, settings), **_trace(failure))
     finally:
         pid_file.remove()
-    return _complain(f"node {settings.node_id}: {told(failure, settings)}") if failure else 0
+    return _complain(f"node {settings.node_id}: {describe_error(failure, settings)}") if failure else 0
 
 
 def _trace(failure: BaseException) -> dict[str, str]:
@@ -84,7 +84,7 @@ async def _serve(settings: NodeSettings, pid_file: "PidFile", ready: str) -> Non
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_announce, node, ready)
                 await anext(signals)
-                tell("STOPPING=1")
+                notify("STOPPING=1")
                 nursery.start_soon(_end_at_once, signals, nursery.cancel_scope)
                 close_edges(edges)
                 await node.shutdown()
@@ -97,7 +97,7 @@ async def _announce(node: Node, ready: str) -> None:
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection walks it
     gc.set_threshold(2_000, 10, 100)  # a full collection walks all objects of long requests: half a second of the loop, again and again
-    tell("READY=1")
+    notify("READY=1")
     if ready:
         print(ready, flush=True)
 

@@ -14,7 +14,7 @@ from raftka.cluster.properties import parse
 from raftka.metadata.configs.settings import METADATA_DIRECTORY, NodeSettings
 from raftka.metadata.quorum.journal import Journal, WrongDirectory
 from raftka.metadata.quorum.journal_format import JournalDamaged
-from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, look
+from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, read_remains
 from raftka.metadata.records import UnknownRecord
 from raftka.runtime.real.files import RealFiles
 
@@ -45,7 +45,7 @@ def _recover(settings: NodeSettings, directory: str, *, yes: bool, ask: Callable
     written_at = datetime.fromtimestamp(os.path.getmtime(f"{directory}/journal"), UTC) if os.path.exists(f"{directory}/journal") else None
     journal = Journal.open(RealFiles(lambda done: done()), directory, settings.node_id)
     try:
-        remains = look(journal)
+        remains = read_remains(journal)
         voters = [voter.node_id for voter in settings.voters]
         report = given_up(remains, voters, written_at)
         print(report)

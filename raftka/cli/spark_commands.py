@@ -76,7 +76,7 @@ def _audit(
             found = in_topic(spark, bootstrap_server, topic, producer, seq, options)
         else:
             found = in_lake(spark, str(delta), producer, seq, options)
-        return _tell(audit(spark, ledgers, found, limit=limit), output)
+        return _print_report(audit(spark, ledgers, found, limit=limit), output)
     except PipelineError as error:
         return fail(str(error), NOT_DONE)
     except Exception as error:
@@ -153,7 +153,7 @@ def _cause(error: Exception) -> str:
     return explained(str(error))
 
 
-def _tell(report: Any, output: str) -> int:
+def _print_report(report: Any, output: str) -> int:
     from raftka.cli.output import show
 
     show([report.counts], list(report.counts), output)

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 VARIABLE = "NOTIFY_SOCKET"  # systemd's name: Type=notify works as it is
 
 
-def tell(state: str, environment: MutableMapping[str, str] = os.environ) -> None:
+def notify(state: str, environment: MutableMapping[str, str] = os.environ) -> None:
     """Send `READY=1`, `STOPPING=1`, ... to who started us; nothing when nobody asked."""
     address = environment.get(VARIABLE)
     if not address:

@@ -66,10 +66,10 @@ class View(threading.Thread):
         due = time.monotonic() + SECONDS
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             due += SECONDS
-            self._look()
+            self._read_metadata()
             show()
 
-    def _look(self) -> None:
+    def _read_metadata(self) -> None:
         """Ask until one knows the topic: who has just come back may not."""
         for address in self._addresses:
             try:
@@ -116,7 +116,7 @@ class View(threading.Thread):
 
         with Live(self._table(), auto_refresh=False) as live:
             self._each_second(lambda: live.update(self._table(), refresh=True))
-            self._look()
+            self._read_metadata()
             live.update(self._table(), refresh=True)
 
     def _table(self) -> "Group":

@@ -397,7 +397,7 @@ class GroupCoordinator:
             before, group = group, new_group(group_id)
             if before is not None:
                 group.offsets = before.offsets
-                self.consumers.forget(group_id)
+                self.consumers.remove(group_id)
             self.groups[group_id] = group
         for member in group.restore(record):
             watch(group, member)
@@ -418,7 +418,7 @@ class GroupCoordinator:
         if isinstance(group, ClassicGroup):
             self._turn_off(group)
         elif group is not None:
-            self.consumers.forget(group_id)
+            self.consumers.remove(group_id)
             if self._becoming is not None and self._becoming.group_id == group_id:
                 becoming = self._becoming
         if group is not None and (group.offsets or becoming is not None):

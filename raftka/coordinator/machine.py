@@ -95,7 +95,7 @@ class Machine(Protocol):
         """The marker of a producer's transaction, as replayed from the log."""
         return
 
-    def loaded(self, context: Context) -> Outcome:
+    def loaded(self, context: Context) -> OutcomeOrSteps:
         """The log has been replayed, and this node leads: sessions begin."""
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:

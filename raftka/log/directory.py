@@ -134,7 +134,7 @@ class LogDirectory:
             self.files.rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
             self.offsets[name] = offsets
 
-    def forget(self, key: Key) -> None:
+    def clear_offsets(self, key: Key) -> None:
         """What the files say of an earlier partition of that name must not be believed of a new one."""
         for name in CHECKPOINTS:
             if key in self.offsets[name] or key in self._aside.get(name, {}):

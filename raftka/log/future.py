@@ -120,7 +120,7 @@ def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogD
 
 def note_offsets(present: Log, key: Key, old: LogDirectory, new: LogDirectory) -> None:
     """What the checkpoints of the new directory must say before the log has its name there. Raises OSError."""
-    new.forget(key)
+    new.clear_offsets(key)
     new.write(RECOVERY_POINTS, {**new.offsets[RECOVERY_POINTS], key: present.end_offset})
     new.write(HIGH_WATERMARKS, {**new.offsets[HIGH_WATERMARKS], key: old.offsets[HIGH_WATERMARKS].get(key, 0)})
     if present.start_offset > 0:

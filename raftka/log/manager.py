@@ -402,7 +402,7 @@ class LogManager:
         if home is None or home.path in self.offline:
             home = self._place_for(key)
             self._make_directory(home.place(key), topic_id)
-        home.forget(key)
+        home.clear_offsets(key)
         return home
 
     def _make_directory(self, path: str, topic_id: bytes) -> None:

@@ -53,7 +53,7 @@ def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looke
         frame = _asked(spark, query, names)
         rows = frame.take(limit + 1)
     finally:
-        names.forget()
+        names.drop_views()
     return Looked(frame.columns, [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]], len(rows) <= limit)
 
 
@@ -92,7 +92,7 @@ class _Names:
         self._made.add(name)
         frame.createOrReplaceTempView(f"`{name}`")
 
-    def forget(self) -> None:
+    def drop_views(self) -> None:
         for name in self._made:
             self._spark.catalog.dropTempView(name)
 

@@ -225,7 +225,7 @@ class FollowerFetch:
         return min(our_end, self._log_end)  # the leader's next answer is about an epoch further down
 
     def _learn(self) -> Effects:
-        effects: Effects = self.state.told(self._leader_high_watermark, self._log_end)
+        effects: Effects = self.state.high_watermark_received(self._leader_high_watermark, self._log_end)
         start = min(self._leader_log_start, self._log_end)
         if start > self._log_start:
             self._log_start = start

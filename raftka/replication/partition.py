@@ -366,7 +366,7 @@ class FollowerState:
         self.leader_epoch = leader_epoch
         self.high_watermark = min(high_watermark, log_end)
 
-    def told(self, leader_high_watermark: int, log_end: int) -> tuple[AdvanceHighWatermark, ...]:
+    def high_watermark_received(self, leader_high_watermark: int, log_end: int) -> tuple[AdvanceHighWatermark, ...]:
         """The leader's high watermark came with an answer that made our log end `log_end`: one round trip late, so it can be beyond or behind."""
         offset = min(leader_high_watermark, log_end)
         if offset <= self.high_watermark:

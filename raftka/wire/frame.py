@@ -111,7 +111,7 @@ class Pool(Protocol):
     def give_at_turn_end(self, buffer: bytearray) -> None:
         """Take the buffer back when this turn has ended: it is read until then."""
 
-    def forget(self, buffer: bytearray) -> None:
+    def discard(self, buffer: bytearray) -> None:
         """Drop the buffer: its frame will not be completed."""
 
 
@@ -170,7 +170,7 @@ class FrameBuffer:
     def drop(self) -> None:
         """Forget the frame that has begun."""
         if self._pool is not None and self._buffer:
-            self._pool.forget(self._buffer)
+            self._pool.discard(self._buffer)
         self._clear()
 
     def _clear(self) -> None:

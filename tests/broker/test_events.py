@@ -81,7 +81,7 @@ def test_an_unclean_election_is_reported_and_counted() -> None:
         (topic,) = before.topics.values()
         partition = topic.partitions[0]._replace(leader=9, isr=(9,), replicas=(1, 9))
         after = replace(before, topics={topic.topic_id: topic._replace(partitions=(partition,))})
-        node.metadata_events.tell(before, after, Delta(partitions_changed=[(topic.topic_id, 0)]))
+        node.metadata_events.publish(before, after, Delta(partitions_changed=[(topic.topic_id, 0)]))
 
         (line,) = stage.events("unclean_election")
         assert (line["partition"], line["leader"], line["isr_before"]) == ("t-0", 9, [1])
@@ -93,7 +93,7 @@ def test_a_changed_config_is_reported_by_its_name() -> None:
         stage.create("t")
         node = stage.nodes[1]
         after, delta = node.image.apply(node.image.offset + 1, [ConfigSet(2, "t", "retention.ms", "5000")])
-        node.metadata_events.tell(node.image, after, delta)
+        node.metadata_events.publish(node.image, after, delta)
 
         (line,) = stage.events("config_changed")
         assert (line["resource"], line["names"]) == ("t", ["retention.ms"])

@@ -365,7 +365,7 @@ def test_who_was_not_used_for_two_minutes_goes_first_then_the_smaller() -> None:
     cache = Cache(2)
     small, large = cache.begin(1), cache.begin(10)
     cache.now = SAFE_S + 1
-    cache.sessions.go_on(small, cache.now)
+    cache.sessions.advance(small, cache.now)
     newcomer = cache.begin(1)
 
     assert cache.has(small, large, newcomer) == [True, False, True], "the large one was silent"

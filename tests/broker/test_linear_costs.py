@@ -6,6 +6,7 @@ depend on the machine.
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -13,16 +14,18 @@ import pytest
 
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.session import Session
+from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import ZERO_UUID, Field, Row, Struct
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 from tests.broker.requests import batch
-from tests.broker.stage import Stage
+from tests.broker.stage import Stage, Wire
 
 ITEMS = 150
 RATIO = 2.25
@@ -34,6 +37,7 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "configs",
     "configuration_keys",
     "forgotten_topics_data",
+    "producer_id_filters",
 }
 PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}  # their numbers are taken over in one go
 KINDS = ("known", "unknown", "repeated", "refused")
@@ -55,7 +59,12 @@ def shared() -> Iterator[Stage]:
 
 def opened() -> Stage:
     """A node with many topics, and one of many partitions."""
-    stage = Stage(auto_create_topics_enable="false", offsets_topic_num_partitions="5", group_initial_rebalance_delay_ms="0")
+    stage = Stage(
+        auto_create_topics_enable="false",
+        offsets_topic_num_partitions="5",
+        transaction_state_log_num_partitions="1",
+        group_initial_rebalance_delay_ms="0",
+    )
     create(stage, *[f"t{index}" for index in range(2 * ITEMS)])
     stage.create("wide", partitions=2 * ITEMS)
     stage.create("kept")
@@ -64,7 +73,16 @@ def opened() -> Stage:
     commit = OFFSET_COMMIT.request
     kept = [commit.topics(name="kept", partitions=[commit.topics.partitions(partition_index=0, committed_offset=1)])]
     wire.ask(OFFSET_COMMIT, commit(group_id="g", topics=kept), 9)  # so that there is such a group
+    asked = FIND_COORDINATOR.request(key_type=1, coordinator_keys=["t"])
+    stage.wait(lambda: wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == 0)
+    for name in ("t", *[f"t{index}" for index in range(2 * ITEMS)]):
+        row = INIT_PRODUCER_ID.request(transactional_id=name, transaction_timeout_ms=900_000)
+        stage.wait(partial(_is_known, wire, row))
     return stage
+
+
+def _is_known(wire: Wire, row: InitProducerIdRequest) -> bool:
+    return wire.ask(INIT_PRODUCER_ID, row).error_code == 0
 
 
 def create(stage: Stage, *names: str) -> None:
@@ -103,6 +121,9 @@ class Maker:
         self.path = path
         self.kind = kind
         self.count = count
+        (transactions,) = stage.nodes[1].transactions.runtime.partitions.values()
+        assert isinstance(transactions.machine, TransactionCoordinator)
+        self.producer_id = transactions.machine.transactions["t"].producer_id
         self.wide = len(path) > 1  # the items are partitions, or something else inside a topic
 
     def request(self) -> Any:
@@ -224,6 +245,7 @@ class Maker:
             "key_type": 0,
             "max_version_level": 30,
             "upgrade_type": 1,
+            "producer_id": self.producer_id,
         }
         return numbers.get(name, 1 + at if name in ("broker_ids", "replicas") else 0)
 

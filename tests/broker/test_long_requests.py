@@ -234,8 +234,8 @@ def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: S
 def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
     long_work = stage.nodes[1].dispatcher.long_work
     ended: list[Exception | None] = []
-    long_work.go_on("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
-    long_work.go_on("second", (None for _ in range(3)), ended.append)
+    long_work.resume("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
+    long_work.resume("second", (None for _ in range(3)), ended.append)
 
     stage.wait(lambda: bool(ended))
     (event,) = stage.events("long_work_failed")

@@ -9,6 +9,7 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, PartitionData
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.messages.transactions import WRITE_TXN_MARKERS
 from raftka.wire.records import CONTROL, TRANSACTIONAL, iterate, records_of
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
@@ -266,3 +267,19 @@ def test_a_marker_waits_for_its_replicas() -> None:
         stage.wait(lambda: partition.log.end_offset == 1)
         assert len(partition.delayed_by_commit) == 1
         assert partition.high_watermark == 0
+
+
+def test_a_producer_is_described_with_the_time_of_its_last_batch_or_marker(scene: Scene) -> None:
+    def described() -> Any:
+        topics = [DESCRIBE_PRODUCERS.request.topics(name="t", partition_indexes=[0])]
+        (row,) = scene.stage.wire().ask(DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS.request(topics=topics)).topics[0].partitions[0].active_producers
+        return row
+
+    scene.send(b"a")
+    row = described()
+    assert (row.last_timestamp, row.current_txn_start_offset, row.last_sequence) == (1_700_000_000_000, 0, 0)
+    before_ms = scene.stage.runtime.clock.wall_ms()
+    scene.mark(commit=True, epoch=1, version=2)
+    row = described()
+    assert before_ms <= row.last_timestamp <= scene.stage.runtime.clock.wall_ms()
+    assert (row.producer_epoch, row.current_txn_start_offset, row.last_sequence) == (1, -1, -1)

@@ -176,7 +176,7 @@ def test_a_copied_disk_has_everything_the_log_claims(how: str, monkeypatch: pyte
     with World(3) as world:
         cluster = _written(world)
 
-        assert not Shadows(cluster).look()
+        assert not Shadows(cluster).check()
 
 
 def test_a_claim_of_records_not_on_disk_is_found() -> None:
@@ -194,7 +194,7 @@ def test_looking_at_disks_changes_no_life() -> None:
         with World(3, keep_trace=100_000) as world:
             cluster = _written(world)
             if looks:
-                assert not Shadows(cluster).look()
+                assert not Shadows(cluster).check()
             world.run(world.now + 2.0)
             return list(world.trace)
 

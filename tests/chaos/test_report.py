@@ -11,7 +11,7 @@ import pytest
 
 from raftka.chaos import checker
 from raftka.chaos.history import ASSIGN, INFO, OK, POLL, PRODUCE, History, HistoryFailed, dump
-from raftka.chaos.live.run import told
+from raftka.chaos.live.run import verdict_fields
 from raftka.chaos.report import group_of, report
 from raftka.chaos.report_series import Span, Witnesses, lines_of, series_of, spans
 from raftka.chaos.report_svg import Axis, curves, lanes, nice, nice_s
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "history.jsonl").write_text("".join(dump(made)))
     (tmp_path / "faults.jsonl").write_text("".join(json.dumps(each) + "\n" for each in faults))
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in samples) + '{"at_s": 9')
-    (tmp_path / "verdict.json").write_text(json.dumps({**told(verdict), "missing": ["a <C> compiler"]}))
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict_fields(verdict), "missing": ["a <C> compiler"]}))
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     return tmp_path
 

@@ -11,7 +11,7 @@ from raftka.chaos import checker
 from raftka.chaos.history import OK, PRODUCE, History, dump
 from raftka.chaos.live.nemeses.mix import BEYOND, MIX
 from raftka.chaos.live.network import OwnNetwork
-from raftka.chaos.live.run import Options, Run, figures_of, told
+from raftka.chaos.live.run import Options, Run, figures_of, verdict_fields
 from raftka.chaos.verdict import Rules, Verdict
 from raftka.cli.chaos import live as chaos_live
 from raftka.cli.commands import root
@@ -36,7 +36,7 @@ def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
     figures = {"seconds": 1.0, "rounds": 1, "faults": faults, "bit": faults, "clients": ["x"], "healed_after_s": 0.1, "troubles": troubles}
     run = Run(options, folder, verdict, figures | figures_of(history, verdict), ["a compiler"])
     (folder / "history.jsonl").write_text("".join(dump(history)))
-    (folder / "verdict.json").write_text(json.dumps({**told(verdict), "figures": run.figures, "missing": run.missing}))
+    (folder / "verdict.json").write_text(json.dumps({**verdict_fields(verdict), "figures": run.figures, "missing": run.missing}))
     (folder / "plan.json").write_text(json.dumps({"kind": "live", "seed": options.seed, "replay": options.command}))
     return run
 

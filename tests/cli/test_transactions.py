@@ -11,8 +11,10 @@ from raftka.cluster.processes import Processes, running
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import LATEST
+from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from tests.cli.test_administration import raftka, topic
-from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
+from tests.clients.hanging import UNVERIFIED, Producer, begin, hang, unknown
 from tests.clients.workload import wait
 
 __all__ = ["raftka", "topic"]
@@ -110,8 +112,42 @@ def test_a_hanging_transaction_is_found_and_aborted(raftka: Any, client: Client,
 
     wait(lambda: readable(client, topic, 2) == start + 2)
     assert raftka(f"{find} --max-transaction-timeout-minutes 0").out == ""
+    request = DESCRIBE_PRODUCERS.request(topics=[DESCRIBE_PRODUCERS.request.topics(name=topic, partition_indexes=[2])])
+    (described,) = client.ask_leader((topic, 2), DESCRIBE_PRODUCERS, request).topics[0].partitions[0].active_producers
+    assert (described.producer_id, described.coordinator_epoch) == (producer.producer_id, 0)  # no coordinator has been there before
     again = raftka(f"{abort} {start}")
     assert (again.code, "none is open there" in again.err) == (1, True)
+
+
+def test_offsets_of_a_hanging_transaction_are_found_and_aborted(raftka: Any, client: Client, topic: str) -> None:
+    producer = unknown(client)
+    producer.commit_offset(topic, topic, 0, 5)
+
+    def stable() -> int:
+        """The error code of the group's offset, for those who do not take one that may change."""
+        row = OFFSET_FETCH.request(group_id=topic, topics=[OFFSET_FETCH.request.topics(name=topic, partition_indexes=[0])], require_stable=True)
+        return client.ask_coordinator(topic, OFFSET_FETCH, row, 7).topics[0].partitions[0].error_code
+
+    assert stable() == Code.UNSTABLE_OFFSET_COMMIT
+    (row,) = raftka("transactions find-hanging --topic __consumer_offsets --max-transaction-timeout-minutes 0 -o json").rows
+    assert (row["producer_id"], row["age_minutes"]) == (producer.producer_id, 0)
+
+    where = f"--partition {row['partition']} --start-offset {row['start_offset']}"
+    assert raftka(f"transactions abort --topic __consumer_offsets {where}").code == 0
+    wait(lambda: stable() == 0)
+
+
+def test_the_age_of_a_transaction_is_that_of_its_last_record(raftka: Any, client: Client, topic: str) -> None:
+    for partition, minutes in enumerate((20, 5, -30)):  # the last one has a timestamp in the future, which tells no age
+        hang(client, topic, partition, age_ms=minutes * 60_000)
+
+    def found(minutes: int) -> dict[int, int]:
+        rows = raftka(f"transactions find-hanging --topic {topic} --max-transaction-timeout-minutes {minutes} -o json").rows
+        return {row["partition"]: row["age_minutes"] for row in rows}
+
+    assert found(15) == {0: 20, 2: 0}
+    assert found(3) == {0: 20, 1: 5, 2: 0}
+    assert found(30) == {2: 0}
 
 
 def test_a_transaction_that_its_coordinator_knows_does_not_hang(raftka: Any, client: Client, topic: str, producer: Producer) -> None:

@@ -4,9 +4,10 @@ import time
 from typing import NamedTuple
 
 from raftka.client.blocking.client import TRANSACTION, Client, is_retriable
+from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN
+from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT
 from raftka.wire.records import build_batch
 from tests.broker.requests import produce
 
@@ -31,14 +32,27 @@ class Producer(NamedTuple):
         answer = self.client.ask_coordinator(self.transactional_id, ADD_PARTITIONS_TO_TXN, row, 3, kind=TRANSACTION, passing=is_retriable)
         assert [each.partition_error_code for of in answer.results_by_topic_v3_and_below for each in of.results_by_partition] == [0]
 
-    def send(self, topic: str, partition: int, value: bytes = b"v", sequence: int = 0) -> int:
-        """The offset."""
-        record = (None, value, (), round(time.time() * 1000))
-        data = bytes(build_batch([record], producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=sequence, transactional=True))
+    def send(self, topic: str, partition: int, *, age_ms: int = 0) -> int:
+        """A record with a timestamp of so long ago; its offset."""
+        record = (None, b"v", (), round(time.time() * 1000) - age_ms)
+        data = bytes(build_batch([record], producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=0, transactional=True))
         request = produce(topic, data, partition, transactional_id=self.transactional_id)
         (row,) = self.client.ask_leader((topic, partition), PRODUCE, request, BEFORE_KIP_890).responses[0].partition_responses
-        assert row.error_code == 0
+        assert Code(row.error_code) is Code.NONE
         return row.base_offset
+
+    def commit_offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """In the transaction."""
+        row = TXN_OFFSET_COMMIT.request.topics
+        request = TXN_OFFSET_COMMIT.request(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[row(name=topic, partitions=[row.partitions(partition_index=partition, committed_offset=offset)])],
+        )
+        answer = self.client.ask_coordinator(group, TXN_OFFSET_COMMIT, request, 3)
+        assert [each.error_code for of in answer.topics for each in of.partitions] == [0]
 
     def end(self, *, commit: bool) -> int:
         """The error code."""
@@ -53,9 +67,14 @@ def begin(client: Client, transactional_id: str) -> Producer:
     return Producer(client, transactional_id, answer.producer_id, answer.producer_epoch)
 
 
-def hang(client: Client, topic: str, partition: int) -> tuple[Producer, int]:
+def hang(client: Client, topic: str, partition: int, *, age_ms: int = 0) -> tuple[Producer, int]:
     """Open a transaction that no coordinator knows; its producer, and its first offset. The brokers' settings have UNVERIFIED."""
+    producer = unknown(client)
+    return producer, producer.send(topic, partition, age_ms=age_ms)
+
+
+def unknown(client: Client) -> Producer:
+    """With an id that no coordinator knows."""
     row = INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000)
     answer = client.ask(INIT_PRODUCER_ID, row, passing=is_retriable)
-    producer = Producer(client, "nobody-knows", answer.producer_id, answer.producer_epoch)
-    return producer, producer.send(topic, partition)
+    return Producer(client, "nobody-knows", answer.producer_id, answer.producer_epoch)

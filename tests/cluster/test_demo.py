@@ -99,7 +99,7 @@ def test_a_dead_node_is_not_shown_as_a_leader(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(view, "ask_any", lambda *_: ClusterView(brokers, 1, partitions))
     shown = view.View([("host", 1)], "t", Tally([]), lambda node_id: node_id != 2)
 
-    shown._look()
+    shown._read_metadata()
     shown._print_line()
 
     assert "leaders none:2 1:1 3:1 " in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from tests.mutants import (
     cleaner,
     controller,
+    exactly_once,
     groups,
     log,
     producers,
@@ -11,12 +12,13 @@ from tests.mutants import (
     replication,
     scenarios,
     scenarios_of_disks,
+    scenarios_of_exactly_once,
     scenarios_of_groups,
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
-    scenarios_of_exactly_once,
-    exactly_once,
+    scenarios_of_transactions,
+    transactions,
 )
 from tests.mutants.directed import SCENARIOS
 from tests.mutants.registry import MUTANTS, Mutant, mutated
@@ -24,7 +26,8 @@ from tests.mutants.registry import MUTANTS, Mutant, mutated
 __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
-    module.__name__.rpartition(".")[2] for module in (raft, controller, replication, log, producers, reading, groups, cleaner, exactly_once)
+    module.__name__.rpartition(".")[2]
+    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, cleaner)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -35,4 +38,5 @@ DIRECTED = (
     scenarios_of_readers,
     scenarios_of_the_quorum,
     scenarios_of_exactly_once,
+    scenarios_of_transactions,
 )

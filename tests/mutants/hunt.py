@@ -77,6 +77,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
+    "transactions": (),  # scenarios alone
     "cleaner": ("compaction",),
     "exactly_once": ("transactions",),
 }

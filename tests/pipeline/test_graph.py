@@ -147,10 +147,10 @@ def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitio
     graph = definitions.graph()
     (flow,) = graph.streams()
     kept = Supervised("out", lambda: graph.start(flow, 0), graph.checkpoint(flow))
-    kept.look(0.0)
+    kept.check(0.0)
     with pytest.raises(StreamingQueryException):
         kept.query.processAllAvailable()
-    (line,) = kept.look(1.0)
+    (line,) = kept.check(1.0)
 
     assert "out: the query is another one than its checkpoint is of" in line
     assert f"move {graph.checkpoint(flow)} away" in line

@@ -147,6 +147,6 @@ def test_a_java_that_is_gone_ends_the_command(project: Project) -> None:
     running._java, running._spark = Ended(), object()
 
     with pytest.raises(PipelineError, match=r"Java ended with exit code -9; .*spark\.log may say why"):
-        running.go_on(threading.Event())
+        running.supervise(threading.Event())
     running.end()
     assert said == []  # nothing is asked of what is gone

@@ -126,7 +126,7 @@ def test_a_topic_that_was_made_again_is_reported_or_passed_by(cluster: Cluster, 
     plan = player.plan(topic)
     cluster.delete_topic(topic)
     cluster.create_topic(topic)
-    player.brokers.forget(topic)
+    player.brokers.forget_leaders(topic)
     player.fill(topic, 20)
 
     with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made again before offsets 0 to 9"):

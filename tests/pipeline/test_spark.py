@@ -117,7 +117,7 @@ def topic_deleted(job: Job, player: Player, folder: Path) -> str:
 def topic_made_again(job: Job, player: Player, folder: Path) -> str:
     job.cluster.delete_topic(job.topic)
     job.cluster.create_topic(job.topic, partitions=3)
-    player.brokers.forget(job.topic)
+    player.brokers.forget_leaders(job.topic)
     player.fill(job.topic, 30, 0)
     return f"topic {job.topic} was deleted and made again"
 

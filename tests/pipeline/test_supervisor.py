@@ -46,7 +46,7 @@ def test_a_query_that_fails_is_started_again_later_each_time() -> None:
     starts = []
     for tick in range(210):
         before = len(stage.queries)
-        stage.flow.look(float(tick))
+        stage.flow.check(float(tick))
         if len(stage.queries) > before:
             starts.append(tick)
         elif stage.flow.query is not None:
@@ -59,39 +59,39 @@ def test_a_query_that_fails_is_started_again_later_each_time() -> None:
 def test_a_batch_makes_it_young_again() -> None:
     stage = Stage()
     for tick in range(40):
-        stage.flow.look(float(tick))
+        stage.flow.check(float(tick))
         if stage.flow.query is not None:
             stage.queries[-1].fail("broken")
     while stage.flow.query is None:
         tick += 1
-        stage.flow.look(float(tick))
+        stage.flow.check(float(tick))
     stage.queries[-1].report(7, 10)
     stage.queries[-1].fail("broken")
 
-    assert stage.flow.look(tick + 1.0)[-1] == "lake: broken. It is started again in 1 s"
+    assert stage.flow.check(tick + 1.0)[-1] == "lake: broken. It is started again in 1 s"
 
 
 def test_a_start_that_fails_is_tried_again() -> None:
     stage = Stage()
     stage.refuse = "no such option"
 
-    assert stage.flow.look(0.0) == ["lake: no such option. It is started again in 1 s"]
+    assert stage.flow.check(0.0) == ["lake: no such option. It is started again in 1 s"]
     assert (stage.flow.reported.state, stage.flow.reported.error) == ("failed", "no such option")
     stage.refuse = None
-    assert stage.flow.look(0.5) == []
+    assert stage.flow.check(0.5) == []
     assert stage.queries == []
-    stage.flow.look(1.0)
+    stage.flow.check(1.0)
     assert (len(stage.queries), stage.flow.reported.state) == (1, "running")
 
 
 def test_each_report_counts_once() -> None:
     stage = Stage()
-    stage.flow.look(0.0)
+    stage.flow.check(0.0)
     query = stage.queries[0]
     states = [{"numRowsTotal": 20, "memoryUsedBytes": 1000, "numRowsDroppedByWatermark": 3}]
     query.report(0, 100, batchDuration=1500, stateOperators=states)
     query.report(0, 0)
-    lines = stage.flow.look(1.0)
+    lines = stage.flow.check(1.0)
     query.report(
         1,
         50,
@@ -101,7 +101,7 @@ def test_each_report_counts_once() -> None:
         sources=[{"endOffset": '{"t": {"0": 5}}', "latestOffset": '{"t": {"0": 9}}'}],
     )
     query.recentProgress.pop(0)  # Spark keeps the last ones only
-    lines += stage.flow.look(2.0) + stage.flow.look(3.0)
+    lines += stage.flow.check(2.0) + stage.flow.check(3.0)
 
     assert [line.split() for line in lines] == [
         ["lake", "batch", "0", "100", "rows", "1.5", "s", "lag", "?", "3", "late"],
@@ -122,19 +122,19 @@ def test_each_report_counts_once() -> None:
 def test_a_flow_is_starting_until_its_source_has_answered() -> None:
     stage = Stage()
     assert not stage.flow.is_starting(0.0)
-    stage.flow.look(0.0)
+    stage.flow.check(0.0)
     assert stage.flow.is_starting(1.0)
     assert not stage.flow.is_starting(30.0)  # the others do not wait for ever
     stage.queries[0].status["message"] = "Processing new data"
     assert not stage.flow.is_starting(1.0)
     stage.queries[0].report(0, 1)
-    stage.flow.look(2.0)
+    stage.flow.check(2.0)
     stage.queries[0].status["message"] = "Getting offsets from raftka"
     assert not stage.flow.is_starting(3.0)
     stage.queries[0].fail("broken")
-    stage.flow.look(4.0)
+    stage.flow.check(4.0)
     assert not stage.flow.is_starting(4.0)
-    stage.flow.look(5.0)
+    stage.flow.check(5.0)
     assert stage.flow.is_starting(5.0)
 
 

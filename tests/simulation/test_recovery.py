@@ -10,7 +10,7 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.quorum.journal import Journal, Standing
-from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, look, recoveries
+from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, read_remains, recoveries
 from raftka.runtime.interfaces import Buffer
 from raftka.runtime.simulated.world import World
 
@@ -24,7 +24,7 @@ def recover(cluster: Cluster, node_id: int, voters: Sequence[int] = (1, 2, 3)) -
 
     def run(_: object) -> None:
         journal = Journal.open(runtime.files, DIRECTORY, node_id)
-        begin_anew(journal, look(journal), voters, "a test", Random(node_id))
+        begin_anew(journal, read_remains(journal), voters, "a test", Random(node_id))
         journal.close()
         done.append(True)
 
@@ -316,7 +316,7 @@ def test_a_recovery_that_is_broken_off_says_so_and_can_be_run_again(calls: int) 
 
         def run(_: object) -> None:
             journal = Journal.open(runtime.files, DIRECTORY, 1)
-            remains = look(journal)
+            remains = read_remains(journal)
             left = calls
             replace = runtime.files.replace
 

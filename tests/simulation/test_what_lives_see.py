@@ -64,9 +64,9 @@ def every_replica_is_told_to_be_in_sync(patch: pytest.MonkeyPatch) -> None:
 def an_earlier_epoch_of_a_producer_is_admitted(patch: pytest.MonkeyPatch) -> None:
     admit = ProducerState.admit
 
-    def wrong(self: ProducerState, producer: Any, epoch: int, sequence: int, count: int) -> Any:
+    def wrong(self: ProducerState, *batch: int) -> Any:
         try:
-            return admit(self, producer, epoch, sequence, count)
+            return admit(self, *batch)
         except KafkaError as error:
             if error.code is Code.INVALID_PRODUCER_EPOCH:
                 return None
@@ -126,7 +126,7 @@ def followers_that_wait_hear_of_no_deletion(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_written_down_of_an_earlier_topic_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogDirectory, "forget", lambda self, key: None)
+    patch.setattr(LogDirectory, "clear_offsets", lambda self, key: None)
 
 
 def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:

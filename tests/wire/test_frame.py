@@ -74,7 +74,7 @@ class Turns:
         self.out -= 1
         self.returned.append(buffer)
 
-    def forget(self, buffer: bytearray) -> None:
+    def discard(self, buffer: bytearray) -> None:
         self.out -= 1
 
     def end(self) -> None:

@@ -31,11 +31,11 @@ from zookeeper_bridge.tree.rules import TOPS
 TICK_MS = 1000
 NEVER_S = 3600  # empty containers go when nobody looks
 DIFFERENCES = {  # as docs/bridge.md has them: how each is allowed for
-    "a zxid is an offset of the metadata log: what is written in the same moment shares one, and there are gaps": "they are names; one write a burst",
+    "a zxid is an offset of the metadata log: writes at the same moment share one, and there are gaps": "they are names; one write a burst",
     "a write that fails takes no zxid": "a zxid counts where something has been written with it; it never falls",
-    "a client that has seen more than the cluster has is closed after the cluster was asked, not at once": "it is closed",
-    "sync never shows the past, and a node that hears nothing of a controller for two ticks closes its connections": "not met",
-    "when the controller changes, connections whose writes were on their way are closed, all others stay": "not met",
+    "a client with a higher zxid than the cluster is closed after the cluster was asked, not at once": "it is closed",
+    "sync never shows the past, and a node without an answer of a controller for two ticks closes its connections": "not met",
+    "when the controller changes, connections with writes under way are closed, all others stay": "not met",
     "in Kafka's layout times are 0, and the pzxid of a list is the one that this node has seen": "the plays are beside it",
     "the root has Kafka's folders as children": "they are left out, and so is how many children it has",
     "a wrong password closes no connection but its own": "the session's own connection is closed before",

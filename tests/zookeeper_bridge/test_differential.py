@@ -62,7 +62,7 @@ def test_a_seed_is_one_play() -> None:
 
 
 def test_each_allowed_difference_is_documented() -> None:
-    table = DOCUMENT.read_text().partition("## What is not as in ZooKeeper")[2].partition("\n## ")[0]
+    table = DOCUMENT.read_text().partition("## Differences from ZooKeeper")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.+?) \|$", table, re.MULTILINE)[1:]
 
     assert {what for what, _ in rows} == set(DIFFERENCES)

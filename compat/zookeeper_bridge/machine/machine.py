@@ -119,7 +119,7 @@ class Machine:
     def _session_changed(self, session_id: int, session: Session | None) -> None:
         """Its timer goes only now: had the entry been refused, it would have to run on."""
         if session is None or session.closing:
-            self._expiry.forget(session_id)
+            self._expiry.remove_session(session_id)
             self._owners.pop(session_id, None)
             self._closing.pop(session_id, None)
             if session is not None:
@@ -136,9 +136,9 @@ class Machine:
             if layer.change_bytes >= CLOSED_BYTES.value:
                 break
             if not self.close(layer, session_id, context.next_offset):
-                self._expiry.forget(session_id)
+                self._expiry.remove_session(session_id)
         if context.now >= self._look_at:
-            self._look(layer, context)
+            self._sweep_some(layer, context)
         return Outcome(self._records(layer))
 
     # what is decided now
@@ -170,7 +170,7 @@ class Machine:
         layer.set_session(session_id, None)
         return True
 
-    def _look(self, layer: Layer, context: Context) -> None:
+    def _sweep_some(self, layer: Layer, context: Context) -> None:
         """Containers that had children and have none, what has outlived its time to live, and old announcements: some at a time."""
         if not self._to_look:
             self._to_look.extend(self._tree.passing)

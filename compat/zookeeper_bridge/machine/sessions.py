@@ -41,11 +41,11 @@ class Expiry:
     def touch(self, session_id: int, timeout_ms: int, now: float) -> None:
         bucket = ceil((now + timeout_ms / 1000) / self._step_s)
         if self._bucket_of.get(session_id) != bucket:
-            self.forget(session_id)
+            self.remove_session(session_id)
             self._bucket_of[session_id] = bucket
             self._buckets.setdefault(bucket, {})[session_id] = None
 
-    def forget(self, session_id: int) -> None:
+    def remove_session(self, session_id: int) -> None:
         bucket = self._bucket_of.pop(session_id, None)
         if bucket is not None:
             members = self._buckets[bucket]

@@ -64,7 +64,7 @@ class Bridge:
         self.super_identity: Identity | None = ("digest", super_digest) if super_digest else None
         self.tree: Tree = Tree(membership(services.metadata.settings.voters))
         self.layout = Layout(self.tree)
-        self.watches: Watches[ClientConnection] = Watches(self._tell)
+        self.watches: Watches[ClientConnection] = Watches(self._send_event)
         self.reader = Reader(self.tree, self.layout, self.watches)
         self.connections: dict[ClientConnection, None] = {}
         self.sessions: dict[int, ClientConnection] = {}  # those that are connected to this node
@@ -166,7 +166,7 @@ class Bridge:
         elif tree.nodes[path].version != before.version:
             self.watches.changed(path)
 
-    def _tell(self, connection: ClientConnection, event: EventType, path: str) -> None:
+    def _send_event(self, connection: ClientConnection, event: EventType, path: str) -> None:
         """Send the event to clients that may read the znode."""
         if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
@@ -199,7 +199,7 @@ class Bridge:
 
     def gone(self, connection: ClientConnection) -> None:
         self.connections.pop(connection, None)
-        self.watches.forget(connection)
+        self.watches.remove_connection(connection)
         if self.sessions.get(connection.session_id) is connection:
             del self.sessions[connection.session_id]
 
@@ -307,12 +307,12 @@ class _OfClient(Submission):
     def done(self, zxid: int, result: Result) -> None:
         self._bridge.latency.took(1000 * (self._bridge.clock.now() - self._began))
         try:
-            self._tell(zxid, result)
+            self._complete(zxid, result)
         except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry
             self._bridge.failed(error)
             self._connection.end("the bridge failed")
 
-    def _tell(self, zxid: int, result: Result) -> None:
+    def _complete(self, zxid: int, result: Result) -> None:
         self._connection.result(zxid, result, self._body)
 
     def lost(self) -> None:
@@ -330,5 +330,5 @@ class _Connecting(_OfClient):
         super().__init__(bridge, connection, request)
         self._asked = asked
 
-    def _tell(self, zxid: int, result: Result) -> None:
+    def _complete(self, zxid: int, result: Result) -> None:
         self._bridge._attach(self._connection, self._asked, result)

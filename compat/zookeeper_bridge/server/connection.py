@@ -154,7 +154,7 @@ class ClientConnection:
         else:
             out, self._out = self._out, []  # type: ignore[assignment]
             self._out_bytes = 0
-        self._go_on()
+        self._begin_waiting()
         return out
 
     def _take_piece(self) -> list[Buffer]:
@@ -205,7 +205,7 @@ class ClientConnection:
         if result.error != Err.OK:
             self.end("there is no such session")
         else:
-            self._go_on()
+            self._begin_waiting()
 
     def _packet(self, frame: bytes) -> None:
         if self._over:
@@ -222,7 +222,7 @@ class ClientConnection:
         except struct_error as error:
             raise Malformed("a packet without a header") from error
         self._take(xid, opcode, frame[jute.REQUEST_HEADER.size :])
-        self._look()
+        self._control_reading()
 
     # requests
 
@@ -270,15 +270,15 @@ class ClientConnection:
         if opcode == CLOSE_SESSION:
             self.end("the session is closed")
         else:
-            self._go_on()
+            self._begin_waiting()
 
-    def _go_on(self) -> None:
+    def _begin_waiting(self) -> None:
         """Begin the requests that have waited and need not wait any more."""
         while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
-        self._look()
+        self._control_reading()
 
     def _authenticate(self, xid: int, body: bytes) -> None:
         """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH like any other request."""
@@ -344,7 +344,7 @@ class ClientConnection:
     def outstanding(self) -> int:
         return len(self._waiting) + len(self._behind)
 
-    def _look(self) -> None:
+    def _control_reading(self) -> None:
         """Read on, or not: much is in hand, or much is not taken."""
         many, much = self.outstanding >= REQUESTS_IN_HAND.value, self._behind_bytes > REQUEST_BYTES_IN_HAND.value
         held = many or much or self._out_bytes > OUTPUT_BYTES.value // 2

@@ -69,7 +69,7 @@ class ReadOnlyMode:
             return
         self.active = False
         for session_id in self.sessions:
-            self._expiry.forget(session_id)
+            self._expiry.remove_session(session_id)
         self.sessions.clear()
         self._events.info("bridge_read_write")
         for connection in list(self._bridge.connections):
@@ -104,7 +104,7 @@ class ReadOnlyMode:
             self._expiry.touch(session_id, self.sessions[session_id].timeout_ms, self._bridge.clock.now())
 
     def close(self, session_id: int) -> None:
-        self._expiry.forget(session_id)
+        self._expiry.remove_session(session_id)
         self.sessions.pop(session_id, None)
 
     def _tick(self) -> None:

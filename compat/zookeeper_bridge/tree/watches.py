@@ -59,7 +59,7 @@ class Watches(Generic[C]):
         dropped = [self._drop(connection, each, path) for each in _meant(kind)]
         return True in dropped
 
-    def forget(self, connection: C) -> None:
+    def remove_connection(self, connection: C) -> None:
         for kind, path in list(self._of.get(connection, ())):
             self._drop(connection, kind, path)
 

@@ -22,7 +22,7 @@ class MetadataEventLog:
         self._leads = leads
         self.events = context.events
 
-    def tell(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+    def publish(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
         leads = self._leads()
         for broker_id in sorted(delta.brokers_changed):
             if leads or broker_id == self.context.node_id:
@@ -97,7 +97,7 @@ class IsrChanges:
         if joined:
             self._expanded.append(f"{partition} +{','.join(map(str, sorted(joined)))}")
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         if self._shrunk:
             self.context.metrics.count("kafka_server_replicamanager_isrshrinks_total", len(self._shrunk))
             self.context.events.warning("isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk))

@@ -47,7 +47,7 @@ class _Ending:
         self.write = write
         self.coordinator = coordinator
         self.marker = Marker(write.producer_id, write.epoch, coordinator.epoch, write.commit, write.version)
-        self.left: dict[Place, None] = {(name, index): None for name, topic in write.topics.items() for index in topic.indexes}
+        self.left: dict[Place, None] = {}  # partitions without their markers
         self.over = False
 
     @property
@@ -110,8 +110,18 @@ class MarkerSender:
                 return
             before.over = True
         ending = self._endings[write.transactional_id] = _Ending(write, coordinator)
-        if ending.left:
-            self._spread([(ending, place) for place in ending.left])
+        self._run(self._begin(ending))
+
+    def _begin(self, ending: _Ending) -> Steps[None]:
+        markers: list[tuple[_Ending, Place]] = []
+        for name, topic in ending.write.topics.items():
+            for index in topic.indexes:
+                yield
+                place = name, index
+                ending.left[place] = None
+                markers.append((ending, place))
+        if markers:
+            self._spread(markers)
         else:
             self._written(ending)
 
@@ -131,14 +141,19 @@ class MarkerSender:
     def _later(self, action: Callable[[], None]) -> None:
         self._clock.call_at(self._clock.now() + RETRY_S[1] / 2, action)
 
-    # which broker
+    def _run(self, steps: Steps[None]) -> None:
+        """A transaction may have very many partitions."""
 
-    def _spread(self, markers: list[tuple[_Ending, Place]]) -> None:
         def failed(result: Exception | None) -> None:
             if result is not None:
                 self._long_work.failed("sending markers", result)
 
-        self._long_work.run("sending markers", self._spread_in_steps(markers), failed)
+        self._long_work.run("sending markers", steps, failed)
+
+    # which broker
+
+    def _spread(self, markers: list[tuple[_Ending, Place]]) -> None:
+        self._run(self._spread_in_steps(markers))
 
     def _spread_in_steps(self, markers: list[tuple[_Ending, Place]]) -> Steps[None]:
         """Each to the leader as now known."""
@@ -172,17 +187,12 @@ class MarkerSender:
 
     def _pump(self, broker: int) -> None:
         outbox = self._outboxes[broker]
-        if outbox.in_flight:
-            return
-        taken = self._take(outbox)
-        if not taken:
-            return
-        outbox.in_flight = True
-        self.channels.ask(broker, WRITE_TXN_MARKERS, _request(taken), partial(self._answered, broker, taken))
+        if outbox.queue and not outbox.in_flight:
+            outbox.in_flight = True
+            self._run(self._ask(broker, outbox))
 
-    @staticmethod
-    def _take(outbox: _Outbox) -> list[tuple[_Ending, Place]]:
-        """A bounded part of the queue."""
+    def _ask(self, broker: int, outbox: _Outbox) -> Steps[None]:
+        """With a bounded part of the queue."""
         taken: list[tuple[_Ending, Place]] = []
         size = 0
         while outbox.queue and len(taken) < MARKERS_OF_REQUEST and size < QUEUED_BYTES:
@@ -190,19 +200,28 @@ class MarkerSender:
             if ending.wanted and place in ending.left:
                 taken.append((ending, place))
                 size += len(place[0])
-        return taken
+            yield
+        if taken:
+            self.channels.ask(broker, WRITE_TXN_MARKERS, _request(taken), partial(self._answered, broker, taken))
+        else:
+            outbox.in_flight = False
+            self._pump(broker)  # something may have come since the last look
 
     def _answered(self, broker: int, taken: list[tuple[_Ending, Place]], answer: WriteTxnMarkersResponse | None, error: str | None) -> None:
         self._outboxes[broker].in_flight = False
+        self._run(self._settle_all(taken, answer))
+        self._pump(broker)
+
+    def _settle_all(self, taken: list[tuple[_Ending, Place]], answer: WriteTxnMarkersResponse | None) -> Steps[None]:
         codes: dict[tuple[int, Place], Code] = {}
-        if answer is not None:
-            for marker in answer.markers:
-                for topic in marker.topics:
-                    for row in topic.partitions:
-                        codes[marker.producer_id, (topic.name, row.partition_index)] = code_of(row.error_code)
+        for marker in answer.markers if answer is not None else ():
+            for topic in marker.topics:
+                for row in topic.partitions:
+                    codes[marker.producer_id, (topic.name, row.partition_index)] = code_of(row.error_code)
+                    yield
         for ending, place in taken:
             self._settle(ending, place, codes.get((ending.marker.producer_id, place), Code.NETWORK_EXCEPTION))
-        self._pump(broker)
+            yield
 
     # what became of a marker
 

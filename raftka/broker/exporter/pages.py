@@ -55,9 +55,9 @@ class MetricsPage:
     def __call__(self, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
-            self._go_on(_gather(self.services))
+            self._gather_more(_gather(self.services))
 
-    def _go_on(self, gathering: Generator[int, None, Snapshot]) -> None:
+    def _gather_more(self, gathering: Generator[int, None, Snapshot]) -> None:
         clock = self.services.context.runtime.clock
         looked_at = 0
         try:
@@ -69,7 +69,7 @@ class MetricsPage:
         except Exception as error:  # called by a timer: a bug of ours must not end the node
             self._made(error)
         else:
-            clock.call_at(clock.now(), lambda: self._go_on(gathering))
+            clock.call_at(clock.now(), lambda: self._gather_more(gathering))
 
     def _written(self, snapshot: "Snapshot") -> tuple[str, bytes]:
         """In another thread; never twice at a time."""

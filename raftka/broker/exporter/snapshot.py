@@ -36,7 +36,7 @@ class PartitionNumbers(NamedTuple):
     awaiting: int  # produces that wait for the high watermark, or for the leader's flush
     producers: int
     producers_forgotten: int  # because there were too many
-    late_transaction: bool  # one is open for longer than any may be; told by the leader alone
+    late_transaction: bool  # one is open for longer than any may be
 
 
 class LatencyNumbers(NamedTuple):
@@ -173,7 +173,7 @@ def numbers_of(partition: "Partition", late_before_ms: int) -> PartitionNumbers:
         awaiting=len(partition.delayed_by_commit) + len(partition.delayed_by_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
-        late_transaction=leader is not None and log.producers.open_since(late_before_ms),
+        late_transaction=log.producers.open_since(late_before_ms),
     )
 
 

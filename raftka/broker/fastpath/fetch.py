@@ -180,7 +180,7 @@ class SessionPlan(FetchPlan):
         cached, partition = self.cached, self.partition
         if cached.partition is not partition or not self.serve(connection, offset, correlation_id):
             return False
-        self.sessions.go_on(session, connection.dispatcher.now())
+        self.sessions.advance(session, connection.dispatcher.now())
         cached.fetch_request = self.fetch_request
         cached.fetch_request.fetch_offset = offset
         cached.high_watermark, cached.log_start = partition.high_watermark, partition.log.start_offset

@@ -66,13 +66,13 @@ def _partition(request: Request[DescribeProducersRequest], services: Services, t
 
 
 def _producer(producer_id: int, producer: "Producer") -> ProducerState:
-    """One of which only a transaction marker is left has no sequence."""
-    _, last, _, timestamp = producer.batches[-1] if producer.batches else (-1, -1, -1, -1)
+    """One without batches that have sequences has none: only a marker is left, or a coordinator has written its records."""
+    last = producer.batches[-1][1] if producer.batches else -1
     return partition_row.active_producers(
         producer_id=producer_id,
         producer_epoch=producer.epoch,
         last_sequence=last,
-        last_timestamp=timestamp,
+        last_timestamp=producer.timestamp,
         coordinator_epoch=producer.coordinator_epoch,
         current_txn_start_offset=producer.transaction_start,
     )

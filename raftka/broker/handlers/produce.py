@@ -169,7 +169,7 @@ class _Produce:
             self.not_verified[place] = self._refusal(error)
         self.is_verified = True
         if self.is_held:
-            self._go_on()
+            self._append_rest()
 
     def _refusal(self, error: KafkaError) -> NotVerified:
         """As Kafka says it to a producer of this version."""
@@ -217,13 +217,13 @@ class _Produce:
         if not is_safe:
             much.keep()
         partition.records = much.batch
-        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._go_on, self._is_waited_for)
+        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for)
 
     def _is_waited_for(self) -> bool:
         """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
         return self.request.body.acks == 0 or not self.request.connection.abandoned
 
-    def _go_on(self, outcome: Outcome | None = None) -> None:
+    def _append_rest(self, outcome: Outcome | None = None) -> None:
         """In a later turn; `outcome` is that of the first batch that is left."""
         self.now_ms = self.services.context.runtime.clock.wall_ms()
         self.services.dispatcher.long_work.run("Produce", self.append_all(outcome), self._appended)

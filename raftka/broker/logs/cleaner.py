@@ -43,9 +43,9 @@ class LogCleaner:
 
     def _timer(self) -> None:
         self._due = False
-        self.look()
+        self.begin_rounds()
 
-    def look(self) -> None:
+    def begin_rounds(self) -> None:
         """Begin on the dirtiest logs, as many as there may be at once."""
         threads = self.context.metadata.settings["log.cleaner.threads"]
         now_ms = self.clock.wall_ms()
@@ -95,7 +95,7 @@ class LogCleaner:
         figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
         self.context.events.info("log_compacted", partition=each.partition.name, seconds=round(self.clock.now() - each.began, 3), **figures)
         self.replicas.checkpoint_later()
-        self.look()
+        self.begin_rounds()
 
     def failed(self, each: "Round", error: BaseException) -> None:
         del self.rounds[each.partition]
@@ -108,7 +108,7 @@ class LogCleaner:
 
     def given_up(self, each: "Round") -> None:
         del self.rounds[each.partition]
-        self.look()
+        self.begin_rounds()
 
 
 class Round:

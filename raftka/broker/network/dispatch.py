@@ -171,9 +171,9 @@ class Dispatcher:
         )
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
-        go_on = partial(self.long_work.go_on, api.name, steps, done, wanted, partial(self.request_failed, request))
+        resume = partial(self.long_work.resume, api.name, steps, done, wanted, partial(self.request_failed, request))
         try:
-            if not self.long_requests.enter(request, len(frame), go_on):
+            if not self.long_requests.enter(request, len(frame), resume):
                 raise Unfinished
             request.body, _ = self.long_work.begin(steps)
         except Unfinished:
@@ -182,7 +182,7 @@ class Dispatcher:
             connection.hold()
             request.owns_frame, request.slot = True, connection.slot()
             if self.long_requests.has(request):
-                go_on()
+                resume()
         except ProtocolError:
             self.long_requests.leave(request)
             raise
@@ -209,7 +209,7 @@ class Dispatcher:
     def answered(self, request: Request[Row]) -> None:
         """Free the request, which no code reads any more; in steps, before the next one enters, because a long one takes longer than a slice."""
         if self.long_requests.has(request):
-            self.long_work.go_on("freeing a request", free(request.body), lambda _: self._freed(request))
+            self.long_work.resume("freeing a request", free(request.body), lambda _: self._freed(request))
 
     def _freed(self, request: Request[Row]) -> None:
         self.long_requests.leave(request)
@@ -289,7 +289,7 @@ class Dispatcher:
                 self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.go_on(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
+        self.long_work.resume(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request))
 
     def _answer(self, request: Request[Row], answer: Answer | Exception) -> None:
         slot = request.slot

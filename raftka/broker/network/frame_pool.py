@@ -47,7 +47,7 @@ class FramePool:
                 self._at_turn_end(self._keep)
             self._returned.append(buffer)
 
-    def forget(self, buffer: bytearray) -> None:
+    def discard(self, buffer: bytearray) -> None:
         self.taken_bytes -= len(buffer)
 
     def lends(self, frame: memoryview) -> bool:

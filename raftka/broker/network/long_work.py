@@ -56,7 +56,7 @@ class LongWork:
             return stop.value  # type: ignore[no-any-return]
         return self._some_steps(steps, self._until())
 
-    def go_on(
+    def resume(
         self,
         name: str,
         steps: Steps[T],
@@ -84,7 +84,7 @@ class LongWork:
         try:
             result = self.begin(steps)
         except Unfinished:
-            self.go_on(name, steps, done, wanted, failed)
+            self.resume(name, steps, done, wanted, failed)
         except Exception as error:
             done(error)
         else:

@@ -37,7 +37,7 @@ class DamagedLogs:
             if not self._doubtful:
                 self.lifecycle.come_back(REASON)
 
-    def forget(self, topic_id: bytes) -> None:
+    def discard_topic(self, topic_id: bytes) -> None:
         for _, index in [key for key in self._doubtful if key[0] == topic_id]:
             self.discard(topic_id, index)
 

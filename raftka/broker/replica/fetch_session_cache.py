@@ -120,7 +120,7 @@ class FetchSession:
                 yield
             yield
 
-    def forget(self, topics: Sequence[ForgottenTopic]) -> Steps[None]:
+    def remove(self, topics: Sequence[ForgottenTopic]) -> Steps[None]:
         for topic in topics:
             name = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
@@ -202,7 +202,7 @@ class FetchSessionCache:
     def _update(self, session: FetchSession, body: FetchRequest) -> Steps[None]:
         before = len(session.partitions)
         yield from session.want(body.topics)
-        yield from session.forget(body.forgotten_topics_data)
+        yield from session.remove(body.forgotten_topics_data)
         self.partitions += len(session.partitions) - before
         if self.partitions > SESSION_PARTITIONS.value and len(session.partitions) > before:
             self.metrics.refused(SESSION_PARTITIONS)
@@ -210,14 +210,14 @@ class FetchSessionCache:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
 
     def _continue_with(self, session: FetchSession, reader: Reader, now: float) -> None:
-        self.go_on(session, now)
+        self.advance(session, now)
         if session.reader != reader:
             session.reader = reader
             session.review()
         if session.parked is not None:
             session.parked.overtaken()
 
-    def go_on(self, session: FetchSession, now: float) -> None:
+    def advance(self, session: FetchSession, now: float) -> None:
         session.epoch = session.epoch + 1 if session.epoch < LAST_EPOCH else 1
         session.used = now
         self.by_id[session.id] = self.by_id.pop(session.id)

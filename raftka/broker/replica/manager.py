@@ -49,7 +49,7 @@ class ReplicaManager:
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
         self.care: Care  # the node sets it
         self.isr_changes = IsrChanges(context)
-        self._alter_partition_manager = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.tell)
+        self._alter_partition_manager = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.publish)
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self.doubtful = DamagedLogs(context, lifecycle)
         self._touched: list[Partition] = []
@@ -296,7 +296,7 @@ class ReplicaManager:
         for topic_id, index in keys:
             if topic_id in topics:
                 self._on_partition(topics[topic_id], index)
-        self.isr_changes.tell()
+        self.isr_changes.publish()
         self.fetchers.pump()
         if self._loading and not self._changed and not self._opener:
             self._loading = False
@@ -442,7 +442,7 @@ class ReplicaManager:
             if partition.leader is not None:
                 partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now))
                 partition.complete_deletions()
-        self.isr_changes.tell()
+        self.isr_changes.publish()
 
     def _on_configs(self, delta: Delta) -> None:
         """What a broker, or all, have set is every topic's default."""
@@ -462,7 +462,7 @@ class ReplicaManager:
                     partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now, config.min_insync_replicas))
 
     def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
-        self.doubtful.forget(topic_id)
+        self.doubtful.discard_topic(topic_id)
         self._doomed.add([partition for index in range(partitions) if (partition := self.by_id.get((topic_id, index))) is not None])
         if self._opener.gone(topic_id):
             self.strays.remove()

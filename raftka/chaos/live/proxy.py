@@ -170,7 +170,7 @@ class _Gate:
         sock.close()
         return True
 
-    async def _look(self) -> None:
+    async def _close_if_dead(self) -> None:
         """A connection to the node has ended: if the node is gone, stop listening before any client hears of the end."""
         if not await self._alive() and self._listener is not None:
             self._listener.close()
@@ -183,7 +183,7 @@ class _Gate:
                     return  # a probe
                 far = await _dial(self._route.upstream)
                 if far is None:
-                    await self._look()
+                    await self._close_if_dead()
                     return
                 with far:
                     await self._pump_both(near, far, self._route.source or _named(first), first)
@@ -197,7 +197,7 @@ class _Gate:
             async def pump(receiver: trio.socket.SocketType, sender: trio.socket.SocketType, link: Link, first: bytes) -> None:
                 await _Pump(receiver, sender, link).run(first)
                 if receiver is far:
-                    await self._look()
+                    await self._close_if_dead()
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(pump, near, far, there, first)

@@ -33,19 +33,19 @@ class Recorder:
         """`at`: when it begins, where that is later than now."""
         with self._lock:
             self._history.invoke(process, verb, self._now() if at is None else round(at - self._began, 4), **body)
-            self._forget()
+            self._clear_written()
 
     def end(self, process: int, outcome: str, **body: object) -> None:
         with self._lock:
             self._history.end(process, outcome, self._now(), **body)
-            self._forget()
+            self._clear_written()
 
     def at_once(self, process: int, verb: str, **body: object) -> None:
         """Record an operation that is known only when it is over."""
         with self._lock:
             self._history.invoke(process, verb, self._now())
             self._history.end(process, OK, self._now(), **body)
-            self._forget()
+            self._clear_written()
 
     def _now(self) -> float:
         return round(time.monotonic() - self._began, 4)
@@ -55,7 +55,7 @@ class Recorder:
         if os.write(self._fd, data) != len(data):
             raise OSError("the history could not be written")
 
-    def _forget(self) -> None:
+    def _clear_written(self) -> None:
         """The file has it: a worker lives for hours."""
         self._history.operations.clear()
         self._history.events.clear()

@@ -262,14 +262,14 @@ class _Round:
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)
-        self._write("verdict.json", {**told(verdict), "figures": figures, "missing": self.missing})
+        self._write("verdict.json", {**verdict_fields(verdict), "figures": figures, "missing": self.missing})
         return run
 
     def _write(self, name: str, value: object) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
 
 
-def told(verdict: Verdict) -> JsonObject:
+def verdict_fields(verdict: Verdict) -> JsonObject:
     return {
         "outcome": verdict.outcome,
         "reason": verdict.reason,

@@ -47,12 +47,12 @@ class Shim:
         self._below = below
         self.environment: Mapping[str, str] = {"LD_PRELOAD": str(library), "RAFTKA_SHIM_PAGE": str(page), "RAFTKA_SHIM_BELOW": str(below)}
 
-    def tell(self, **fields: int) -> None:
+    def set(self, **fields: int) -> None:
         for name, value in fields.items():
             NUMBER.pack_into(self._page, FIELDS.index(name) * NUMBER.size, value)
 
     def heal(self) -> None:
-        self.tell(**dict.fromkeys(FIELDS, 0))
+        self.set(**dict.fromkeys(FIELDS, 0))
 
     @property
     def healthy(self) -> bool:

@@ -85,7 +85,7 @@ class Run:
         for when in sorted(self.random.uniform(0.3, SECONDS) for _ in range(30)):
             cluster.at(when, self._read)
         for when in sorted(self.random.uniform(1.0, SECONDS - 1) for _ in range(20)):
-            cluster.at(when, self._look)
+            cluster.at(when, self._check_invariants)
         self._plan_faults()
         cluster.run(SECONDS)
         self._heal()
@@ -117,7 +117,7 @@ class Run:
         for node in leaders:
             self.oracle.read(node)
 
-    def _look(self) -> None:
+    def _check_invariants(self) -> None:
         self.oracle.logs_match()
         self.oracle.journals_are_written()
 
@@ -257,7 +257,7 @@ class Run:
                 node.resume()
         self.oracle.check(cluster.run(15, lambda: self.accepted >= PROPOSALS), f"only {self.accepted} proposals were taken, 15 s after all healed")
         self.oracle.check(cluster.run(15, self._all_equal), f"{self.oracle.applied} of {self.oracle.highest} are applied 15 s after all healed")
-        self._look()
+        self._check_invariants()
         self.oracle.nothing_lost()
 
     def _all_equal(self) -> bool:

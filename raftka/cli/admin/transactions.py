@@ -132,7 +132,7 @@ def find_hanging(topics: Sequence[str], partitions: Sequence[int], broker_id: in
         wheres = [where for where in wheres if not partitions or where[1] in partitions]
         now_ms = round(time.time() * 1000)
         found, refused = _open(client, wheres, broker_id)
-        late = [each for each in found if now_ms - each.last_timestamp_ms > minutes * MINUTE_MS]
+        late = [each for each in found if not 0 <= now_ms - each.last_timestamp_ms <= minutes * MINUTE_MS]  # one in the future tells no age
         known = _known(client, late)
         suspects = [each for each in late if each.identity not in known]
         still = {each.identity for each in _open(client, [each.where for each in suspects], broker_id)[0]}
@@ -142,7 +142,7 @@ def find_hanging(topics: Sequence[str], partitions: Sequence[int], broker_id: in
 
 def _hanging_row(each: Open, now_ms: int) -> dict[str, object]:
     topic, partition = each.where
-    age = (now_ms - each.last_timestamp_ms) // MINUTE_MS
+    age = max(0, now_ms - each.last_timestamp_ms) // MINUTE_MS
     return dict(zip(HANGING, (topic, partition, *each[1:], age), strict=True))
 
 

@@ -44,7 +44,7 @@ def play(minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, 
     if output == "json":
         print(json.dumps({"outcome": run.verdict.outcome, "figures": run.figures, "missing": run.missing, "report": str(page)}))
     else:
-        _tell(run, page)
+        _print_result(run, page)
     return EXIT_CODES[run.verdict.outcome]
 
 
@@ -57,7 +57,7 @@ def make_report(folder: Path) -> int:
     return 0
 
 
-def _tell(run: Run, page: Path) -> None:
+def _print_result(run: Run, page: Path) -> None:
     figures = run.figures
     print(f"\n{run.verdict}")
     for each in run.verdict.anomalies[:SHOWN]:

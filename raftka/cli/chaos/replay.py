@@ -42,13 +42,13 @@ def replay(
             code = _replay_small(seed)
         elif work is not None:
             options = replace(options_of(work), until_s=until_s, keep_trace=keep_trace)
-            code = _tell(seed, simulate(seed, options), f"{work} at work", trace)
+            code = _print_result(seed, simulate(seed, options), f"{work} at work", trace)
         else:
             given = given_settings(seed, plan, settings) if settings else None
             run = simulate(seed, Options(PLANS[plan], given, numbers(skip), until_s=until_s, keep_trace=keep_trace, samples=out is not None))
             if out is not None:
                 write_folder(run, out)
-            code = _tell(seed, run, f"plan {plan}: {run.settings}", trace)
+            code = _print_result(seed, run, f"plan {plan}: {run.settings}", trace)
 
     return command(verb)() or code
 
@@ -91,7 +91,7 @@ def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
     return chosen
 
 
-def _tell(seed: int, run: Run, of_what: str, trace: bool) -> int:
+def _print_result(seed: int, run: Run, of_what: str, trace: bool) -> int:
     print(f"seed {seed}, {of_what}")
     lines = [(at_s, f"{at_s:11.6f} {line}") for at_s, line in run.lines]
     faults = [(each.at_s, f"{each.at_s:11.6f} FAULT  {each.number:3} {each.what}") for each in run.faults]

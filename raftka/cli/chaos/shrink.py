@@ -29,7 +29,7 @@ def shrink(seed: int, plan: str, minutes: float) -> int:
     shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
     best = shrinker.run()
     _clear()
-    _tell(first, best, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
+    _print_result(first, best, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
     return 1
 
 
@@ -44,7 +44,7 @@ def _clear() -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _tell(first: Run, best: Shrunk, last: Run) -> None:
+def _print_result(first: Run, best: Shrunk, last: Run) -> None:
     struck = {each.number for each in first.faults}
     print(f"{len(struck)} faults became {len(best.faults)}, in {best.runs} lives{'' if best.in_time else ', and there was no time for more'}")
     for each in last.faults:

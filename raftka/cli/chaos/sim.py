@@ -34,7 +34,7 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     if output == "json":
         print(json.dumps({"bad": [], **result, "coverage": dict(total.probes), "hashes": total.hashes}))
     else:
-        _tell(name, seeds, total, seconds)
+        _print_result(name, seeds, total, seconds)
     return total.exit_code
 
 
@@ -67,7 +67,7 @@ def _clear() -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _tell(plan: str, seeds: range, total: Total, seconds: float) -> None:
+def _print_result(plan: str, seeds: range, total: Total, seconds: float) -> None:
     a_cpu_second = total.seeds / max(total.cpu_s, 1e-9)
     print(f"{plan}: seeds {seeds[0]}-{seeds[-1]}, {', '.join(f'{total.outcomes[each]} {each}' for each in Outcome)}")
     print(f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} acknowledged")

@@ -197,7 +197,7 @@ class Client:
                 raise Broken(f"{where[0]}-{where[1]} has no leader")
             return self.ask_at(led[0], api, row, version)
 
-        return self._until(f"{api.name} at the leader of {where[0]}-{where[1]}", once, is_retriable, lambda: self.forget(where[0]))
+        return self._until(f"{api.name} at the leader of {where[0]}-{where[1]}", once, is_retriable, lambda: self.forget_leaders(where[0]))
 
     def patience(self, what: str) -> Patience:
         return Patience(self.patience_s, what)
@@ -278,7 +278,7 @@ class Client:
         """In hexadecimal; empty where the broker has not told one."""
         return self._ids.get(topic, "")
 
-    def forget(self, topic: str) -> None:
+    def forget_leaders(self, topic: str) -> None:
         """Forget the leaders of a topic: a broker has answered that they are others."""
         for where in [where for where in self._leaders if where[0] == topic]:
             del self._leaders[where]
@@ -306,7 +306,7 @@ class Client:
             why = self._offsets_once(left, found, isolation or 0)
             if found.keys() < asked.keys():
                 for topic in {topic for topic, _ in asked.keys() - found.keys()}:
-                    self.forget(topic)
+                    self.forget_leaders(topic)
                 patience.wait(why)
         return found
 

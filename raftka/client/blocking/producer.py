@@ -150,7 +150,7 @@ class Producer:
             if not self._flying:
                 return
             for where in {batch.where for batch in self._flying}:
-                self._client.forget(where[0])
+                self._client.forget_leaders(where[0])
             patience.wait(why)
             self._start_all(self._flying)
 

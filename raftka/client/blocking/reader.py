@@ -107,7 +107,7 @@ class Reader:
 
     def _lost(self, wheres: Mapping[Where, int]) -> None:
         for topic, _ in wheres:
-            self._client.forget(topic)
+            self._client.forget_leaders(topic)
         time.sleep(PAUSE_S)
 
     def _take(self, asked: _Asked, answer: FetchResponse) -> None:

@@ -126,7 +126,7 @@ class ClassicGroup:
         if leads:
             self.leader = new.member_id
 
-    def tell(self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+    def update_member(self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """What a member says of itself when it joins."""
         counted = self.members.get(member.member_id) is member
         if counted:
@@ -230,7 +230,7 @@ class ClassicGroup:
                 unknown.append(member)
             times = each.rebalance_timeout_ms, each.session_timeout_ms
             if (member.rebalance_timeout_ms, member.session_timeout_ms, member.metadata(record.protocol_name)) != (*times, each.subscription):
-                self.tell(member, (Protocol(record.protocol_name or "", each.subscription),), *times)
+                self.update_member(member, (Protocol(record.protocol_name or "", each.subscription),), *times)
             member.assignment = each.assignment
             self.add(member)
         self.state = State.STABLE if self.members else State.EMPTY

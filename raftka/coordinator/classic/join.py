@@ -128,7 +128,7 @@ def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, dec
     if pending is not None:
         decision.timers.off(pending)
     member = Member(member_id, command.instance_id, _named(command.client_id), command.client_host)
-    group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.is_new = True
     watch(group, member)
     if not group.members:
@@ -166,7 +166,7 @@ def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, decision: De
     if (same and group.state is State.COMPLETING) or (same and group.state is State.STABLE and group.leader != member.member_id):
         decision.reply(ticket, joined(group, member))  # an answer was lost: nothing is new. A leader that is stable asks for a rebalance
         return
-    group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     wait_to_join(group, member, ticket, decision)
     rebalance_or_complete(group, decision)
 
@@ -184,7 +184,7 @@ def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: J
     refuse_waiting(old, Code.FENCED_INSTANCE_ID, decision)
     decision.timers.off(old.session)
     member = Member(member_id, old.instance_id, old.client_id, old.client_host)
-    group.tell(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
     member.assignment = old.assignment
     watch(group, member)
     group.replace(old, member)

@@ -221,7 +221,7 @@ class ConsumerGroups:
     def resolve(self, context: Context) -> Outcome:
         """A part of it; nobody waits while thousands of names are looked at."""
         group_id, resolution = next(iter(self.resolutions.items()))
-        if not resolution.go_on(MATCHED_IN_A_TICK):
+        if not resolution.advance(MATCHED_IN_A_TICK):
             return Outcome()
         del self.resolutions[group_id]
         group = self.groups.get(group_id)
@@ -263,7 +263,7 @@ class ConsumerGroups:
         if what == MEMBER and value is None and group_id in self.soft:
             self.soft[group_id].all_off(self._timers, name)
 
-    def forget(self, group_id: str) -> None:
+    def remove(self, group_id: str) -> None:
         """There is no such consumer group any more; a timer for what comes in its place goes on."""
         soft = self.soft.get(group_id)
         self.resolutions.pop(group_id, None)
@@ -300,7 +300,7 @@ class Resolution:
         self.found: dict[str, list[str]] = {regex: [] for regex in regexes}
         self._steps = self._all(regexes, names)
 
-    def go_on(self, steps: int) -> bool:
+    def advance(self, steps: int) -> bool:
         """Whether it is done."""
         return any(True for _ in range(steps) if next(self._steps, None) is None)
 

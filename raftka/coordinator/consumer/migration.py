@@ -131,7 +131,7 @@ def _common_protocol(group: ConsumerGroup) -> Steps[str]:
     voters = ClassicGroup(group.group_id)
     for member in group.members.values():
         voter = ClassicMember(member.member_id, None, "", "")
-        voters.tell(voter, _classic(member).protocols, 0, 0)
+        voters.update_member(voter, _classic(member).protocols, 0, 0)
         voters.add(voter)
         yield
     return voters.elect_protocol()

@@ -129,11 +129,9 @@ class TransactionCoordinator(Machine):
     def decide(self, command: object, ticket: Ticket, context: Context) -> OutcomeOrSteps:
         match command:
             case InitProducer() | AddPartitions() | VerifyPartitions() | EndTransaction():
-                draft = self._draft(command.transactional_id, context)
-                self._decide(draft, command, ticket)
-                return self._outcome(draft)
+                return begun(self._asked(command, ticket, context))
             case MarkersWritten():
-                return self._markers_written(command, ticket, context)
+                return begun(self._markers_written(command, ticket, context))
             case ResumeMarkers():
                 its = self.transactions.get(command.transactional_id)
                 again = self._markers(command.transactional_id, its) if its is not None and its.state in ENDING else ()
@@ -166,11 +164,15 @@ class TransactionCoordinator(Machine):
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Of another log: what is written here is in no transaction itself."""
 
-    def loaded(self, context: Context) -> Outcome:
+    def loaded(self, context: Context) -> OutcomeOrSteps:
         """Markers of all transactions that were ending are sent again; open ones have what is left of their time, by the wall clock."""
+        return begun(self._loaded(context))
+
+    def _loaded(self, context: Context) -> Steps[Outcome]:
         self._sweep_at = context.now + self.settings.expiration_interval_ms / 1000
         replies: list[tuple[Ticket, object]] = []
         for transactional_id, its in self.transactions.items():
+            yield
             if its.partitions.topics:
                 its = self.transactions[transactional_id] = _with_topic_ids(its, context)
             if its.state in ENDING:
@@ -200,10 +202,15 @@ class TransactionCoordinator(Machine):
     def _draft(self, transactional_id: str, context: Context) -> _Draft:
         return _Draft(transactional_id, self.transactions.get(transactional_id), context)
 
-    def _decide(self, draft: _Draft, command: Holdable, ticket: Ticket, held: _Held | None = None) -> None:
+    def _asked(self, command: Holdable, ticket: Ticket, context: Context) -> Steps[Outcome]:
+        draft = self._draft(command.transactional_id, context)
+        yield from self._decide(draft, command, ticket)
+        return self._outcome(draft)
+
+    def _decide(self, draft: _Draft, command: Holdable, ticket: Ticket, held: _Held | None = None) -> Steps[None]:
         """Reply, or hold the command. `held`: it was, and may be again."""
         try:
-            answer = self._answer(draft, command)
+            answer = yield from self._answer(draft, command)
         except MarkersOutstanding:
             self._hold(draft, held or _Held(command, ticket))
         except KafkaError as error:
@@ -211,15 +218,15 @@ class TransactionCoordinator(Machine):
         else:
             draft.replies.append((ticket, answer))
 
-    def _answer(self, draft: _Draft, command: Holdable) -> object:
+    def _answer(self, draft: _Draft, command: Holdable) -> Steps[object]:
         match command:
             case InitProducer():
                 return self._init(draft, command)
             case AddPartitions():
-                self._add(draft, command)
+                yield from self._add(draft, command)
                 return None
             case VerifyPartitions():
-                return missing(draft.its, command)
+                return (yield from missing(draft.its, command))
             case EndTransaction():
                 return self._end(draft, command)
 
@@ -236,11 +243,9 @@ class TransactionCoordinator(Machine):
         draft.write(after)
         return pair_of(after)
 
-    def _add(self, draft: _Draft, command: AddPartitions) -> None:
-        topics = draft.context.topics
-        ids = {name: topics.topic_id(name) or ZERO_UUID for name in {name for name, _ in command.partitions}}
+    def _add(self, draft: _Draft, command: AddPartitions) -> Steps[None]:
         before = draft.its
-        after = with_partitions(before, command, ids, draft.now_ms)
+        after = yield from with_partitions(before, command, draft.context.topics, draft.now_ms)
         if after is None or before is None:
             return
         replaced = self.transactions[command.transactional_id].partitions  # not those of `before`, which may be a step of this draft
@@ -280,12 +285,12 @@ class TransactionCoordinator(Machine):
         write = WriteMarkers(transactional_id, its.producer_id, its.epoch, commit, its.version, its.partitions.topics)
         return [(partial(self._send_markers, write), None)]
 
-    def _markers_written(self, command: MarkersWritten, ticket: Ticket, context: Context) -> Outcome:
+    def _markers_written(self, command: MarkersWritten, ticket: Ticket, context: Context) -> Steps[Outcome]:
         draft = self._draft(command.transactional_id, context)
         its = draft.its
         if its is not None and its.state in ENDING and pair_of(its) == (command.producer_id, command.epoch):
             draft.write(completed(its, draft.now_ms))
-            self._decide_held(draft)
+            yield from self._decide_held(draft)
         draft.replies.append((ticket, None))
         return self._outcome(draft)
 
@@ -321,10 +326,11 @@ class TransactionCoordinator(Machine):
             self._holds[held.ticket] = draft.transactional_id, held
         queue.append(held)
 
-    def _decide_held(self, draft: _Draft) -> None:
+    def _decide_held(self, draft: _Draft) -> Steps[None]:
         """First come, first served; what is to wait once more keeps its place and its time."""
         for held in self._held.pop(draft.transactional_id, ()):
-            self._decide(draft, held.command, held.ticket, held)
+            yield
+            yield from self._decide(draft, held.command, held.ticket, held)
         waits = {each.ticket for each in self._held.get(draft.transactional_id, ())}
         for ticket, _ in draft.replies:
             found = self._holds.get(ticket)

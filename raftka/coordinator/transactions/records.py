@@ -60,19 +60,30 @@ class Partitions:
         known = self.topics.get(partition[0])
         return known is not None and partition[1] in known.indexes
 
-    def plus(self, added: dict[str, tuple[bytes, set[int]]]) -> "Partitions":
-        """With topic ids and indexes by topic. A topic that was made again under its name takes the old one's place, whose partitions are gone."""
-        topics, count, size = self.topics.copy(), self.count, self.size_bytes
-        for name, (topic_id, indexes) in added.items():
-            known = topics.get(name)
-            if known is not None:
-                count, size = count - len(known.indexes), size - len(known.encoded)
-                if topic_id in (known.topic_id, ZERO_UUID) or known.topic_id == ZERO_UUID:
-                    indexes = indexes | known.indexes
-                    topic_id = known.topic_id if topic_id == ZERO_UUID else topic_id
-            now = topics[name] = TopicPartitions(topic_id, frozenset(indexes), _encoded(name, indexes))
-            count, size = count + len(now.indexes), size + len(now.encoded)
-        return Partitions(topics, count, size)
+
+class Growing:
+    """Partitions of a transaction, to which topics are added one after the other."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        self._topics = partitions.topics.copy()
+        self._count = partitions.count
+        self._size_bytes = partitions.size_bytes
+
+    def add(self, name: str, topic_id: bytes, indexes: set[int]) -> None:
+        """A topic that was made again under its name takes the old one's place, whose partitions are gone."""
+        known = self._topics.get(name)
+        if known is not None:
+            self._count -= len(known.indexes)
+            self._size_bytes -= len(known.encoded)
+            if topic_id in (known.topic_id, ZERO_UUID) or known.topic_id == ZERO_UUID:
+                indexes = indexes | known.indexes
+                topic_id = known.topic_id if topic_id == ZERO_UUID else topic_id
+        now = self._topics[name] = TopicPartitions(topic_id, frozenset(indexes), _encoded(name, indexes))
+        self._count += len(now.indexes)
+        self._size_bytes += len(now.encoded)
+
+    def partitions(self) -> Partitions:
+        return Partitions(self._topics, self._count, self._size_bytes)
 
 
 NONE = Partitions()
@@ -176,13 +187,15 @@ def read_value(value: bytes) -> Transaction:
         row, _ = _READERS[version](memoryview(value), 2)
     except ProtocolError as error:
         raise ValueError(f"the value of a transactional id cannot be read: {error}") from error
-    partitions = NONE.plus({topic.topic: (ZERO_UUID, set(topic.partition_ids)) for topic in row.transaction_partitions or ()})
+    growing = Growing(NONE)
+    for topic in row.transaction_partitions or ():
+        growing.add(topic.topic, ZERO_UUID, set(topic.partition_ids))
     return Transaction(
         row.producer_id,
         row.producer_epoch,
         row.transaction_timeout_ms,
         State(row.transaction_status),
-        partitions,
+        growing.partitions(),
         row.transaction_start_timestamp_ms,
         row.transaction_last_update_timestamp_ms,
         row.previous_producer_id,

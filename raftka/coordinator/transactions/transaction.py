@@ -5,13 +5,14 @@ The states that may follow each other are in FOLLOWS. A client sees epochs up to
 producer id. The epoch of a request is looked at before everything else: else a client hears a fatal error where it was fenced.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+from raftka.coordinator.machine import Steps, Topics
 from raftka.coordinator.transactions.commands import VERSION_1, VERSION_2, AddPartitions, EndTransaction, InitProducer, Producer, VerifyPartitions
-from raftka.coordinator.transactions.records import NO_EPOCH, NO_PRODUCER_ID, NONE, State, Transaction
+from raftka.coordinator.transactions.records import NO_EPOCH, NO_PRODUCER_ID, NONE, Growing, State, Transaction
 from raftka.limits import PARTITIONS_OF_TRANSACTION, TRANSACTION_BYTES
 from raftka.wire.errors import Code, KafkaError, check_limit
+from raftka.wire.rows import ZERO_UUID
 
 LAST_EPOCH = 32_766
 FENCING_EPOCH = 32_767  # no client sees it
@@ -103,7 +104,7 @@ def _check_producer(its: Transaction | None, command: AddPartitions | VerifyPart
     return its
 
 
-def with_partitions(its: Transaction | None, command: AddPartitions, topic_ids: Mapping[str, bytes], now_ms: int) -> Transaction | None:
+def with_partitions(its: Transaction | None, command: AddPartitions, topics: Topics, now_ms: int) -> Steps[Transaction | None]:
     """The open transaction with these partitions too; None: it has them all. Without partitions a transaction begins all the same, as Kafka's does.
 
     Raises what `_check_producer` does, CONCURRENT_TRANSACTIONS, LimitRefused.
@@ -113,27 +114,39 @@ def with_partitions(its: Transaction | None, command: AddPartitions, topic_ids: 
         raise MarkersOutstanding
     is_open = its.state is State.ONGOING
     partitions = its.partitions if is_open else NONE
-    added: dict[str, tuple[bytes, set[int]]] = {}
+    topic_ids: dict[str, bytes] = {}
+    added: dict[str, set[int]] = {}
     for partition in command.partitions:
+        yield
         name, index = partition
-        topic_id = topic_ids[name]
-        if partition not in partitions or partitions.topics[name].topic_id != topic_id:
-            added.setdefault(name, (topic_id, set()))[1].add(index)
+        if name not in topic_ids:
+            topic_ids[name] = topics.topic_id(name) or ZERO_UUID
+        if partition not in partitions or partitions.topics[name].topic_id != topic_ids[name]:
+            added.setdefault(name, set()).add(index)
     if is_open and not added:
         return None
-    after = partitions.plus(added)
+    growing = Growing(partitions)
+    for name, indexes in added.items():
+        yield
+        growing.add(name, topic_ids[name], indexes)
+    after = growing.partitions()
     check_limit(PARTITIONS_OF_TRANSACTION, after.count)
     check_limit(TRANSACTION_BYTES, after.size_bytes)
     start_ms = its.start_ms if is_open else now_ms
     return replace(its, state=State.ONGOING, partitions=after, start_ms=start_ms, update_ms=now_ms, version=command.version)
 
 
-def missing(its: Transaction | None, command: VerifyPartitions) -> frozenset[tuple[str, int]]:
+def missing(its: Transaction | None, command: VerifyPartitions) -> Steps[frozenset[tuple[str, int]]]:
     """Those that are not in the transaction. Raises as `with_partitions`."""
     its = _check_producer(its, command)
     if its.state in ENDING:
         raise MarkersOutstanding
-    return frozenset([each for each in command.partitions if each not in its.partitions])
+    lacks = set()
+    for each in command.partitions:
+        yield
+        if each not in its.partitions:
+            lacks.add(each)
+    return frozenset(lacks)
 
 
 # EndTxn

@@ -63,7 +63,7 @@ class Flushes:
         self.flushed_offset = offset
         self.dirty = []
 
-    def forget(self, file: File) -> None:
+    def remove(self, file: File) -> None:
         for files in (self.dirty, *[flush.files for flush in self._under_way]):
             if file in files:
                 files.remove(file)

@@ -487,7 +487,7 @@ class Storage:
         self._retire(segment)
 
     def _retire(self, segment: Segment) -> None:
-        self._flushes.forget(segment.file)
+        self._flushes.remove(segment.file)
         self.on_retired(segment.file)
 
     def _lower_recovery_point(self, offset: int) -> None:

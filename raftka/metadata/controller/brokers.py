@@ -30,7 +30,7 @@ class Sessions:
         self._ends[broker_id] = now + self.timeout
         self._applied[broker_id] = applied_offset
 
-    def forget(self, broker_id: int) -> None:
+    def remove(self, broker_id: int) -> None:
         """Its process has ended: another one that registers in its place need not wait."""
         self._applied.pop(broker_id, None)
 

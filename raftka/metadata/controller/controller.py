@@ -117,7 +117,7 @@ class Controller:
                 return self._unregister(broker_id, context)
             case BrokerLost(broker_id, broker_epoch):
                 broker = current(self.image, broker_id, broker_epoch)
-                self.sessions.forget(broker_id)
+                self.sessions.remove(broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker], context))
             case TopicDefaults():
                 given = tuple([(name, text) for name, text in self.settings.given.items() if name in INHERITED])
@@ -290,7 +290,7 @@ class Controller:
                 leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
                 return Outcome(self._with_settled([leaving], context), HeartbeatAnswer(False, caught_up, False))
             case Wish.SHUTDOWN:
-                self.sessions.forget(broker.broker_id)
+                self.sessions.remove(broker.broker_id)
                 return Outcome(() if broker.fenced else self._gone([broker], context), HeartbeatAnswer(True, caught_up, True))
 
     def _everybody_knows(self, leaving: BrokerImage) -> bool:

@@ -41,7 +41,7 @@ class DirectoriesHere:
         marked = ((True, self._offline), (False, self._online))
         return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
 
-    def look(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
+    def note_replica(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
         """Return whether the broker's disks have this replica; note how its offline mark must change."""
         there = self.has(replica, offline=offline)
         wanted = not there and bool(self.may_come_back)
@@ -66,7 +66,7 @@ def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> Af
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
         if broker_id not in before.replicas:
             return before
-        there = here.look((topic.topic_id, index), offline=broker_id in before.offline)
+        there = here.note_replica((topic.topic_id, index), offline=broker_id in before.offline)
         lost = (broker_id,) if not there and not here.may_come_back else ()
         return settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
 

@@ -40,7 +40,7 @@ class Remains:
         return self.image.cluster_id
 
 
-def look(journal: Journal) -> Remains:
+def read_remains(journal: Journal) -> Remains:
     """Raises NotRecoverable, JournalDamaged, UnknownRecord."""
     if journal.standing is Standing.EMPTY:
         raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")

@@ -53,7 +53,7 @@ def raw(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None =
     """Records as they are; with options of where they begin and end as a batch."""
     reader = SparkSession.active().readStream if bounded is None else SparkSession.active().read
     options = {"kafka.bootstrap.servers": found.bootstrap, "subscribe": stream.topic, **stream.options, **(bounded or {})}
-    return told(reader.format("raftka").options(**options).load(), RAW)
+    return with_schema(reader.format("raftka").options(**options).load(), RAW)
 
 
 def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
@@ -79,7 +79,7 @@ def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -
     shape = StructType.fromJson(spark_json(stream.fields or TEXT))
     for each in RECORD:
         shape = shape.add(f"_{each}", RAW[each].dataType)
-    return told(rows, shape)
+    return with_schema(rows, shape)
 
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
@@ -90,7 +90,7 @@ def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None =
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")
 
 
-def told(frame: DataFrame, shape: StructType) -> DataFrame:
+def with_schema(frame: DataFrame, shape: StructType) -> DataFrame:
     """The frame, which knows its columns now."""
     if "connect" in type(frame).__module__:
         frame._cached_schema = shape

@@ -50,7 +50,7 @@ def run(folder: Path, *, every_s: float, port: int | None, master: str | None, c
         running = Running(project, lock, every_s, say)
         try:
             running.begin(master, config, stopping)
-            running.go_on(stopping)
+            running.supervise(stopping)
         finally:
             running.end()
 
@@ -64,7 +64,7 @@ class Running:
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: threading.Event) -> None:
         settings = {**STATIC, **self._project.configuration, **config}
-        self._tell("starting")
+        self._write_status("starting")
         log = self._project.state / "spark.log"
         self._spark = session(self._project.name, settings, master=master, log=log, held=self._lock)
         self._spark.sparkContext.setLogLevel("WARN")
@@ -94,16 +94,16 @@ class Running:
                 return graph
         return None
 
-    def go_on(self, stopping: threading.Event) -> None:
+    def supervise(self, stopping: threading.Event) -> None:
         while not stopping.is_set():
             self._check_java()
             for flow in self._flows:
                 if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
                     continue
-                for line in flow.look(time.monotonic()):
+                for line in flow.check(time.monotonic()):
                     self._say(f"{time.strftime('%H:%M:%S')}  {line}")
                     self._written = float("-inf")
-            self._tell("running")
+            self._write_status("running")
             stopping.wait(LOOK_S)
 
     def _check_java(self) -> None:
@@ -117,7 +117,7 @@ class Running:
         """Between two batches, where there is such a moment: else what a batch has sent to topics it sends again at the next start."""
         if self._spark is None:
             return
-        self._tell("stopping", at_once=True)
+        self._write_status("stopping", at_once=True)
         deadline = time.monotonic() + BETWEEN_BATCHES_S
         left = [flow for flow in self._flows if flow.query is not None]
         while left:
@@ -128,11 +128,11 @@ class Running:
             time.sleep(0.01 if left else 0)
         for flow in self._flows:
             flow.reported.state = "stopped"
-        self._tell("stopped", at_once=True)
+        self._write_status("stopped", at_once=True)
         self._spark.stop()
         self._say(f"{self._project.name}: stopped")
 
-    def _tell(self, state: str, *, at_once: bool = False) -> None:
+    def _write_status(self, state: str, *, at_once: bool = False) -> None:
         now = time.monotonic()
         if now - self._written < STATUS_S and not at_once:
             return

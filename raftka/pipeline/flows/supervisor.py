@@ -86,7 +86,7 @@ class Supervised:
             return False
         return str(self.query.status["message"]).startswith(STARTING)
 
-    def look(self, now: float) -> list[str]:
+    def check(self, now: float) -> list[str]:
         if self.query is None:
             return self._try(now) if now >= self._again else []
         lines = [line for progress in self._news() if (line := self._report(progress)) is not None]

@@ -40,14 +40,14 @@ class Progress:
         """Publish the offsets of all that is read. Never raises."""
         self._wanted = offsets
         if self._clock() >= self._not_before:
-            self._tell()
+            self._commit_if_new()
 
     def close(self) -> None:
         """Publish the rest and close the connections. Never raises."""
-        self._tell()
+        self._commit_if_new()
         self._brokers.close()
 
-    def _tell(self) -> None:
+    def _commit_if_new(self) -> None:
         if self._group is None or self._wanted == self._told:
             return
         try:

@@ -201,7 +201,7 @@ class _Reading:
 
     def _failed(self, why: object) -> None:
         """A leader that is no leader, or a connection that broke: look who leads now."""
-        self._brokers.forget(self._wanted.topic)
+        self._brokers.forget_leaders(self._wanted.topic)
         self._patience.wait(why)
 
     def _out_of_range(self) -> None:
@@ -218,7 +218,7 @@ class _Reading:
         latest = self._brokers.offsets({self._where: LATEST})[self._where]
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
         if latest >= self._offset or not self._is_over(f"it ends at {latest}"):
-            self._brokers.forget(self._wanted.topic)
+            self._brokers.forget_leaders(self._wanted.topic)
             self._patience.wait("OFFSET_OUT_OF_RANGE")
             return
         what = f"{self._wanted.where} ends at offset {latest}, but was to be read from {self._offset} to {self._wanted.stop}: its log became shorter"
@@ -228,7 +228,7 @@ class _Reading:
     def _topic_unknown(self, code: int) -> None:
         """A broker may be the last to hear of a topic; after some seconds it is gone."""
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
-        self._brokers.forget(self._wanted.topic)
+        self._brokers.forget_leaders(self._wanted.topic)
         if self._is_over(name_of_code(code)):
             raise Gone(
                 f"topic {self._wanted.topic} was deleted before offsets {self._offset} to {self._wanted.stop - 1} of {self._wanted.where} were read"

@@ -10,7 +10,7 @@ RESEND_S = 0.2  # a lost piece comes so much later, and twice that when it is lo
 class Waiting(Protocol):
     """A pipe with pieces that met a cut."""
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
 
 class Link:

@@ -96,7 +96,7 @@ class Pipe:
             self.under_way.clear()
             self.source.reset("connection timed out")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Deliver the bytes that waited, when TCP sends them again."""
         late = self.link.random.random() * 2 * RESEND_S
         waiting, self.waiting = self.waiting, 0
@@ -294,7 +294,7 @@ class SimulatedListener:
         self._network = network
 
     def close(self) -> None:
-        self._network.forget(self)
+        self._network.remove_listener(self)
 
     def answers_to(self, host: str) -> bool:
         if host in LOOPBACK:
@@ -351,7 +351,7 @@ class SimulatedNetwork:
 
     def _mend(self, link: Link) -> None:
         link.cut, link.loss, link.late = False, 0.0, 0.0
-        self._go_on(link)
+        self._resume_link(link)
 
     def _both(self, a: str, b: str, one_way: bool) -> list[Link]:
         self._world.note(b"K", 0, crc32c(f"{a} {b}".encode()), one_way)
@@ -365,12 +365,12 @@ class SimulatedNetwork:
     def powered_again(self, machine: Machine) -> None:
         for (_, target), link in self._links.items():
             if target == machine.name and not link.cut:
-                self._go_on(link)
+                self._resume_link(link)
 
-    def _go_on(self, link: Link) -> None:
+    def _resume_link(self, link: Link) -> None:
         pipes, link.pipes = link.pipes, {}
         for pipe in pipes.values():
-            pipe.go_on()
+            pipe.resume()
 
     # -- connections ----------------------------------------------------------------------------------------------------------
 
@@ -387,7 +387,7 @@ class SimulatedNetwork:
         there.append(listener)
         return listener
 
-    def forget(self, listener: SimulatedListener) -> None:
+    def remove_listener(self, listener: SimulatedListener) -> None:
         there = self._listeners.get(listener.port, [])
         if listener in there:
             there.remove(listener)

@@ -67,7 +67,7 @@ def test_honest_flushes_stand_in_the_ledger_and_survive_a_power_loss(shim: Shim,
 
 
 def test_a_flush_fails(shim: Shim, tmp_path: Path) -> None:
-    shim.tell(flush=FAILING)
+    shim.set(flush=FAILING)
     assert write(shim, tmp_path / "data" / "x")[1] == errno.EIO
     assert shim.count("flushes_failed") == 1
     shim.heal()
@@ -76,7 +76,7 @@ def test_a_flush_fails(shim: Shim, tmp_path: Path) -> None:
 
 def test_a_lie_is_found_out_by_a_power_loss(shim: Shim, tmp_path: Path) -> None:
     path = tmp_path / "data" / "x"
-    shim.tell(flush=LYING)
+    shim.set(flush=LYING)
     assert write(shim, path)[1] == 0
     assert shim.count("flushes_lied") == 1
     assert not shim.ledger()
@@ -85,18 +85,18 @@ def test_a_lie_is_found_out_by_a_power_loss(shim: Shim, tmp_path: Path) -> None:
 
 
 def test_a_slow_flush_and_a_full_disk(shim: Shim, tmp_path: Path) -> None:
-    shim.tell(flush_delay_us=1000)
+    shim.set(flush_delay_us=1000)
     assert write(shim, tmp_path / "data" / "x")[1] == 0
     assert shim.count("flushes_slow") == 1
 
-    shim.tell(write_error=errno.ENOSPC)
+    shim.set(write_error=errno.ENOSPC)
     assert write(shim, tmp_path / "data" / "x")[1] == errno.ENOSPC
     assert shim.count("writes_refused") == 1
     assert write(shim, tmp_path / "elsewhere")[1] == 0  # only what lies in the node's directory suffers
 
 
 def test_the_clock_on_the_wall_is_wrong(shim: Shim, tmp_path: Path) -> None:
-    shim.tell(wall_offset_ms=-3_600_000)
+    shim.set(wall_offset_ms=-3_600_000)
 
     at, _ = write(shim, tmp_path / "data" / "x")
 

@@ -26,9 +26,10 @@ from raftka.coordinator.transactions.commands import (
     WriteMarkers,
 )
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
-from raftka.coordinator.transactions.records import NONE, State, TopicPartitions, Transaction, read_key, transaction_record
+from raftka.coordinator.transactions.records import NONE, Growing, Partitions, State, TopicPartitions, Transaction, read_key, transaction_record
 from raftka.coordinator.transactions.transaction import LAST_EPOCH
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.rows import ZERO_UUID
 from tests.coordinator.world import FakeTopics, outcome_of
 from tests.scenario import Words
 
@@ -89,7 +90,7 @@ class TransactionStage:
         if words.bare:
             self._move(self.now + float(words.bare[0]))
         self.machine = self._new_machine()
-        yield from self._outcome(self.machine.loaded(self._context()))
+        yield from self._outcome(outcome_of(self.machine.loaded(self._context())))
 
     def do_refuse(self, words: Words) -> None:
         """`refuse`: no record is taken, until `refuse no`."""
@@ -107,7 +108,7 @@ class TransactionStage:
     def do_log(self, words: Words) -> None:
         """`log x state=1 pair=5/32766 ...`: a record as another broker may have written it, for the next coordinator."""
         pair = _pair(words["pair"])
-        partitions = NONE.plus({"t": (bytes(16), {0})}) if words.flag("t-0") else NONE
+        partitions = _of_t() if words.flag("t-0") else NONE
         state = State(words.number("state"))
         its = Transaction(pair.producer_id, pair.epoch, 60_000, state, partitions, self.wall_ms, self.wall_ms, version=words.number("version", 0))
         self.log.append(transaction_record(words.bare[0], replace(its, next_producer_id=words.number("next", -1))))
@@ -236,6 +237,12 @@ class TransactionStage:
             self.pairs[who] = answer
         if who != "sender" or answer is not None:
             yield f"{who} {_said(answer)}"
+
+
+def _of_t() -> Partitions:
+    growing = Growing(NONE)
+    growing.add("t", ZERO_UUID, {0})
+    return growing.partitions()
 
 
 def _pair(text: str) -> Producer:

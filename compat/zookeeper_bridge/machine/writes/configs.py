@@ -59,7 +59,7 @@ def replace_topics(written: Written) -> None:
     written.layer.set_node(written.path, after)
 
 
-def forget(written: Written) -> None:
+def remove_config(written: Written) -> None:
     """Only before there is a topic: afterwards it goes with the topic."""
     if written.name in written.caller.controls.draft.image.topic_ids:
         raise ZooKeeperError(Err.NO_AUTH)

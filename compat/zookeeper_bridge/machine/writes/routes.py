@@ -17,7 +17,7 @@ from zookeeper_bridge.tree.tree import Layer
 Verb = Callable[[Written], None]
 COMMANDS: dict[str, dict[str, Verb]] = {
     "/brokers/topics/*": {"create": topics.create, "set": topics.grow},
-    "/config/topics/*": {"create": configs.keep_for_later, "set": configs.replace_topics, "delete": configs.forget},
+    "/config/topics/*": {"create": configs.keep_for_later, "set": configs.replace_topics, "delete": configs.remove_config},
     "/config/brokers/*": {"create": configs.create_brokers, "set": configs.replace_brokers, "delete": configs.clear_brokers},
     "/admin/delete_topics/*": {"create": topics.delete},
     "/admin/reassign_partitions": {"create": admin.move, "set": admin.move_more, "delete": admin.call_off},

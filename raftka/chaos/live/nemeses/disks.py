@@ -26,7 +26,7 @@ class Disk(Hits):
         self._told = self._fields(chance)
         for node_id in self.victims:
             stage.expected.add(node_id)
-            stage.shims[node_id].tell(**self._told)
+            stage.shims[node_id].set(**self._told)
         return f"{self._said} of {named(self.victims)}" + "".join(f", {name} {value}" for name, value in self._told.items() if value > 99)
 
     def bitten(self, stage: Stage) -> bool:
@@ -41,7 +41,7 @@ class Disk(Hits):
     def _heal(self, stage: Stage) -> None:
         """End this fault alone: another one may be on the same disk."""
         for node_id in self.victims:
-            stage.shims[node_id].tell(**dict.fromkeys(self._told, 0))
+            stage.shims[node_id].set(**dict.fromkeys(self._told, 0))
 
 
 class Slow(Disk):
@@ -86,7 +86,7 @@ class LyingDisks(PowerLoss):
         self.victims = self._choose(stage, chance)
         self._chance = chance
         for node_id in self.victims:
-            stage.shims[node_id].tell(flush=LYING)
+            stage.shims[node_id].set(flush=LYING)
         return f"the disks of {named(self.victims)} lie, then there is no power"
 
     def bitten(self, stage: Stage) -> bool:

@@ -29,18 +29,18 @@ class Observer:
     def watch(self, node_id: int, node: "Node") -> None:
         """Before it starts."""
         name = f"n{node_id} {self.world.machine(f'n{node_id}').incarnations}"
-        tell, apply = node.metadata_events.tell, node.quorum._apply
+        publish, apply = node.metadata_events.publish, node.quorum._apply
 
         def telling(before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
             self._told(name, node, before, after, delta)
-            tell(before, after, delta)
+            publish(before, after, delta)
 
         def applying(found: Any) -> None:
             if isinstance(found, Snapshot) and node.image.offset:
                 self.noticed["snapshot_installed"] += 1
             apply(found)
 
-        node.metadata_events.tell = telling  # type: ignore[method-assign]
+        node.metadata_events.publish = telling  # type: ignore[method-assign]
         node.quorum._apply = applying
 
     def _told(self, name: str, node: "Node", before: MetadataImage, after: MetadataImage, delta: Delta) -> None:

@@ -74,10 +74,10 @@ class Shadows:
             world.at(world.now + self._random.uniform(0.0, seconds), self._come)
 
     def _come(self) -> None:
-        found = self.look()
+        found = self.check()
         assert not found, "; ".join(found[:3])
 
-    def look(self) -> list[str]:
+    def check(self) -> list[str]:
         return [wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)] + reloaded.wrong_with(self.cluster)
 
     def files(self) -> list[str]:
@@ -100,7 +100,7 @@ class Shadows:
         if how != "kill":
             copied.keeps_nothing = how == "nothing kept"
             copied.lose_power()
-        found = _Opened(node, copied, how).look()
+        found = _Opened(node, copied, how).check()
         return [f"n{node_id} after {how}: {each}" for each in found]
 
 
@@ -112,7 +112,7 @@ class _Opened:
         self._files = NodeFiles(_Reader(), disk, None)  # type: ignore[arg-type]
         self._living = node.replicas.logs
 
-    def look(self) -> list[str]:
+    def check(self) -> list[str]:
         logs = self._open()
         found = [wrong for key in self._opened(logs) for wrong in self._compare(key, logs.logs[key])]
         found += [f"{'-'.join(map(str, key))} is not there" for key, log in self._claimed() if key not in logs.logs and not self._doubtful(key, log)]

@@ -40,9 +40,9 @@ class Waiting:
         self._asked: dict[CoordinatorPartition, list[CoordinatorRequest[Any, Any]]] = {}  # what waited in each when it was last looked at
 
     def begin(self) -> None:
-        self.cluster.world.at(self.cluster.world.now + EVERY_S, self._look)
+        self.cluster.world.at(self.cluster.world.now + EVERY_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Raises AssertionError in the middle of the life, as Watch does."""
         before, self._since, now = self._since, {}, self.cluster.world.now
         for node_id, node in self.cluster.living.items():

@@ -39,9 +39,9 @@ class Watch:
         self._under: dict[One, tuple[tuple[int, int], int]] = {}  # below min.insync.replicas: (epochs of leader and partition), high watermark
 
     def begin(self) -> None:
-        self.world.at(self.world.now + self._every_s, self._look)
+        self.world.at(self.world.now + self._every_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.over:
             return
         for node_id in self.cluster.living:

@@ -48,7 +48,7 @@ class Committer:
             where = await self._coordinator()
             while not self.over:
                 if self._random.random() < LOOKS:
-                    went_well = await self._look(where)
+                    went_well = await self._fetch_offset(where)
                 else:
                     offset += 1
                     went_well = await self._commit(where, offset)
@@ -80,7 +80,7 @@ class Committer:
         self.acknowledged += 1
         return True
 
-    async def _look(self, where: Address) -> bool:
+    async def _fetch_offset(self, where: Address) -> bool:
         self.history.begin(self._process, story.FETCH_OFFSET, group=self._group)
         try:
             ids = {self._topic: await self.client.topic_id(self._topic)}

@@ -134,7 +134,7 @@ class Deleter:
         while not self.over:
             writer = self._random.choice(self.writers)
             try:
-                await self._random.choice((self._delete, self._look, self._find, self._find))(writer)
+                await self._random.choice((self._delete, self._read_log, self._find, self._find))(writer)
             except NoAnswer:
                 await self.client.lost_leader(writer.topic, writer.partition)
             await trio.sleep(self._random.uniform(0.02, 0.2))
@@ -161,7 +161,7 @@ class Deleter:
             raise NoAnswer
         return answer
 
-    async def _look(self, writer: Writer) -> None:
+    async def _read_log(self, writer: Writer) -> None:
         started = self.starts.least()
         answer = await self._ask(writer, EARLIEST)
         if answer.offset < started:

@@ -289,7 +289,7 @@ class ConsumerGroupWork(OfGroups):
         for each in self.clients:
             each.pace = self.pace
             each.client.runtime.spawn(each.run, each.group)
-        self._look(cluster)
+        self._check_targets(cluster)
         grower = cluster.client("grower")
         times = chance.uniform(*CHANGES_S), chance.uniform(*CHANGES_S)
         grower.runtime.spawn(lambda: _more_partitions(grower, times[0]), "more partitions")
@@ -297,7 +297,7 @@ class ConsumerGroupWork(OfGroups):
         cluster.settled(lambda: all(self.commits[TOPIC, each] for each in range(PARTITIONS)), 20.0)
         self.move_coordinators(cluster, chance)
 
-    def _look(self, cluster: Cluster) -> None:
+    def _check_targets(self, cluster: Cluster) -> None:
         """All members subscribe to the same topics: their targets must have each partition once, with any assignor."""
         for node in cluster.living.values():
             for coordinator in node.groups.runtime.partitions.values():
@@ -305,7 +305,7 @@ class ConsumerGroupWork(OfGroups):
                 group = coordinator.machine.groups.get(GROUP)
                 if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch and not coordinator.working:
                     self._share(group)
-        cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._look(cluster))
+        cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._check_targets(cluster))
 
     def _share(self, group: ConsumerGroup) -> None:
         shared: dict[bytes, list[int]] = defaultdict(list)

@@ -32,7 +32,7 @@ class Forgetful(GroupClient):
             if sum(each.total() for each in self._late.values()) > DOUBTS:
                 self._another_group()
                 return
-            do = self.random.choice((self._commit, self._commit, self._look, self._look, self._delete, self._forget))
+            do = self.random.choice((self._commit, self._commit, self._fetch_offsets, self._fetch_offsets, self._delete, self._delete_offsets))
             await do(where, [(TOPIC, each) for each in self.random.sample(range(PARTITIONS), self.random.randint(1, PARTITIONS))])
             await self.pause(PAUSE_S)
 
@@ -74,7 +74,7 @@ class Forgetful(GroupClient):
         elif code not in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
             self.story.wrong.append(f"{self.group} is refused with {Code(code).name}")
 
-    async def _look(self, where: Address, places: Sequence[Place]) -> None:
+    async def _fetch_offsets(self, where: Address, places: Sequence[Place]) -> None:
         everything = self.random.random() < 0.3
         found = await self.ask_for_offsets(where, None if everything else places)
         for place in [(TOPIC, each) for each in range(PARTITIONS)] if everything else places:
@@ -95,7 +95,7 @@ class Forgetful(GroupClient):
             self._told(place, codes.get(place, answer.error_code), NONE)
         self._deleted(answer.error_code)
 
-    async def _forget(self, where: Address, _: Sequence[Place]) -> None:
+    async def _delete_offsets(self, where: Address, _: Sequence[Place]) -> None:
         places = list(self._known)
         self._asks(places, NONE)
         (answer,) = (await self.client.ask(where, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[self.group]))).results

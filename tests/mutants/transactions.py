@@ -1,0 +1,129 @@
+"""Planted in the transaction coordinator and its sender of markers: transactions that end both ways, in part, or never, and producers that are fenced
+by mistake, or not at all."""
+
+from dataclasses import replace
+from typing import Any
+
+from raftka.broker.coordinators.marker_sender import MarkerSender, _Ending
+from raftka.coordinator.transactions import coordinator, records, transaction
+from raftka.coordinator.transactions.coordinator import TransactionCoordinator
+from raftka.coordinator.transactions.records import NO_EPOCH, NO_PRODUCER_ID, Growing, Transaction
+from raftka.coordinator.transactions.transaction import ENDING, MarkersOutstanding
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.rows import ZERO_UUID
+from tests.mutants.registry import mutant
+
+
+@mutant(TransactionCoordinator, "_markers")
+def markers_leave_before_the_end_is_committed(markers: Any) -> Any:
+    """Markers are sent when the end is decided: where its record is lost, the next coordinator ends the transaction the other way."""
+
+    def bug(self: TransactionCoordinator, transactional_id: str, its: Transaction) -> Any:
+        replies = markers(self, transactional_id, its)
+        for ticket, answer in replies:
+            ticket(answer)
+        return replies
+
+    return bug
+
+
+@mutant(coordinator, "fenced")
+def epoch_is_kept_at_a_time_out(fenced: Any) -> Any:
+    """A transaction that is aborted because its time is over does not fence its producer, which goes on as if it was open."""
+
+    def bug(its: Transaction, now_ms: int) -> Transaction:
+        after: Transaction = replace(fenced(its, now_ms), epoch=its.epoch)
+        return after
+
+    return bug
+
+
+@mutant(transaction, "_check_producer")
+def fenced_producers_wait_for_markers(check: Any) -> Any:
+    """That markers are on their way is looked at before the epoch: a producer that is fenced asks again, and fences its successor."""
+
+    def bug(its: Transaction | None, command: Any) -> Transaction:
+        if its is not None and its.state in ENDING:
+            raise MarkersOutstanding
+        checked: Transaction = check(its, command)
+        return checked
+
+    return bug
+
+
+@mutant(records, "_value")
+def last_epoch_is_not_stored(value: Any) -> Any:
+    """A new coordinator does not know the epoch before: a producer whose answer was lost is fenced by itself, as in Kafka."""
+
+    def bug(its: Transaction) -> bytes:
+        stored: bytes = value(replace(its, last_epoch=NO_EPOCH))
+        return stored
+
+    return bug
+
+
+@mutant(records, "_value")
+def next_producer_id_is_not_stored(value: Any) -> Any:
+    """A fail-over while epochs run out: the new coordinator does not know the producer id that the client was given (KAFKA-20310)."""
+
+    def bug(its: Transaction) -> bytes:
+        stored: bytes = value(replace(its, next_producer_id=NO_PRODUCER_ID))
+        return stored
+
+    return bug
+
+
+@mutant(TransactionCoordinator, "_hold")
+def nothing_waits_for_markers(_: Any) -> Any:
+    """Every transaction that begins right after another hears CONCURRENT_TRANSACTIONS, as in Kafka; some clients do not ask again."""
+
+    def bug(self: TransactionCoordinator, draft: Any, held: Any) -> None:
+        draft.replies.append((held.ticket, KafkaError(Code.CONCURRENT_TRANSACTIONS)))
+
+    return bug
+
+
+@mutant(Growing, "add")
+def topics_of_a_transaction_are_known_by_name_alone(add: Any) -> Any:
+    """A topic that was made again under its name gets the marker of a transaction that never wrote to it, as in Kafka."""
+
+    def bug(self: Growing, name: str, topic_id: bytes, indexes: set[int]) -> None:
+        add(self, name, ZERO_UUID, indexes)
+
+    return bug
+
+
+@mutant(MarkerSender, "_settle")
+def a_refused_marker_stops_all_others(settle: Any) -> Any:
+    """One partition refuses its marker for ever, and the transaction stays open in all others, as in Kafka."""
+
+    def bug(self: MarkerSender, ending: Any, place: Any, code: Code) -> None:
+        if code is Code.INVALID_PRODUCER_EPOCH:
+            self._give_up(ending)
+        else:
+            settle(self, ending, place, code)
+
+    return bug
+
+
+@mutant(_Ending, "__init__")
+def markers_have_no_version(init: Any) -> Any:
+    """Markers of newer transactions are sent as older ones: one that is sent again ends the producer's next transaction."""
+
+    def bug(self: _Ending, write: Any, of: Any) -> None:
+        init(self, write, of)
+        self.marker = replace(self.marker, version=0)
+
+    return bug
+
+
+@mutant(TransactionCoordinator, "_loaded")
+def a_new_coordinator_sends_no_markers(loaded: Any) -> Any:
+    """A transaction whose end is in the log, but not in its partitions, stays open when its coordinator dies."""
+
+    def bug(self: TransactionCoordinator, context: Any) -> Any:
+        outcome = yield from loaded(self, context)
+        outcome.replies = ()
+        return outcome
+
+    return bug
