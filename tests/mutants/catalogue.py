@@ -3,6 +3,7 @@
 from tests.mutants import (
     cleaner,
     controller,
+    exactly_once,
     groups,
     log,
     producers,
@@ -11,13 +12,12 @@ from tests.mutants import (
     replication,
     scenarios,
     scenarios_of_disks,
+    scenarios_of_exactly_once,
     scenarios_of_groups,
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
-    scenarios_of_transaction_coordinator,
     scenarios_of_transactions,
-    transaction_coordinator,
     transactions,
 )
 from tests.mutants.directed import SCENARIOS
@@ -27,7 +27,7 @@ __all__ = ["AREAS", "MUTANTS", "SCENARIOS", "Mutant", "mutated"]
 
 AREAS = tuple(
     module.__name__.rpartition(".")[2]
-    for module in (raft, controller, replication, log, producers, reading, groups, cleaner, transactions, transaction_coordinator)
+    for module in (raft, controller, replication, log, producers, reading, groups, transactions, exactly_once, cleaner)
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
@@ -37,6 +37,6 @@ DIRECTED = (
     scenarios_of_logs,
     scenarios_of_readers,
     scenarios_of_the_quorum,
-    scenarios_of_transaction_coordinator,
+    scenarios_of_exactly_once,
     scenarios_of_transactions,
 )

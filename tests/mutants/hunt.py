@@ -77,9 +77,9 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
-    "transaction_coordinator": (),  # scenarios alone
+    "transactions": (),  # scenarios alone
     "cleaner": ("compaction",),
-    "transactions": ("transactions",),
+    "exactly_once": ("transactions",),
 }
 
 

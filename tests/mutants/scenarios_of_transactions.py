@@ -1,106 +1,119 @@
-"""Directed scenarios of transactions, on a log or a group alone: see directed.py."""
+"""Directed simulations of transaction coordinators, and scripts of theirs that a planted bug changes: see directed.py."""
 
-from contextlib import suppress
+from collections.abc import Callable
 
-from raftka.coordinator.pending_offsets import PendingOffsets
-from raftka.coordinator.records import CommittedOffset
-from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
-from raftka.wire.errors import Code, KafkaError
-from tests.log.given import NOW, append, batch, disk, end_transaction, in_transaction, open_log
+from raftka.runtime.simulated.world import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.transactions import END_TXN
+from tests.broker.stage import Stage
+from tests.broker.test_marker_sender import Scene, test_a_partition_that_has_nothing_to_end_is_passed_over
+from tests.broker.test_transactions import TOPIC, Client, settled, test_a_deleted_topic_holds_no_transaction_up
 from tests.mutants.directed import finds
+from tests.scenario import scripts
 
-PRODUCER = 7
 
-
-def _refused(records: memoryview, log: Log) -> Code:
-    try:
-        append(log, records)
-    except KafkaError as error:
-        return error.code
-    return Code.NONE
+def _plays_as_written(name: str) -> None:
+    """That script of the coordinator."""
+    (script,) = [each for each in scripts() if (each.folder, each.path.stem) == ("transactions", name)]
+    assert script.play() == script.path.read_text(), f"script {name} comes out otherwise"
 
 
 @finds
-def version_2_begins_anywhere() -> None:
-    """A producer of version 2 that a partition does not know begins behind a batch that never came."""
-    log = open_log()
-    log.producers.verified(PRODUCER, log.producers.guard(PRODUCER, 0, 3, 2, NOW), known=True)
-    code = _refused(batch(producer=PRODUCER, sequence=3, epoch=0, transactional=True), log)
-    assert code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "there is a gap"
+def epoch_is_kept_at_a_time_out() -> None:
+    _plays_as_written("timeouts")
 
 
 @finds
-def plain_batches_within_a_transaction() -> None:
-    """A client sends without its transactional id what it has begun with it."""
-    log = open_log()
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
-    code = _refused(batch(producer=PRODUCER, sequence=1, epoch=0), log)
-    assert code is Code.INVALID_TXN_STATE, "a plain batch is part of a transaction"
+def fenced_producers_wait_for_markers() -> None:
+    _plays_as_written("partitions")
 
 
 @finds
-def marker_of_a_deposed_coordinator() -> None:
-    """A marker of coordinator epoch 3 comes after one of epoch 4, while the next transaction of version 1 is open."""
-    log = open_log()
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
-    end_transaction(log, PRODUCER, commit=True, coordinator_epoch=4)
-    in_transaction(log, batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True))
-    with suppress(KafkaError):
-        log.append_marker(Marker(PRODUCER, 0, 3, commit=False, version=1), 0, NOW)
-    assert log.producers.open, "torn: an earlier coordinator has ended the transaction"
+def last_epoch_is_not_stored() -> None:
+    _plays_as_written("fencing")
 
 
 @finds
-def marker_of_any_epoch() -> None:
-    """A marker of version 2 is sent twice, and the second comes when the next transaction of its producer is open."""
-    log = open_log()
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True), version=2)
-    end_transaction(log, PRODUCER, commit=True, epoch=1, version=2)
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), version=2)
-    with suppress(KafkaError):
-        log.append_marker(Marker(PRODUCER, 1, 0, commit=True, version=2), 0, NOW)
-    assert log.producers.open, "torn: a marker of the transaction before has ended it"
+def next_producer_id_is_not_stored() -> None:
+    _plays_as_written("epochs")
 
 
 @finds
-def snapshot_hides_what_is_not_replicated() -> None:
-    """A leader begins again before its last marker is committed."""
-    files = disk()
-    log = open_log(files)
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
-    end = end_transaction(log, PRODUCER, commit=True)
-    log.close(clean=True)
-    again = open_log(files, clean=True, recovery_point=end)
-    assert again.producers.first_unstable(end - 1) is not None, "last stable offset: it passes an open transaction"
+def nothing_waits_for_markers() -> None:
+    _plays_as_written("fencing")
 
 
 @finds
-def aborts_outlive_their_markers() -> None:
-    """A follower cuts the marker of an abort off, and its next leader has committed the transaction."""
-    log = open_log()
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
-    end = end_transaction(log, PRODUCER, commit=False)
-    log.truncate_to(end - 1)
-    end_transaction(log, PRODUCER, commit=True)
-    assert log.aborted(0, end) == [], "lost read: a committed transaction is listed as aborted"
+def topics_of_a_transaction_are_known_by_name_alone() -> None:
+    with Stage() as stage:
+        stage.create("t", 3)
+        test_a_deleted_topic_holds_no_transaction_up(stage)
 
 
 @finds
-def pending_offset_overtakes_a_later_commit() -> None:
-    """An administrator sets an offset while a transaction has another one pending."""
-    pending, key = PendingOffsets(), ("group", "topic", 0)
-    pending.add(PRODUCER, key, CommittedOffset(5, -1, "", NOW))
-    pending.committed(key)
-    assert pending.end(PRODUCER, commit=True) == [], "an offset goes back"
+def a_refused_marker_stops_all_others() -> None:
+    with World(1) as world:
+        test_a_partition_that_has_nothing_to_end_is_passed_over(Scene(world), Code.INVALID_PRODUCER_EPOCH)
 
 
 @finds
-def zombie_takes_the_guard() -> None:
-    """A fenced client begins while the one that has fenced it waits for its coordinator."""
-    log = open_log()
-    guard = log.producers.guard(PRODUCER, 1, 0, 2, NOW)
-    log.producers.guard(PRODUCER, 0, 5, 2, NOW)
-    log.producers.verified(PRODUCER, guard, known=True)
-    code = _refused(batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), log)
-    assert code is Code.NONE, f"a healthy client is refused with {code.name}"
+def markers_leave_before_the_end_is_committed() -> None:
+    """The coordinator, which leads the transaction's partition too, is cut off: it must not commit there what the next one aborts."""
+    with Stage(3, transaction_state_log_num_partitions="1") as stage:
+        stage.create("t", 3, replication_factor=1)
+        client = Client(stage)
+        client.init()
+        first = client.coordinator()
+        index = next(index for index in range(3) if stage.leader("t", index) == first)
+        assert client.add(("t", index)) == [0]
+        assert client.produce("t", index) == 0
+        for other in {1, 2, 3} - {first}:
+            stage.world.network.cut(f"n{first}", f"n{other}")
+        row = END_TXN.request(transactional_id="x", producer_id=client.pair[0], producer_epoch=client.pair[1], committed=True)
+        client.wire.request(END_TXN, row, 3)
+        stage.world.run(stage.world.now + 1.0)
+        end = stage.nodes[first].replicas.partitions["t", index].log.end_offset
+        assert end == 1, "a marker is written, and the end of its transaction is not committed"
+
+
+@finds
+def markers_have_no_version() -> None:
+    """A marker whose answer was lost comes again when the next transaction is open."""
+    with Stage() as stage:
+        stage.create("t")
+        writer = stage.nodes[1].transactions.sender._writer
+        write = writer.write
+        written: list[Marker] = []
+
+        def noted(marker: Marker, topic: str, partition: int, done: Callable[[Code], None]) -> None:
+            written.append(marker)
+            write(marker, topic, partition, done)
+
+        writer.write = noted  # type: ignore[method-assign]
+        client = Client(stage)
+        client.init()
+        assert client.produce("t", version=12) == 0
+        assert client.end() == 0
+        settled(client, "CompleteCommit")
+        assert client.produce("t", version=12) == 0
+        codes: list[Code] = []
+        stage.nodes[1].runtime.take(lambda _: write(written[0], "t", 0, codes.append), None)  # type: ignore[attr-defined]
+        stage.wait(lambda: bool(codes))
+        log = stage.host("t").log
+        assert log.end_offset == 3, "the marker of one transaction has ended the next one"
+
+
+@finds
+def a_new_coordinator_sends_no_markers() -> None:
+    with Stage(3, transaction_state_log_num_partitions="1") as stage:
+        stage.create("t", 3)
+        client = Client(stage)
+        client.init()
+        assert client.add(("t", 0), ("t", 1)) == [0, 0]
+        first = stage.leader(TOPIC)
+        stage.nodes[first].transactions.sender._spread = lambda markers: None  # type: ignore[method-assign]
+        assert client.end(version=3) == 0
+        stage.kill(first)
+        stage.wait(lambda: stage.leader(TOPIC) in stage.nodes)
+        settled(Client(stage), "CompleteCommit")

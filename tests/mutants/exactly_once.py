@@ -1,0 +1,427 @@
+"""Planted in transactions: what is torn, shown too early or never, counted for a fenced producer, or waits for ever."""
+
+from dataclasses import replace
+from typing import Any
+
+from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.coordinators.marker_sender import MarkerSender
+from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.verification import TransactionVerifier
+from raftka.broker.handlers import list_offsets
+from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.replica.partition import Partition
+from raftka.coordinator import groups, offsets
+from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.machine import Outcome, Record
+from raftka.coordinator.pending_offsets import PendingOffsets
+from raftka.coordinator.transactions import coordinator as transactions
+from raftka.coordinator.transactions.coordinator import TransactionCoordinator
+from raftka.log import log as log_module
+from raftka.log import recovery
+from raftka.log.log import Log
+from raftka.log.producers import snapshots
+from raftka.log.producers.markers import Marker
+from raftka.log.producers.state import BATCHES_REMEMBERED, Guard, Producer, ProducerState
+from raftka.log.segments.transaction_index import TransactionIndex
+from raftka.wire.errors import Code
+from tests.mutants.registry import mutant, part_of
+
+# the partition's leader: a transaction begins
+
+
+@mutant(ProducerState, "_check_guard")
+def guard_is_not_demanded(_: Any) -> Any:
+    """T30: a batch begins a transaction that a marker has ended since its coordinator was asked: nobody ends it."""
+
+    def bug(self: ProducerState, *batch: object) -> None: ...
+
+    return bug
+
+
+@mutant(TransactionVerifier, "ask")
+def coordinator_is_not_asked(_: Any) -> Any:
+    """T29: a leader takes every transactional batch for one of a transaction that its coordinator knows."""
+
+    def bug(self: TransactionVerifier, question: Any, done: Any) -> None:
+        for partition, guard, _ in question.partitions.values():
+            partition.log.producers.verified(question.producer_id, guard, known=True)
+        done({})
+
+    return bug
+
+
+@mutant(ProducerState, "guard")
+def zombie_takes_the_guard(_: Any) -> Any:
+    """T30: the question of a fenced client takes away the guard of the client that has fenced it (once real)."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
+        guard = self.guards.get(producer_id)
+        if guard is None or guard.epoch != epoch or guard.version != version:
+            guard = self.guards[producer_id] = Guard(epoch, sequence, version, now_ms)
+        guard.lowest_sequence = min(guard.lowest_sequence, sequence)
+        return guard
+
+    return bug
+
+
+@mutant(ProducerState, "_check_guard")
+def version_2_begins_anywhere(check: Any) -> Any:
+    """T31: a producer without a past begins with any sequence: what was before it is lost without a word."""
+
+    def bug(self: ProducerState, producer: Producer | None, producer_id: int, epoch: int, sequence: int) -> None:
+        guard = self.guards.get(producer_id)
+        if guard is not None:
+            guard.version = 1
+        check(self, producer, producer_id, epoch, sequence)
+
+    return bug
+
+
+@mutant(ProducerState, "admit")
+def plain_batches_within_a_transaction(admit: Any) -> Any:
+    """T32: a plain batch of a producer that has a transaction open is taken: it is shown, or not, with that transaction."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, count: int, transactional: int = 0) -> Any:
+        producer = self.producers.get(producer_id)
+        if transactional or producer is None:
+            return admit(self, producer_id, epoch, sequence, count, transactional)
+        before, producer.transactional = producer.transactional, 0
+        try:
+            return admit(self, producer_id, epoch, sequence, count, transactional)
+        finally:
+            producer.transactional = before
+
+    return bug
+
+
+# markers
+
+
+@mutant(MarkerWriter, "write")
+def marker_answered_before_commit(write: Any) -> Any:
+    """T34: a marker counts as written before it is replicated: with the next leader it is gone, and nobody writes it again."""
+
+    def bug(self: MarkerWriter, marker: Marker, topic: str, partition: int, done: Any) -> None:
+        told: list[Code] = []
+        write(self, marker, topic, partition, told.append)
+        done(told[0] if told else Code.NONE)
+
+    return bug
+
+
+@mutant(ProducerState, "admit_marker")
+def marker_of_any_epoch(_: Any) -> Any:
+    """T35: a marker that comes late ends the transaction that its producer has begun since."""
+
+    def bug(self: ProducerState, marker: Marker) -> bool:
+        return True
+
+    return bug
+
+
+@mutant(ProducerState, "admit_marker")
+def marker_of_a_deposed_coordinator(admit: Any) -> Any:
+    """T35: a coordinator that is none any more still ends transactions."""
+
+    def bug(self: ProducerState, marker: Marker) -> bool:
+        producer = self.producers.get(marker.producer_id)
+        if producer is None:
+            return bool(admit(self, marker))
+        before, producer.coordinator_epoch = producer.coordinator_epoch, -1
+        try:
+            return bool(admit(self, marker))
+        finally:
+            producer.coordinator_epoch = before
+
+    return bug
+
+
+@mutant(ProducerState, "end")
+def marker_leaves_the_epoch(end: Any) -> Any:
+    """T36: the marker of a transaction does not fence its producer: what comes late of that transaction begins another."""
+
+    def bug(self: ProducerState, marker: Marker, offset: int, timestamp: int, now_ms: int) -> Any:
+        producer = self.producers.get(marker.producer_id)
+        before = (producer.epoch, producer.next_sequence, list(producer.batches)) if producer is not None else None
+        found = end(self, marker, offset, timestamp, now_ms)
+        if producer is not None and before is not None:
+            producer.epoch, producer.next_sequence, producer.batches = before
+        return found
+
+    return bug
+
+
+@mutant(Log, "append_as_follower")
+def follower_passes_over_markers(append: Any) -> Any:
+    """T37: a follower does not apply markers: when it leads, all that was ever begun is open."""
+
+    def bug(self: Log, records: memoryview, leader_epoch: int) -> int:
+        ends = vars(Log)["_end_transaction"]
+        Log._end_transaction = lambda *given: None  # type: ignore[method-assign]
+        try:
+            return int(append(self, records, leader_epoch))
+        finally:
+            Log._end_transaction = ends  # type: ignore[method-assign]
+
+    return bug
+
+
+@mutant(snapshots, "read_marker")
+def restart_passes_over_markers(_: Any) -> Any:
+    """T37: recovery does not apply markers: what has ended since the last snapshot is open again, for ever."""
+
+    def bug(batch: bytes) -> None: ...
+
+    return bug
+
+
+# the last stable offset, and what readers are told
+
+
+@mutant(ProducerState, "first_unstable")
+def stable_ahead_of_the_replicated_marker(_: Any) -> Any:
+    """T38: readers are shown a transaction whose marker is appended and may be taken back."""
+
+    def bug(self: ProducerState, high_watermark: int) -> int | None:
+        return next(iter(self.open), None)
+
+    return bug
+
+
+@mutant(snapshots, "rebuild")
+def snapshot_hides_what_is_not_replicated(rebuild: Any) -> Any:
+    """T38: after a restart readers are shown a transaction whose marker is before the snapshot and not committed (once real)."""
+
+    def bug(*given: Any) -> ProducerState:
+        state: ProducerState = rebuild(*given)
+        state.restored_at = 0
+        return state
+
+    return bug
+
+
+def _rebuild_without(rebuild: Any) -> Any:
+    return snapshot_hides_what_is_not_replicated(rebuild)
+
+
+part_of(snapshot_hides_what_is_not_replicated, recovery, "rebuild")(_rebuild_without)
+part_of(snapshot_hides_what_is_not_replicated, log_module, "rebuild")(_rebuild_without)
+
+
+@mutant(Partition, "last_stable_offset")
+def stable_is_the_high_watermark(_: Any) -> Any:
+    """T38: readers of what is committed are shown what is not decided."""
+    return property(lambda self: self.high_watermark)
+
+
+@mutant(Fetch, "_consumer_read")
+def isolation_is_passed_over(read: Any) -> Any:
+    """T39: readers of what is committed get records up to the high watermark, without those that are known to be aborted."""
+
+    def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
+        if not self.isolated or partition.leader is None:
+            return read(self, partition, cached)
+        return self._read(partition, cached, partition.high_watermark, partition.high_watermark)
+
+    return bug
+
+
+@mutant(list_offsets, "_readable")
+def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
+    """T42: readers of what is committed are told an end that is not theirs."""
+
+    def bug(partition: Partition, isolation_level: int) -> int:
+        return partition.high_watermark
+
+    return bug
+
+
+@mutant(Log, "aborted")
+def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
+    """T48: a transaction whose abort lies in a later segment than its records is shown."""
+
+    def bug(self: Log, offset: int, end: int) -> Any:
+        slot = max(0, self._slot_of(offset))
+        bound = self.segments[slot + 1].base_offset if slot + 1 < len(self.segments) else self.end_offset
+        return [each for each in aborted(self, offset, end) if each.last_offset < bound]
+
+    return bug
+
+
+@mutant(TransactionIndex, "append")
+def search_for_aborts_stops_early(append: Any) -> Any:
+    """T48: an entry says that no earlier transaction is open, and one is: its abort is not looked for."""
+
+    def bug(self: TransactionIndex, entry: Any) -> None:
+        append(self, entry._replace(last_stable_offset=entry.last_offset + 1))
+
+    return bug
+
+
+@mutant(TransactionIndex, "__init__")
+def aborts_are_lost_at_a_restart(_: Any) -> Any:
+    """T49: what the file says of aborted transactions is not read back: they are shown as committed."""
+
+    def bug(self: TransactionIndex, data: bytes = b"") -> None:
+        self.entries, self.written = [], 0
+
+    return bug
+
+
+@mutant(TransactionIndex, "truncate")
+def aborts_outlive_their_markers(_: Any) -> Any:
+    """T49: an abort that was cut off stays in the index: what is committed there afterwards is not shown."""
+
+    def bug(self: TransactionIndex, offset: int) -> None: ...
+
+    return bug
+
+
+# offsets in transactions
+
+
+@mutant(CoordinatorPartition, "write_marker")
+def marker_answered_before_its_offsets_count(write: Any) -> Any:
+    """T44: the transaction is complete while its offsets are not committed: the next coordinator of the group drops them (KAFKA-17507)."""
+
+    def bug(self: CoordinatorPartition, marker: Marker, done: Any) -> None:
+        if not self.loaded:
+            done(Code.NONE)
+            return
+        done(Code.NONE)
+        write(self, marker, lambda code: None)
+
+    return bug
+
+
+@mutant(GroupCoordinator, "replay_pending")
+def pending_offsets_count_at_once(_: Any) -> Any:
+    """T45: offsets of a transaction that is aborted are committed: its inputs are never copied."""
+
+    def bug(self: GroupCoordinator, producer_id: int, record: Record) -> None:
+        self.replay(record)
+
+    return bug
+
+
+@mutant(coordinator_partition, "read_marker")
+def coordinator_loads_without_markers(_: Any) -> Any:
+    """T44: the next coordinator of a group does not see which transactions have ended: their offsets stay pending, or are those of before."""
+
+    def bug(batch: bytes) -> None: ...
+
+    return bug
+
+
+@mutant(PendingOffsets, "committed")
+def pending_offset_overtakes_a_later_commit(_: Any) -> Any:
+    """T45: a transaction that ends late takes the place of an offset that was committed after it."""
+
+    def bug(self: PendingOffsets, key: Any) -> None: ...
+
+    return bug
+
+
+@mutant(offsets, "check_transactional_commit")
+def transactional_commit_of_any_generation(_: Any) -> Any:
+    """T46: a member that is none any more commits offsets of partitions that another one copies."""
+
+    def bug(*given: Any) -> None: ...
+
+    return bug
+
+
+@mutant(groups, "fetch")
+def unstable_offsets_are_told(fetch: Any) -> Any:
+    """T47: a client that wants a stable offset is told the one of before, while a transaction is about to change it."""
+
+    def bug(group: Any, command: Any, ticket: Any, context: Any, pending: Any) -> Any:
+        return fetch(group, command, ticket, context, ())
+
+    return bug
+
+
+# the coordinator of transactions
+
+
+@mutant(TransactionCoordinator, "_markers")
+def markers_before_prepare_is_committed(markers: Any) -> Any:
+    """Markers leave when the end is decided: the next coordinator may not know of it, and aborts what is committed elsewhere."""
+
+    def bug(self: TransactionCoordinator, transactional_id: str, its: Any) -> Any:
+        for ticket, answer in markers(self, transactional_id, its):
+            ticket(answer)
+        return []
+
+    return bug
+
+
+@mutant(transactions, "fenced")
+def epoch_stays_when_time_is_over(fenced: Any) -> Any:
+    """A transaction that was aborted because its time was over does not fence its client, which goes on with the rest of it."""
+
+    def bug(its: Any, now_ms: int) -> Any:
+        return replace(fenced(its, now_ms), epoch=its.epoch)
+
+    return bug
+
+
+@mutant(transactions, "next_producer")
+def epoch_stays_with_the_next_client(following: Any) -> Any:
+    """Zombie: a client that takes over a transactional id gets the epoch of the one before, which is not fenced."""
+
+    def bug(its: Any, command: Any, now_ms: int) -> Any:
+        after = following(its, command, now_ms)
+        return replace(after, epoch=its.epoch) if its.epoch >= 0 else after
+
+    return bug
+
+
+@mutant(TransactionCoordinator, "loaded")
+def markers_are_not_sent_again(loaded: Any) -> Any:
+    """A coordinator that takes over does not end the transactions that were ending: they hang."""
+
+    def bug(self: TransactionCoordinator, context: Any) -> Outcome:
+        loaded(self, context)
+        return Outcome()
+
+    return bug
+
+
+@mutant(TransactionCoordinator, "_watch")
+def time_is_never_over(_: Any) -> Any:
+    """A transaction whose client has ended without a word stays open, and its readers wait."""
+
+    def bug(self: TransactionCoordinator, *given: object) -> None: ...
+
+    return bug
+
+
+@mutant(MarkerSender, "_park")
+def refused_marker_ends_the_sending(_: Any) -> Any:
+    """A marker that is refused for a while is never sent again: its transaction hangs (B1)."""
+
+    def bug(self: MarkerSender, ending: Any, place: Any) -> None:
+        self._give_up(ending)
+
+    return bug
+
+
+@mutant(ProducerState, "remember_older")
+def time_of_a_marker_hides_older_batches(_: Any) -> Any:
+    """After a restart only the last batch of a producer is known, when a marker lies behind it (once real)."""
+
+    def bug(self: ProducerState, batches: Any) -> None:
+        history: dict[int, Producer] = {}
+        for producer_id, epoch, sequence, count, base_offset, timestamp in batches:
+            known = self.producers.get(producer_id)
+            if known is not None and known.epoch == epoch:
+                history.setdefault(producer_id, Producer(epoch, known.seen_ms)).add(sequence, count, base_offset, timestamp)
+        for producer_id, older in history.items():
+            known = self.producers[producer_id]
+            if known.batches and known.batches[0] in older.batches:
+                known.batches[:1] = older.batches[: older.batches.index(known.batches[0]) + 1]
+                del known.batches[:-BATCHES_REMEMBERED]
+
+    return bug

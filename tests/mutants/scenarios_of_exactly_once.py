@@ -1,0 +1,106 @@
+"""Directed scenarios of transactions, on a log or a group alone: see directed.py."""
+
+from contextlib import suppress
+
+from raftka.coordinator.pending_offsets import PendingOffsets
+from raftka.coordinator.records import CommittedOffset
+from raftka.log.log import Log
+from raftka.log.producers.markers import Marker
+from raftka.wire.errors import Code, KafkaError
+from tests.log.given import NOW, append, batch, disk, end_transaction, in_transaction, open_log
+from tests.mutants.directed import finds
+
+PRODUCER = 7
+
+
+def _refused(records: memoryview, log: Log) -> Code:
+    try:
+        append(log, records)
+    except KafkaError as error:
+        return error.code
+    return Code.NONE
+
+
+@finds
+def version_2_begins_anywhere() -> None:
+    """A producer of version 2 that a partition does not know begins behind a batch that never came."""
+    log = open_log()
+    log.producers.verified(PRODUCER, log.producers.guard(PRODUCER, 0, 3, 2, NOW), known=True)
+    code = _refused(batch(producer=PRODUCER, sequence=3, epoch=0, transactional=True), log)
+    assert code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "there is a gap"
+
+
+@finds
+def plain_batches_within_a_transaction() -> None:
+    """A client sends without its transactional id what it has begun with it."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    code = _refused(batch(producer=PRODUCER, sequence=1, epoch=0), log)
+    assert code is Code.INVALID_TXN_STATE, "a plain batch is part of a transaction"
+
+
+@finds
+def marker_of_a_deposed_coordinator() -> None:
+    """A marker of coordinator epoch 3 comes after one of epoch 4, while the next transaction of version 1 is open."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end_transaction(log, PRODUCER, commit=True, coordinator_epoch=4)
+    in_transaction(log, batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True))
+    with suppress(KafkaError):
+        log.append_marker(Marker(PRODUCER, 0, 3, commit=False, version=1), 0, NOW)
+    assert log.producers.open, "torn: an earlier coordinator has ended the transaction"
+
+
+@finds
+def marker_of_any_epoch() -> None:
+    """A marker of version 2 is sent twice, and the second comes when the next transaction of its producer is open."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True), version=2)
+    end_transaction(log, PRODUCER, commit=True, epoch=1, version=2)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), version=2)
+    with suppress(KafkaError):
+        log.append_marker(Marker(PRODUCER, 1, 0, commit=True, version=2), 0, NOW)
+    assert log.producers.open, "torn: a marker of the transaction before has ended it"
+
+
+@finds
+def snapshot_hides_what_is_not_replicated() -> None:
+    """A leader begins again before its last marker is committed."""
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end = end_transaction(log, PRODUCER, commit=True)
+    log.close(clean=True)
+    again = open_log(files, clean=True, recovery_point=end)
+    assert again.producers.first_unstable(end - 1) is not None, "last stable offset: it passes an open transaction"
+
+
+@finds
+def aborts_outlive_their_markers() -> None:
+    """A follower cuts the marker of an abort off, and its next leader has committed the transaction."""
+    log = open_log()
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end = end_transaction(log, PRODUCER, commit=False)
+    log.truncate_to(end - 1)
+    end_transaction(log, PRODUCER, commit=True)
+    assert log.aborted(0, end) == [], "lost read: a committed transaction is listed as aborted"
+
+
+@finds
+def pending_offset_overtakes_a_later_commit() -> None:
+    """An administrator sets an offset while a transaction has another one pending."""
+    pending, key = PendingOffsets(), ("group", "topic", 0)
+    pending.add(PRODUCER, key, CommittedOffset(5, -1, "", NOW))
+    pending.committed(key)
+    assert pending.end(PRODUCER, commit=True) == [], "an offset goes back"
+
+
+@finds
+def zombie_takes_the_guard() -> None:
+    """A fenced client begins while the one that has fenced it waits for its coordinator."""
+    log = open_log()
+    guard = log.producers.guard(PRODUCER, 1, 0, 2, NOW)
+    log.producers.guard(PRODUCER, 0, 5, 2, NOW)
+    log.producers.verified(PRODUCER, guard, known=True)
+    code = _refused(batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), log)
+    assert code is Code.NONE, f"a healthy client is refused with {code.name}"
