@@ -17,6 +17,7 @@ from tests.clients.transformer import LIBRARIES, PARTITIONS, SOURCE, TARGET
 
 RECORDS = 6_000
 PATIENCE_S = 150
+BEGINS_ANEW = 3
 HERE = Path(__file__).parent
 
 
@@ -76,9 +77,13 @@ class Client:
         self.process = self._start()
 
     def end(self) -> int:
-        while self.transactions(1):
-            pass
-        return self.process.wait(PATIENCE_S)
+        """A client that cannot begin anew within its process says so by its exit code."""
+        while True:
+            while self.transactions(1):
+                pass
+            if self.process.wait(PATIENCE_S) != BEGINS_ANEW:
+                return self.process.returncode
+            self.kill()
 
     def close(self) -> None:
         self.process.kill()
@@ -105,6 +110,10 @@ def test_each_record_is_copied_once_by_java(three_processes: Processes, java_too
 def test_each_record_is_copied_once_by_older_java(three_processes: Processes, kafka_2_8: Program) -> None:
     """Transactions of version 1."""
     each_record_is_copied_once(three_processes, [*kafka_2_8.command, str(HERE / "Transformer.java")], kafka_2_8.env)
+
+
+def test_each_record_is_copied_once_by_kafkajs(three_processes: Processes, kafkajs: Program) -> None:
+    each_record_is_copied_once(three_processes, [*kafkajs.command[:-1], str(HERE / "transformer.cjs")], kafkajs.env)
 
 
 def each_record_is_copied_once(cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
