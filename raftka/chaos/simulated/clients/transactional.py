@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from random import Random
-from typing import Any
 
 import trio
 
@@ -18,15 +17,23 @@ from raftka.chaos.simulated.clients.client import PASSES, RETRY_S, Address, Clie
 from raftka.chaos.simulated.clients.groups import Refused
 from raftka.chaos.simulated.clients.shapes import PLAIN, Shape
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, PartitionData
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchRequest, PartitionData
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from raftka.wire.messages.offsets import OFFSET_FETCH
+from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
+from raftka.wire.messages.offsets import OFFSET_FETCH, OffsetFetchResponse
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.transactions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT
+from raftka.wire.messages.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    TXN_OFFSET_COMMIT,
+    AddPartitionsToTxnResponse,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+)
 from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
-from raftka.wire.schema import Api, Req, Resp
+from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 OF_GROUP, OF_TRANSACTION = 0, 1  # types of keys in FindCoordinator
 LATE_S = 10.0  # for so long a request without an answer may still come
@@ -152,7 +159,7 @@ class TransactionalProducer:
             v3_and_below_topics=rows,
         )
 
-        def codes(answer: Any) -> set[int]:
+        def codes(answer: AddPartitionsToTxnResponse) -> set[int]:
             return {each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition}
 
         await self._ask(OF_TRANSACTION, ADD_PARTITIONS_TO_TXN, row, codes)
@@ -189,7 +196,7 @@ class TransactionalProducer:
             )
             await self._ask(OF_TRANSACTION, ADD_OFFSETS_TO_TXN, first, lambda row: {row.error_code})
         request = TXN_OFFSET_COMMIT.request
-        topics: dict[str, list[Any]] = defaultdict(list)
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
         for (name, partition), offset in offsets.items():
             topics[name].append(request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata=""))
         row = request(
@@ -202,7 +209,7 @@ class TransactionalProducer:
             topics=[request.topics(name=name, partitions=partitions) for name, partitions in topics.items()],
         )
 
-        def codes(answer: Any) -> set[int]:
+        def codes(answer: TxnOffsetCommitResponse) -> set[int]:
             return {each.error_code for topic in answer.topics for each in topic.partitions}
 
         await self._ask(OF_GROUP, TXN_OFFSET_COMMIT, row, codes, key=group)
@@ -234,7 +241,7 @@ class TransactionalProducer:
         row = self.client.shape.fetch_offsets(group, {place[0]: [place[1]]}, ids)
         row.require_stable = True
 
-        def codes(answer: Any) -> set[int]:
+        def codes(answer: OffsetFetchResponse) -> set[int]:
             found = self.client.shape.offsets(answer)
             return {found.error_code} | {each.error_code for topic in found.topics for each in topic.partitions}
 
@@ -320,8 +327,10 @@ class CommittedReader:
         while not (self.over and await self._at_the_end()):
             leader = await self.client.leader(*self.place)
             ends = self._random.random() < 0.15
-            api: Any = LIST_OFFSETS if ends else FETCH
-            row: Any = end_row(*self.place, leader.epoch) if ends else fetch_row(*self.place, self.position, leader.epoch)
+            api: AnyApi = LIST_OFFSETS if ends else FETCH
+            row: ListOffsetsRequest | FetchRequest = end_row(*self.place, leader.epoch)
+            if not ends:
+                row = fetch_row(*self.place, self.position, leader.epoch)
             row.isolation_level = READ_COMMITTED
             try:
                 found = only_partition(api, await self.client.ask(leader.address, api, row))
