@@ -21,7 +21,7 @@ LARGER = {  # handlers and messages: one file for each API or family; the others
     "raftka/wire/messages": 30,
 }
 
-MAX_ANY = 293  # lines of raftka/ and compat/ with the word Any: mypy sees nothing behind it. The number may only fall
+MAX_ANY = 286  # lines of raftka/ and compat/ with the word Any: mypy sees nothing behind it. The number may only fall
 
 # The longest name that fits a module's decides. A floor sees what is below it, and its own package.
 FLOORS = {

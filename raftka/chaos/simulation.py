@@ -55,6 +55,7 @@ __all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", 
 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
+PAUSES = 10  # longest pauses of a writer that count as no progress: a committer pauses twice as long, and now and then only looks
 WHOLE_S = 60.0  # within so long every node runs, and every replica is in sync
 SAMPLE_S = 0.25
 DIRECTORIES_GAP_S = (2.0, 9.0)  # between two faults of one of several directories
@@ -290,8 +291,9 @@ class _Life:
         def went_on() -> bool:
             return all(now > was for now, was in zip(counts(), before, strict=True))
 
-        if not self._settled(cluster, went_on, PROGRESS_S):
-            self.found.append(f"no progress within {PROGRESS_S} s after all was healed")
+        patience_s = PROGRESS_S + PAUSES * self.settings.pause_s
+        if not self._settled(cluster, went_on, patience_s):
+            self.found.append(f"no progress within {patience_s} s after all was healed")
         for each in (*self.producers, *self.others):
             each.over = True
         for work in self.works:

@@ -13,11 +13,10 @@ from kafka import KafkaAdminClient
 from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes
 from tests.clients.toolchains import Program
-from tests.clients.transformer import LIBRARIES, PARTITIONS, SOURCE, TARGET
+from tests.clients.transformer import BEGINS_ANEW, LIBRARIES, PARTITIONS, SOURCE, TARGET
 
 RECORDS = 6_000
 PATIENCE_S = 150
-BEGINS_ANEW = 3
 HERE = Path(__file__).parent
 
 
@@ -64,26 +63,25 @@ class Client:
         return subprocess.Popen(self.command, env=self.env, stdout=subprocess.PIPE, text=True)
 
     def transactions(self, count: int) -> bool:
-        """Wait for so many more; False when the client has ended before."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            count -= line == "transaction\n"
-            if count <= 0:
-                return True
-        return False
+        """Wait for so many more; False when the client has ended before. One that cannot begin anew within its process says so by its exit code."""
+        while True:
+            assert self.process.stdout is not None
+            for line in self.process.stdout:
+                count -= line == "transaction\n"
+                if count <= 0:
+                    return True
+            if self.process.wait(PATIENCE_S) != BEGINS_ANEW:
+                return False
+            self.kill()
 
     def kill(self) -> None:
         self.close()
         self.process = self._start()
 
     def end(self) -> int:
-        """A client that cannot begin anew within its process says so by its exit code."""
-        while True:
-            while self.transactions(1):
-                pass
-            if self.process.wait(PATIENCE_S) != BEGINS_ANEW:
-                return self.process.returncode
-            self.kill()
+        while self.transactions(1):
+            pass
+        return self.process.returncode
 
     def close(self) -> None:
         self.process.kill()

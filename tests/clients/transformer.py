@@ -2,9 +2,14 @@
 
 `python -m tests.clients.transformer LIBRARY BOOTSTRAP_SERVERS RECORDS`. It may be killed and started again at any moment; it ends when the offsets of
 all records are committed. After an error that ends a transaction it begins anew, as an application would.
+
+Now and then when a leader has died, kafka-python 3.0.12 waits without limit for an offset commit that it has not sent: its sender sleeps. So the program
+ends with BEGINS_ANEW when nothing has happened for SILENT_S.
 """
 
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -22,6 +27,8 @@ ABORTED = 0.2  # of the transactions
 TIMEOUT_MS = 20_000
 SESSION_MS = 6_000
 POLL_S = 1.0
+SILENT_S = 30
+BEGINS_ANEW = 3  # exit code
 
 
 class Transformer(Protocol):
@@ -174,7 +181,9 @@ def first_of(rows: list[tuple[int, int, bytes, bytes]]) -> dict[int, int]:
 
 def run(library: str, servers: str, records: int) -> None:
     random = Random()
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(BEGINS_ANEW))
     while True:
+        signal.alarm(2 * SILENT_S)
         transformer = None
         try:
             transformer = LIBRARIES[library](servers)
@@ -195,6 +204,7 @@ def run(library: str, servers: str, records: int) -> None:
 def transform(transformer: Transformer, random: Random, records: int) -> bool:
     """Whether all is done."""
     while True:
+        signal.alarm(SILENT_S)
         rows = transformer.poll()
         if not rows:
             if transformer.committed() >= records:
