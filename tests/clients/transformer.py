@@ -3,8 +3,8 @@
 `python -m tests.clients.transformer LIBRARY BOOTSTRAP_SERVERS RECORDS`. It may be killed and started again at any moment; it ends when the offsets of
 all records are committed. After an error that ends a transaction it begins anew, as an application would.
 
-Now and then when a leader has died, kafka-python 3.0.12 waits without limit for an offset commit that it has not sent: its sender sleeps. So the program
-ends with BEGINS_ANEW when nothing has happened for SILENT_S.
+Now and then when a leader has died, kafka-python 3.0.12 waits without limit for an offset commit that it has not sent: its sender sleeps. So
+the program ends with BEGINS_ANEW when nothing has happened for SILENT_S.
 """
 
 import asyncio
