@@ -156,7 +156,7 @@ class Asker:
         node = self._node(node_id)
         host = self._leads(node)
         leader, log, end = host.leading(), host.log, host.high_watermark
-        before = end, log.start_offset, log.end_offset
+        before = end, log.start_offset, log.end_offset, log.segments.copy()  # a cleaner may have taken the record away
         try:
             last = log.max_timestamp_offset(end)
             newest = last[0] if last is not None else 0
@@ -169,7 +169,8 @@ class Asker:
         knew = leader.knows_its_end
         for _ in range(2):  # the second time a shorter way may be taken
             answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, timestamp, -1), version))
-            if (host.high_watermark, log.start_offset, log.end_offset) != before or host.log is not log or host.leader is not leader:
+            now = host.high_watermark, log.start_offset, log.end_offset, log.segments
+            if now != before or host.log is not log or host.leader is not leader:
                 return
             if timestamp == LATEST and not knew:
                 self._say(node, f"the end of {host.name}, which it does not know", answer.error_code != Code.NONE, True)

@@ -150,9 +150,9 @@ class ConsumerMember(GroupClient):
         if self.epochs[-1:] != [self.epoch]:
             self.epochs.append(self.epoch)
         if answer.assignment is not None:
-            names = self.names()
-            told = [(names[bytes(each.topic_id)], p) for each in answer.assignment.topic_partitions for p in each.partitions]
-            self.assigned = frozenset(told)
+            names = self.names()  # without the topics that no broker which lives knows yet: they are not read before
+            told = [(names.get(bytes(each.topic_id)), p) for each in answer.assignment.topic_partitions for p in each.partitions]
+            self.assigned = frozenset((name, p) for name, p in told if name is not None)
             for place in sorted(self.assigned - self.at.keys()):
                 self.given_at[place] = self.now
                 self.story.claims.given(place, self.member_id, asked_at)
