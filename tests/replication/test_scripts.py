@@ -304,7 +304,7 @@ PLANTED = [
     ("new_leader", LeaderState, "_in_sync", lambda self, f: f.end_offset >= self.high_watermark),
     ("new_leader", LeaderState, "knows_its_end", property(lambda self: True)),
     ("follower_flush", FollowerFetch, "_flush_first", flush_skipped),
-    ("follower_flush", FollowerState, "told", sets("high_watermark", lambda self, hw, end: hw)),
+    ("follower_flush", FollowerState, "high_watermark_received", sets("high_watermark", lambda self, hw, end: hw)),
     ("follower_truncate", FollowerFetch, "_common_end", lambda self, epoch, end: end),
     ("follower_truncate", FollowerFetch, "_common_end", lambda self, epoch, end: self.state.high_watermark),
     ("follower_truncate", FollowerFetch, "_common_end", lambda self, epoch, end: self._epoch_end(epoch)[1]),
