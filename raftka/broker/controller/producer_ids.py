@@ -34,7 +34,7 @@ class ProducerIds:
         return self._next - 1
 
     def give_back(self, producer_id: int) -> None:
-        """Nobody has used it."""
+        """Take back an id that no producer has got."""
         self._returned.append(producer_id)
 
     async def fill(self) -> None:

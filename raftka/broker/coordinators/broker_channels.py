@@ -1,7 +1,7 @@
 """Requests to the other brokers of the cluster, one connection each over the inter-broker listener. Knows no API.
 
 Connections open with the first request and close when their broker leaves the cluster or moves. A broker answers the requests of a connection in
-their order: what waits long at the other side, as markers wait for their replicas, has channels of its own.
+their order: requests that wait long at the other side, as markers do for their replicas, have channels of their own.
 """
 
 from functools import partial
@@ -129,7 +129,7 @@ class _Channel:
             self._failures = min(self._failures + 1, SHIFTS)
 
     def on_broker(self, *, alive: bool) -> None:
-        """What the image says of it may have changed."""
+        """The broker's registration may have changed."""
         address = self._channels.address_of(self.broker_id)
         if address != self._address:
             self.close("the broker has left the cluster, or has another address")

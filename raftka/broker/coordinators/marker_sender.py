@@ -56,7 +56,7 @@ class _Ending:
 
 
 class _Outbox:
-    """What is queued for another broker."""
+    """The markers that are queued for another broker."""
 
     __slots__ = ("in_flight", "queue")
 
@@ -223,7 +223,7 @@ class MarkerSender:
             self._settle(ending, place, codes.get((ending.marker.producer_id, place), Code.NETWORK_EXCEPTION))
             yield
 
-    # what became of a marker
+    # the answers of leaders
 
     def _settle(self, ending: _Ending, place: Place, code: Code) -> None:
         if not ending.wanted or place not in ending.left:

@@ -45,7 +45,7 @@ class MarkerWriter:
             found.wait_for_commit(end, clock.now() + COMMIT_S, _Wait(done))
 
     def abort(self, reason: str) -> None:
-        """The log could not be written: what waits for it there hears that."""
+        """Do nothing: the log has failed, and completes the operations that wait for it with an error."""
 
 
 class _Wait:
