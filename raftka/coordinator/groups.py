@@ -182,7 +182,7 @@ class GroupCoordinator:
         decision.records += yield from self._expire(context)
         return decision.outcome(atomic=not decision.records)
 
-    def forget(self, ticket: Ticket) -> None:
+    def client_gone(self, ticket: Ticket) -> None:
         """A member goes on until its session ends: its client may ask again, on another connection, and is to find its place."""
 
     # members

@@ -106,5 +106,5 @@ class Machine(Protocol):
 
     def tick(self, context: Context) -> OutcomeOrSteps: ...
 
-    def forget(self, ticket: Ticket) -> None:
+    def client_gone(self, ticket: Ticket) -> None:
         """Who holds it has gone away and hears no reply. The machine may go on as if it was there."""

@@ -225,8 +225,8 @@ class Cluster:
         serving = [each.node for each in self._serving() if each.node is not None]
         if any(node.image.topic_named(topic) is None for node in serving):
             return False
-        hosts = [node.replicas.partitions.get((topic, index)) for node in serving for index in range(partitions)]
-        return sum(1 for host in hosts if host is not None and host.leader is not None) == partitions
+        replicas = [node.replicas.partitions.get((topic, index)) for node in serving for index in range(partitions)]
+        return sum(1 for partition in replicas if partition is not None and partition.leader is not None) == partitions
 
     def _committed(self, topic: str, partition: int) -> list[StoredRecord]:
         end = self.wait_for(lambda: self._sync(lambda: self._led_by(topic, partition))).log.end_offset
@@ -235,9 +235,9 @@ class Cluster:
 
     def _led_by(self, topic: str, partition: int) -> Partition:
         for each in self._serving():
-            host = each.node.replicas.partitions.get((topic, partition)) if each.node is not None else None
-            if host is not None and host.leader is not None:
-                return host
+            replica = each.node.replicas.partitions.get((topic, partition)) if each.node is not None else None
+            if replica is not None and replica.leader is not None:
+                return replica
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
 
     def _ask(self, command: Command) -> Any:

@@ -46,11 +46,11 @@ class GroupView:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # committed, by (topic, partition)
 
 
-def committed_records(host: Partition) -> Iterator[StoredRecord]:
+def committed_records(partition: Partition) -> Iterator[StoredRecord]:
     """Yield the records of a partition that consumers can read."""
-    position, end = host.log.start_offset, host.high_watermark
+    position, end = partition.log.start_offset, partition.high_watermark
     while position < end:
-        spans, _ = host.log.read(position, READ_BYTES, end)
+        spans, _ = partition.log.read(position, READ_BYTES, end)
         view = memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
         if not view:
             return
@@ -58,8 +58,8 @@ def committed_records(host: Partition) -> Iterator[StoredRecord]:
             position = header.last_offset + 1
             if not header.attributes & CONTROL:
                 for record in records_of(batch):
-                    if record.offset >= host.log.start_offset:
-                        yield StoredRecord(host.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+                    if record.offset >= partition.log.start_offset:
+                        yield StoredRecord(partition.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
 
 
 def group_view(address: Address, group_id: str) -> GroupView:

@@ -226,7 +226,7 @@ class Stage:
         assert known is not None
         return known.partitions[partition].leader
 
-    def host(self, topic: str, partition: int = 0, node_id: int | None = None) -> Partition:
+    def partition(self, topic: str, partition: int = 0, node_id: int | None = None) -> Partition:
         """The replica on that node, on its leader by default."""
         return self.nodes[node_id or self.leader(topic, partition)].replicas.partitions[topic, partition]
 

@@ -87,7 +87,7 @@ def test_a_produce_of_several_partitions_waits_for_all_of_them() -> None:
         (topic,) = stage.wire().ask(PRODUCE, row).responses
 
         assert [partition.error_code for partition in topic.partition_responses] == [0, 0]
-        assert [stage.host("t", index).high_watermark for index in (0, 1)] == [1, 1]
+        assert [stage.partition("t", index).high_watermark for index in (0, 1)] == [1, 1]
 
 
 def test_without_flushes_for_answers_nothing_waits() -> None:
@@ -124,9 +124,9 @@ def test_a_wait_for_the_flush_ends_with_the_leadership(before: int) -> None:
             wire.ask(PRODUCE, produce("t", batch(b"v"), acks=1))
         stage.world.disk("n1").sync_s = (30.0, 30.0)
         pipelined(wire, 2)
-        host = stage.host("t")
-        stage.wait(lambda: host.log.written_offset == before + 2)
-        stage.nodes[1].replicas.stop(host)
+        partition = stage.partition("t")
+        stage.wait(lambda: partition.log.written_offset == before + 2)
+        stage.nodes[1].replicas.stop(partition)
 
         answers = [produced(wire.answer(PRODUCE)) for _ in range(2)]
         assert [(answer.error_code, answer.base_offset) for answer in answers] == [(Code.KAFKA_STORAGE_ERROR, -1)] * 2
@@ -140,12 +140,12 @@ def test_a_duplicate_that_a_plan_answers_waits_for_the_flush_of_its_batch() -> N
             again.ask(PRODUCE, produce("t", idempotent(sequence, b"v"), acks=1))
         slow_flushes(stage)
         stage.wire().request(PRODUCE, produce("t", idempotent(2, b"v"), acks=1))
-        stage.wait(lambda: stage.host("t").log.written_offset == 3)
+        stage.wait(lambda: stage.partition("t").log.written_offset == 3)
 
         answer = produced(again.ask(PRODUCE, produce("t", idempotent(2, b"v"), acks=1)))
 
         assert (answer.error_code, answer.base_offset) == (0, 2)
-        assert stage.host("t").log.flushed_offset == 3
+        assert stage.partition("t").log.flushed_offset == 3
         assert latest(again) == 3
 
 
@@ -155,15 +155,15 @@ def test_a_duplicate_waits_for_its_own_batch_alone(acks: int) -> None:
         stage.create("t")
         slow_flushes(stage)
         first, second, again = stage.wire(), stage.wire(), stage.wire()
-        host = stage.host("t")
+        partition = stage.partition("t")
         first.request(PRODUCE, produce("t", idempotent(0, b"1"), acks=acks))
-        stage.wait(lambda: host.log.written_offset == 1)
+        stage.wait(lambda: partition.log.written_offset == 1)
         second.request(PRODUCE, produce("t", idempotent(1, b"2"), acks=acks))
-        stage.wait(lambda: host.log.written_offset == 2)
+        stage.wait(lambda: partition.log.written_offset == 2)
         again.request(PRODUCE, produce("t", idempotent(0, b"1"), acks=acks))
 
         assert produced(again.answer(PRODUCE)).base_offset == 0
-        assert host.high_watermark == 1
+        assert partition.high_watermark == 1
         assert second.frames == []
         assert produced(first.answer(PRODUCE)).base_offset == 0
         assert produced(second.answer(PRODUCE)).base_offset == 1
@@ -180,23 +180,23 @@ def test_a_duplicate_among_requests_in_one_piece_waits_for_its_own_batch_alone()
         wire.send(b"".join(encode_request(PRODUCE, 12, 100 + at, "test", row) for at, row in enumerate(rows)))
 
         assert produced(wire.answer(PRODUCE)).base_offset == 2
-        assert stage.host("t").high_watermark == 3
+        assert stage.partition("t").high_watermark == 3
         assert [produced(wire.answer(PRODUCE)).base_offset for _ in range(3)] == [3, 1, 4]
 
 
 def test_flush_messages_set_back_during_a_flush_leaves_nothing_behind() -> None:
     with Stage(raftka_log_flush="os") as stage:
         stage.create("t", configs={"flush_messages": "1"})
-        wire, host = stage.wire(), stage.host("t")
+        wire, partition = stage.wire(), stage.partition("t")
         stage.world.disk("n1").sync_s = (5.0, 5.0)
         wire.request(PRODUCE, produce("t", batch(b"1"), acks=1))
-        stage.wait(lambda: host.log.written_offset == 1)
+        stage.wait(lambda: partition.log.written_offset == 1)
         wire.request(PRODUCE, produce("t", batch(b"2"), acks=1))
-        stage.wait(lambda: host.log.written_offset == 2)
+        stage.wait(lambda: partition.log.written_offset == 2)
         stage.world.disk("n1").sync_s = (0.001, 0.002)
 
         stage.set(TOPIC, "t", flush_messages=None)
 
         assert [produced(wire.answer(PRODUCE)).base_offset for _ in range(2)] == [0, 1]
-        stage.wait(lambda: host.high_watermark == 2)
+        stage.wait(lambda: partition.high_watermark == 2)
         assert latest(wire) == 2

@@ -147,7 +147,7 @@ def test_a_short_way_taken_before_asks_again() -> None:
 
         assert produced(wire.ask(PRODUCE, produce("t", batch(b"1")))).error_code == Code.TOPIC_AUTHORIZATION_FAILED
         assert fetched(wire.ask(FETCH, fetch("t"))).error_code == Code.TOPIC_AUTHORIZATION_FAILED
-        assert stage.host("t").log.end_offset == 2
+        assert stage.partition("t").log.end_offset == 2
 
 
 def test_a_parked_fetch_is_asked_for_again_when_it_looks_again() -> None:
@@ -161,7 +161,7 @@ def test_a_parked_fetch_is_asked_for_again_when_it_looks_again() -> None:
         stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
 
         assert fetched(wire.answer(FETCH)).error_code == Code.TOPIC_AUTHORIZATION_FAILED
-        assert not stage.host("t").idle_consumers
+        assert not stage.partition("t").idle_consumers
 
 
 def test_a_topic_is_made_on_the_way_only_by_who_may_create() -> None:
@@ -183,7 +183,7 @@ def test_only_brokers_fetch_as_replicas() -> None:
         stage.nodes[leader].dispatcher.authorizer = Deny("CLUSTER_ACTION")
         as_replica = FETCH.request.replica_state(replica_id=follower, replica_epoch=stage.nodes[follower].lifecycle.broker_epoch)
 
-        row = fetch("t", topic_id=stage.host("t").topic_id, replica_state=as_replica)
+        row = fetch("t", topic_id=stage.partition("t").topic_id, replica_state=as_replica)
 
         assert fetched(stage.wire(leader).ask(FETCH, row, 17)).error_code == Code.TOPIC_AUTHORIZATION_FAILED
 

@@ -67,10 +67,10 @@ def test_a_topics_settings_hold_on_every_replica_at_once(three: Stage) -> None:
 
     assert produced(wire.ask(PRODUCE, produce("t", records))).error_code == Code.MESSAGE_TOO_LARGE
     for node_id in three.nodes:
-        config = three.host("t", node_id=node_id).log.config
+        config = three.partition("t", node_id=node_id).log.config
         assert (config.max_message_bytes, config.retention_ms) == (1000, 77)
         assert described(three, TOPIC, "t", node_id)["retention.ms"].value == "77"
-    leader = three.host("t").leader
+    leader = three.partition("t").leader
     assert leader is not None
     assert leader.min_isr == 3
     three.set(TOPIC, "t", max_message_bytes=None)
@@ -84,16 +84,16 @@ def test_what_is_set_for_all_brokers_is_every_topics_default_on_every_node(three
     three.set(BROKER, "", node_id=2, log_retention_ms="77", min_insync_replicas="3", log_segment_delete_delay_ms="11", producer_id_expiration_ms="12")
 
     for node_id, node in three.nodes.items():
-        config = three.host("t", node_id=node_id).log.config
+        config = three.partition("t", node_id=node_id).log.config
         assert (config.retention_ms, config.producer_id_expiration_ms) == (77, 12)
-        assert three.host("own", node_id=node_id).log.config.retention_ms == 5
+        assert three.partition("own", node_id=node_id).log.config.retention_ms == 5
         assert node.settings["log.segment.delete.delay.ms"] == 11
     for name in ("t", "own"):
-        leader = three.host(name).leader
+        leader = three.partition(name).leader
         assert leader is not None
         assert leader.min_isr == 3
     three.set(BROKER, "", log_retention_ms=None)
-    assert {three.host("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes} == {7 * 86_400_000}
+    assert {three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes} == {7 * 86_400_000}
 
 
 def test_what_is_set_for_one_broker_holds_there_alone(three: Stage) -> None:
@@ -101,7 +101,7 @@ def test_what_is_set_for_one_broker_holds_there_alone(three: Stage) -> None:
 
     three.set(BROKER, "2", node_id=2, log_retention_ms="77", log_segment_delete_delay_ms="11")
 
-    assert [three.host("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes] == [7 * 86_400_000, 77, 7 * 86_400_000]
+    assert [three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes] == [7 * 86_400_000, 77, 7 * 86_400_000]
     assert [node.settings["log.segment.delete.delay.ms"] for node in three.nodes.values()] == [60_000, 11, 60_000]
     assert described(three, BROKER, "2", 2)["log.retention.ms"].config_source == 2
 
@@ -116,7 +116,7 @@ def test_they_outlive_a_power_loss() -> None:
         stage.start(1)
         stage.wait(stage.nodes[1].ready.is_set)
 
-        config = stage.host("t").log.config
+        config = stage.partition("t").log.config
         assert (config.retention_ms, config.retention_bytes) == (77, 5)
         assert stage.nodes[1].settings["log.segment.delete.delay.ms"] == 11
 
@@ -130,7 +130,7 @@ def test_a_running_broker_that_gets_a_snapshot_in_place_of_entries_has_them_too(
 
         node.apply(Snapshot(later.offset, 1, later.to_snapshot()))
 
-        assert stage.host("t").log.config.retention_ms == 77
+        assert stage.partition("t").log.config.retention_ms == 77
         assert node.settings["log.segment.delete.delay.ms"] == 11
 
 

@@ -25,7 +25,7 @@ def test_each_partition_hears_that_its_isr_was_not_changed() -> None:
     manager = AlterPartitionManager(
         context,  # type: ignore[arg-type]
         lifecycle,  # type: ignore[arg-type]
-        lambda host, effect, answer: heard.append((host.name, answer)),  # type: ignore[arg-type]
+        lambda partition, effect, answer: heard.append((partition.name, answer)),  # type: ignore[arg-type]
         lambda: finished.append(None),
     )
     for name in ("t-0", "t-1"):

@@ -177,7 +177,7 @@ def test_the_machine_hears_of_who_has_gone(stage: ToyStage) -> None:
     stage.topic()
     (waiting,) = stage.ask_all(Await("a"))
 
-    stage.nodes[1].runtime.take(lambda _: stage.runtimes[1].forget("a", waiting), None)  # type: ignore[attr-defined]
+    stage.nodes[1].runtime.take(lambda _: stage.runtimes[1].client_gone("a", waiting), None)  # type: ignore[attr-defined]
     stage.ask(Add("a", ("1",)))
 
     assert machine(stage).forgotten == [waiting]
@@ -336,7 +336,7 @@ def test_under_min_isr_nothing_is_decided_and_reads_go_on(three: ToyStage) -> No
     three.ask(Ring("bell", 4.0), node_id=leader)
     away = next(iter({1, 2, 3} - {leader}))
     three.kill(away)
-    three.wait(lambda: len(three.host(TOPIC, node_id=leader).image.isr) == 2)
+    three.wait(lambda: len(three.partition(TOPIC, node_id=leader).image.isr) == 2)
 
     assert three.ask(Add("a", ("2",)), node_id=leader) is Code.COORDINATOR_NOT_AVAILABLE
     three.world.run(three.world.now + 5.0)  # the bell's time: what cannot be written is tried again, once a second
@@ -353,10 +353,10 @@ def test_a_machine_that_is_ahead_of_its_log_begins_anew(stage: ToyStage) -> None
     stage.ask(Add("a", ("1",)))
     (waiting,) = stage.ask_all(Await("b"))
     before = machine(stage)
-    stage.host(TOPIC).log._max_batch_bytes = 0  # every append is refused, behind all that is looked at before
+    stage.partition(TOPIC).log._max_batch_bytes = 0  # every append is refused, behind all that is looked at before
 
     refused = stage.ask(Add("a", ("2",)))
-    stage.host(TOPIC).log.configure(stage.host(TOPIC).log.config)
+    stage.partition(TOPIC).log.configure(stage.partition(TOPIC).log.config)
     stage.wait(stage.serving)
 
     assert refused is Code.UNKNOWN_SERVER_ERROR

@@ -38,7 +38,7 @@ def fill(stage: Stage) -> None:
 
 
 def leader_state(stage: Stage) -> LeaderState:
-    leader = stage.host("t").leader
+    leader = stage.partition("t").leader
     assert leader is not None
     return leader
 
@@ -55,7 +55,7 @@ def told(answer: DeleteRecordsResponse) -> tuple[int, Code]:
 
 
 def starts(stage: Stage) -> list[int]:
-    return [stage.host("t", node_id=node_id).log.start_offset for node_id in stage.nodes]
+    return [stage.partition("t", node_id=node_id).log.start_offset for node_id in stage.nodes]
 
 
 def test_all_replicas_follow_before_it_is_answered_and_none_of_them_is_waited_for_longer_than_it_takes(three: Stage) -> None:
@@ -87,7 +87,7 @@ def test_a_follower_that_does_not_hear_of_it_is_waited_for(three: Stage) -> None
     three.wait(lambda: sorted(starts(three)) == [0, 4, 4])
 
     assert told(wire.answer(DELETE_RECORDS)) == (0, Code.REQUEST_TIMED_OUT)
-    assert len(three.host("t").delayed_by_low_watermark) == 0
+    assert len(three.partition("t").delayed_by_low_watermark) == 0
 
 
 def test_who_does_not_live_is_not_waited_for_and_follows_when_it_is_back(three: Stage) -> None:
@@ -113,7 +113,7 @@ def test_one_that_had_left_the_isr_before_it_died_is_not_waited_for_either(three
     three.wait(lambda: deaf not in leader_state(three).isr)
 
     wire.request(DELETE_RECORDS, deletion(4, timeout_ms=60_000))
-    three.wait(lambda: len(three.host("t").delayed_by_low_watermark) > 0)
+    three.wait(lambda: len(three.partition("t").delayed_by_low_watermark) > 0)
     three.kill(deaf)
 
     assert told(wire.answer(DELETE_RECORDS)) == (4, Code.NONE)
@@ -126,7 +126,7 @@ def test_what_becomes_of_who_waits(three: Stage, gone: str) -> None:
     wire = three.wire(leader)
     three.nodes[deaf].replicas.fetchers.by_leader[leader].follows.clear()
     wire.request(DELETE_RECORDS, deletion(4, timeout_ms=60_000))
-    three.wait(lambda: len(three.host("t").delayed_by_low_watermark) > 0)
+    three.wait(lambda: len(three.partition("t").delayed_by_low_watermark) > 0)
 
     if gone == "topic":
         three.delete("t")
@@ -149,7 +149,7 @@ def test_nothing_that_is_not_committed_is_deleted(three: Stage) -> None:
     wire = three.wire(three.leader("t"))
 
     assert told(wire.ask(DELETE_RECORDS, deletion(8))) == (-1, Code.OFFSET_OUT_OF_RANGE)
-    assert three.host("t").log.start_offset == 0
+    assert three.partition("t").log.start_offset == 0
 
 
 @pytest.mark.parametrize("how", ["power loss", "kill"])
@@ -186,9 +186,9 @@ def test_a_partition_that_is_named_many_times_waits_once(three: Stage) -> None:
     row.topics[0].partitions = [deletion(offset).topics[0].partitions[0] for offset in range(RECORDS, 0, -1)]
 
     wire.request(DELETE_RECORDS, row)
-    three.wait(lambda: len(three.host("t").delayed_by_low_watermark) > 0)
+    three.wait(lambda: len(three.partition("t").delayed_by_low_watermark) > 0)
 
-    assert len(three.host("t").delayed_by_low_watermark) == 1
+    assert len(three.partition("t").delayed_by_low_watermark) == 1
     assert told(wire.answer(DELETE_RECORDS)) == (0, Code.REQUEST_TIMED_OUT)
 
 
@@ -221,4 +221,4 @@ def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest
         assert answers == {**dict.fromkeys(led, (1, Code.NONE)), 99: (-1, Code.UNKNOWN_TOPIC_OR_PARTITION)}
         assert len(deleted) == len(led) > 10
         assert max(deleted.count(when) for when in set(deleted)) <= 5
-        assert not any(len(stage.host("t", index).delayed_by_low_watermark) for index in led)
+        assert not any(len(stage.partition("t", index).delayed_by_low_watermark) for index in led)

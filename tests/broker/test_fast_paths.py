@@ -68,7 +68,7 @@ def test_a_session_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatc
             session = Session(stage, version, filled(stage))
             answers = [session.ask(0), session.ask(2), session.ask(4), session.ask(2), session.ask(2)]
             answers += [session.ask(2, epoch=77), session.ask(4), session.ask(6, min_bytes=0)]
-            stage.host("t").log.set_start_offset(2)
+            stage.partition("t").log.set_start_offset(2)
             answers += [session.ask(2), session.ask(1), session.ask(4)]
             produced(stage.wire().ask(PRODUCE, produce("t", batch(b"more"))))
             answers += [session.ask(6), session.ask(6), session.ask(7, min_bytes=0)]
@@ -132,7 +132,7 @@ def test_who_leads_no_more_has_no_short_way(monkeypatch: pytest.MonkeyPatch) -> 
             session.ask(offset)
             wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7)
         assert (fetches, ends) == ([True], [True, True])
-        stage.host("t").leader = None
+        stage.partition("t").leader = None
 
         assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
         session.ask(4)
@@ -152,7 +152,7 @@ def test_the_ends_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatch
                 return wire.frame()
 
             answers = [ask(timestamp) for timestamp in (LATEST, EARLIEST, LATEST, EARLIEST)]
-            stage.host("t").log.set_start_offset(4)
+            stage.partition("t").log.set_start_offset(4)
             produced(stage.wire().ask(PRODUCE, produce("t", batch(b"more"))))
             answers += [ask(timestamp) for timestamp in (EARLIEST, LATEST, 0, MAX_TIMESTAMP, LATEST)]
             told.append(answers)
@@ -167,7 +167,7 @@ def test_an_end_that_is_not_known_yet_goes_the_long_way() -> None:
         filled(stage)
         wire = stage.wire()
         wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7)
-        leader = stage.host("t").leader
+        leader = stage.partition("t").leader
         assert leader is not None
         leader.epoch_start_offset = 7
 

@@ -95,7 +95,7 @@ def test_a_leader_whose_disk_is_full_gives_way_to_another() -> None:
 
         stage.wait(lambda: stage.leader("t") not in (leader, -1))
         other = stage.leader("t")
-        stage.wait(lambda: leader not in stage.host("t", node_id=other).image.isr)
+        stage.wait(lambda: leader not in stage.partition("t", node_id=other).image.isr)
         assert produced(stage.wire(other).ask(PRODUCE, produce("t", batch(b"3")))).base_offset == 1
 
 

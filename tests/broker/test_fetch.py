@@ -145,7 +145,7 @@ def test_consumers_read_what_is_committed(replica: int) -> None:
         row = fetched(stage.wire(leader).ask(FETCH, fetch("t", replica_id=replica)))
 
         assert (values(row), row.high_watermark) == (VALUES, 6)
-        assert stage.host("t", node_id=leader).log.end_offset == 7
+        assert stage.partition("t", node_id=leader).log.end_offset == 7
 
 
 @pytest.mark.parametrize("version", [12, 15, 17])
@@ -198,7 +198,7 @@ def second_epoch(stage: Stage) -> int:
     stage.kill(first)
     stage.wait(lambda: stage.leader("t") not in (first, -1))
     stage.start(first)
-    stage.wait(lambda: stage.nodes[first].ready.is_set() and len(stage.host("t").image.isr) == 3)
+    stage.wait(lambda: stage.nodes[first].ready.is_set() and len(stage.partition("t").image.isr) == 3)
     leader = stage.leader("t")
     assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new")))).base_offset == 6
     return leader
@@ -208,7 +208,7 @@ def test_leader_epochs_are_checked() -> None:
     with Stage(3) as stage:
         topic_id = filled(stage)
         leader = second_epoch(stage)
-        epoch = stage.host("t").leader_epoch
+        epoch = stage.partition("t").leader_epoch
         wire = stage.wire(leader)
 
         def told(asked: int) -> PartitionData:
@@ -228,7 +228,7 @@ def test_the_divergence_of_logs_is_reported() -> None:
     with Stage(3) as stage:
         topic_id = filled(stage)
         second_epoch(stage)
-        epoch = stage.host("t").leader_epoch
+        epoch = stage.partition("t").leader_epoch
 
         same = read(stage, fetch("t", 6, topic_id=topic_id, last_fetched_epoch=0), 17)
         beyond = read(stage, fetch("t", 7, topic_id=topic_id, last_fetched_epoch=0, max_wait_ms=20_000, min_bytes=1), 17)

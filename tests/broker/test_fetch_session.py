@@ -126,7 +126,7 @@ def test_partitions_come_and_go(stage: Stage) -> None:
     append(stage, 1)
     append(stage, 4)
     assert sorted(reader.ask(forget=[1])) == [4]
-    assert stage.host("t", 1).idle_consumers == {}
+    assert stage.partition("t", 1).idle_consumers == {}
     assert reader.ask(forget=[0, 4]) == {}
     assert reader.id == 0, "a session without partitions ends"
     assert not stage.nodes[1].fetch_sessions.by_id
@@ -154,10 +154,10 @@ def test_an_error_is_reported_until_it_is_gone(stage: Stage) -> None:
     stage.create("t", 6)
     assert {i: (row.error_code, row.high_watermark) for i, row in reader.ask().items()} == {0: (0, 0), 5: (0, 0)}
     assert reader.ask() == {}
-    assert stage.host("t").idle_consumers
+    assert stage.partition("t").idle_consumers
     reader.epoch = -1
     reader.ask([0])
-    assert not stage.host("t").idle_consumers
+    assert not stage.partition("t").idle_consumers
 
 
 def test_a_log_that_begins_later_is_reported(stage: Stage) -> None:
@@ -165,8 +165,8 @@ def test_a_log_that_begins_later_is_reported(stage: Stage) -> None:
     append(stage)
     reader.ask([0, 1])
     reader.ask([0], 1)
-    stage.host("t").log.set_start_offset(1)
-    stage.host("t").start_moved()
+    stage.partition("t").log.set_start_offset(1)
+    stage.partition("t").start_moved()
 
     assert {i: (row.log_start_offset, bytes(row.records or b"")) for i, row in reader.ask().items()} == {0: (1, b"")}
 
@@ -218,7 +218,7 @@ def test_a_full_fetch_ends_the_session_it_names(stage: Stage) -> None:
     assert reader.id == 0
     assert not stage.nodes[1].fetch_sessions.by_id
     assert stage.nodes[1].fetch_sessions.partitions == 0
-    assert not stage.host("t", 1).idle_consumers
+    assert not stage.partition("t", 1).idle_consumers
 
 
 def test_epochs_begin_again_at_one(stage: Stage) -> None:
@@ -245,7 +245,7 @@ def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 2)
         looked: list[int] = []
         read = Fetch._read
-        monkeypatch.setattr(Fetch, "_read", lambda self, host, *rest: looked.append(host.index) or read(self, host, *rest))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(Fetch, "_read", lambda self, replica, *rest: looked.append(replica.index) or read(self, replica, *rest))  # type: ignore[func-returns-value]
 
         for partition in (7, 8, 9):
             append(stage, partition, b"x" * 20)
@@ -298,7 +298,7 @@ def test_what_was_found_long_before_the_answer_is_read_again_for_it(stage: Stage
     reader = Conversation(stage)
     reader.send(range(5), wait_ms=1000, min_bytes=10_000)
     stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
-    stage.host("t").log.set_start_offset(1)
+    stage.partition("t").log.set_start_offset(1)
 
     assert reader.hear()[0].error_code == Code.OFFSET_OUT_OF_RANGE
 
@@ -326,7 +326,7 @@ def test_the_end_of_a_session_leaves_its_waiting_fetch_alone(stage: Stage) -> No
 
     assert sorted(reader.hear()) == [2]
     assert reader.id == 0
-    assert not stage.host("t", 1).idle_consumers
+    assert not stage.partition("t", 1).idle_consumers
 
 
 # who keeps a session
@@ -384,7 +384,7 @@ def test_no_slots_no_sessions() -> None:
             reader.epoch = 0
             assert sorted(reader.ask([0, 1])) == [0, 1]
             assert reader.id == 0
-        assert not stage.host("t").idle_consumers
+        assert not stage.partition("t").idle_consumers
 
 
 def test_sessions_have_a_bound_in_partitions(stage: Stage, lowered: Lower) -> None:

@@ -19,15 +19,15 @@ def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(monke
         stage.create("t", 6)  # each broker leads two: the connection stays for the other one
         leader = stage.leader("t")
         node = stage.nodes[next(node_id for node_id in (1, 2, 3) if node_id != leader)]
-        fetchers, host = node.replicas.fetchers, node.replicas.partitions["t", 0]
+        fetchers, partition = node.replicas.fetchers, node.replicas.partitions["t", 0]
         stage.wait(lambda: leader in fetchers.by_leader and fetchers.by_leader[leader].connection is not None)
         fetcher = fetchers.by_leader[leader]
-        state = fetcher.follows[host.topic_id, 0]
+        state = fetcher.follows[partition.topic_id, 0]
         monkeypatch.setattr(PartitionFetchState, "carry_out", noted)
 
         def ask_and_go() -> None:
-            fetcher.ask_offsets(state, host.leader_epoch)
-            fetchers.remove(host)
+            fetcher.ask_offsets(state, partition.leader_epoch)
+            fetchers.remove(partition)
             carried_out.clear()
 
         node.runtime.take(lambda _: ask_and_go(), None)  # type: ignore[attr-defined]

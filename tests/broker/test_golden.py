@@ -305,7 +305,7 @@ def _transaction_topic(replay: Replay, wire: Wire) -> None:
 
 def _marker_at(offset: int) -> Callable[[Replay, Wire], None]:
     """The answer to EndTxn comes before the marker."""
-    return lambda replay, wire: replay.stage.wait(lambda: replay.stage.host("tx").high_watermark > offset)
+    return lambda replay, wire: replay.stage.wait(lambda: replay.stage.partition("tx").high_watermark > offset)
 
 
 PREPARED: dict[int, Callable[[Replay, Wire], None]] = {

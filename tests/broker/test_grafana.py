@@ -315,8 +315,8 @@ def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("raftka.broker.exporter.pages.AT_ONCE", 2)
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=3)
-        host = stage.host("t", 2)
-        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not host))
+        partition = stage.partition("t", 2)
+        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not partition))
         status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
 
         assert status == 503
@@ -328,7 +328,7 @@ def test_when_a_log_can_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage(nodes=3, metrics_port=str(PORT)) as stage:
         stage.create("t", replication_factor=3)
         full = stage.leader("t")
-        log = stage.host("t").log
+        log = stage.partition("t").log
         write = type(log).write_staged
 
         def fails(self: Any) -> None:

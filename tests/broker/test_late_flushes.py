@@ -137,9 +137,9 @@ def test_of_many_logs_some_are_flushed_in_a_turn(monkeypatch: pytest.MonkeyPatch
     flush = FlushScheduler._flush
     with stage(log_flush_interval_ms="100") as there:
 
-        def counted(self: FlushScheduler, host: Partition) -> None:
+        def counted(self: FlushScheduler, partition: Partition) -> None:
             flushed.append(there.world.now)
-            flush(self, host)
+            flush(self, partition)
 
         monkeypatch.setattr(FlushScheduler, "_flush", counted)
         there.create("t", partitions=10)
@@ -151,4 +151,4 @@ def test_of_many_logs_some_are_flushed_in_a_turn(monkeypatch: pytest.MonkeyPatch
 
         assert len(flushed) == 10
         assert max(flushed.count(when) for when in set(flushed)) <= 3
-        assert not any(there.host("t", index).log.unflushed for index in range(10))
+        assert not any(there.partition("t", index).log.unflushed for index in range(10))

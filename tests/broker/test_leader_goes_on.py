@@ -13,14 +13,14 @@ def test_a_leader_that_goes_on_in_another_epoch_keeps_its_high_watermark() -> No
         stays, goes = (node_id for node_id in (1, 2, 3) if node_id != leader)
         for _ in range(3):
             assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"v"), acks=-1))).error_code == 0
-        host = stage.host("t", node_id=leader)
-        epoch = host.leader_epoch
+        partition = stage.partition("t", node_id=leader)
+        epoch = partition.leader_epoch
         stage.world.pause(f"n{stays}")  # it does not fetch in the next epoch
         request = ALTER_PARTITION_REASSIGNMENTS.request
         moved = request.topics.partitions(partition_index=0, replicas=[leader, stays])
         stage.wire(leader).request(ALTER_PARTITION_REASSIGNMENTS, request(topics=[request.topics(name="t", partitions=[moved])]))
-        stage.wait(lambda: host.leader_epoch > epoch)
+        stage.wait(lambda: partition.leader_epoch > epoch)
 
-        assert goes not in host.image.replicas
-        assert host.leader is not None
-        assert host.high_watermark == 3
+        assert goes not in partition.image.replicas
+        assert partition.leader is not None
+        assert partition.high_watermark == 3

@@ -107,7 +107,7 @@ def test_producers_of_a_partition(stage: Stage, lowered: Lower) -> None:
         sent = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)
         assert produced(wire.ask(PRODUCE, produce("t", sent))).error_code == 0
 
-    assert stage.host("t").log.producers.forgotten == 2
+    assert stage.partition("t").log.producers.forgotten == 2
 
 
 def test_records_that_are_too_much(stage: Stage, lowered: Lower) -> None:

@@ -35,7 +35,7 @@ def stage() -> Iterator[Stage]:
         wire = stage.wire(stage.leader("t"))
         for _ in range(RECORDS):
             assert produced(wire.ask(PRODUCE, produce("t", batch(b"x")))).error_code == 0
-        leader = stage.host("t").leader
+        leader = stage.partition("t").leader
         assert leader is not None
         leader.high_watermark = COMMITTED
         yield stage
@@ -69,7 +69,7 @@ def test_a_follower_is_told_the_end_of_the_log_and_a_debugger_by_any_replica(sta
 
 
 def test_a_time_that_only_uncommitted_records_have_is_not_found(stage: Stage) -> None:
-    leader = stage.host("t").leader
+    leader = stage.partition("t").leader
     assert leader is not None
     leader.high_watermark = 0
 
@@ -82,7 +82,7 @@ def test_epochs_are_told_to_brokers_and_to_who_may_describe_the_topic(stage: Sta
     leader = stage.leader("t")
     stage.nodes[leader].dispatcher.authorizer = Allows(allowed)
     request = OFFSET_FOR_LEADER_EPOCH.request
-    asked = request.topics.partitions(partition=0, leader_epoch=stage.host("t").leader_epoch)
+    asked = request.topics.partitions(partition=0, leader_epoch=stage.partition("t").leader_epoch)
 
     answer = stage.wire(leader).ask(OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic="t", partitions=[asked])]))
 

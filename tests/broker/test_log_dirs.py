@@ -52,7 +52,7 @@ def alter(stage: Stage, path: str, topic: str = "t", *partitions: int) -> list[C
 
 
 def moved(stage: Stage, path: str) -> bool:
-    return stage.host("t").home.path == path and not stage.nodes[1].care.mover.moves
+    return stage.partition("t").home.path == path and not stage.nodes[1].care.mover.moves
 
 
 def filled(stage: Stage, batches: int = 8) -> None:
@@ -64,7 +64,7 @@ def filled(stage: Stage, batches: int = 8) -> None:
 
 
 def content(stage: Stage) -> bytes:
-    log = stage.host("t").log
+    log = stage.partition("t").log
     spans, offset = [], log.start_offset
     for segment in log.segments:
         found, _ = log.read(max(offset, segment.base_offset), 1 << 30, log.end_offset)
@@ -77,7 +77,7 @@ def test_what_lies_where(stage: Stage) -> None:
     stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
     assert [len(each) for each in described(stage).values()] == [1, 1]
     where = {key: size for each in described(stage).values() for key, (size, _, _) in each.items()}
-    assert (where["t", 0], where["t", 1]) == (stage.host("t").log.size_bytes, 0)
+    assert (where["t", 0], where["t", 1]) == (stage.partition("t").log.size_bytes, 0)
     request = DESCRIBE_LOG_DIRS.request
     asked = described(stage, topics=[request.topics(topic="t", partitions=[0, 7]), request.topics(topic="nosuch", partitions=[0])])
     assert [key for each in asked.values() for key in each] == [("t", 0)]
@@ -85,30 +85,30 @@ def test_what_lies_where(stage: Stage) -> None:
 
 def test_a_directory_that_failed_is_reported(stage: Stage) -> None:
     stage.create("t", 2)
-    host = next(host for host in stage.nodes[1].replicas.partitions.values() if host.home.path == SECOND)
+    partition = next(partition for partition in stage.nodes[1].replicas.partitions.values() if partition.home.path == SECOND)
     stage.world.disk("n1").broken.add(SECOND)
     wire = stage.wire()
-    wire.request(PRODUCE, produce(host.topic, batch(b"1"), partition=host.index))
+    wire.request(PRODUCE, produce(partition.topic, batch(b"1"), partition=partition.index))
     assert wire.frame() is None, "what it was told of the turn's writes cannot be said"
     row = stage.wire().ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(topics=None))
     assert [(each.log_dir, Code(each.error_code), each.total_bytes > 0) for each in row.results] == [
         (FIRST, Code.NONE, True),
         (SECOND, Code.KAFKA_STORAGE_ERROR, False),
     ]
-    assert alter(stage, SECOND, "t", 1 - host.index) == [Code.KAFKA_STORAGE_ERROR]
-    assert alter(stage, FIRST, "t", host.index) == [Code.KAFKA_STORAGE_ERROR]
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - host.index))).error_code == 0
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=host.index))).error_code == Code.KAFKA_STORAGE_ERROR
+    assert alter(stage, SECOND, "t", 1 - partition.index) == [Code.KAFKA_STORAGE_ERROR]
+    assert alter(stage, FIRST, "t", partition.index) == [Code.KAFKA_STORAGE_ERROR]
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - partition.index))).error_code == 0
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=partition.index))).error_code == Code.KAFKA_STORAGE_ERROR
 
 
 def test_who_searches_by_time_in_a_directory_that_fails_is_told_so(stage: Stage) -> None:
     """It was an unknown error, with which a client gives up; and the directory was not known to have failed."""
     stage.create("t", 2)
-    host = next(host for host in stage.nodes[1].replicas.partitions.values() if host.home.path == SECOND)
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=host.index))).error_code == Code.NONE
+    partition = next(partition for partition in stage.nodes[1].replicas.partitions.values() if partition.home.path == SECOND)
+    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=partition.index))).error_code == Code.NONE
     stage.world.disk("n1").broken.add(SECOND)
 
-    (topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets("t", 0, host.index)).topics
+    (topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets("t", 0, partition.index)).topics
 
     assert Code(topic.partitions[0].error_code) is Code.KAFKA_STORAGE_ERROR
     assert list(stage.nodes[1].logs.offline) == [SECOND]
@@ -120,20 +120,20 @@ def test_what_is_refused(stage: Stage) -> None:
     assert alter(stage, "/elsewhere") == [Code.LOG_DIR_NOT_FOUND]
     assert alter(stage, SECOND, "t" * 240) == [Code.INVALID_TOPIC_EXCEPTION]
     assert alter(stage, SECOND, "t", 3) == [Code.UNKNOWN_TOPIC_OR_PARTITION]
-    assert alter(stage, stage.host("t").home.path) == [Code.NONE], "where it is already"
+    assert alter(stage, stage.partition("t").home.path) == [Code.NONE], "where it is already"
     assert not stage.nodes[1].care.mover.moves
 
 
 def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
     assert alter(stage, SECOND, "new", 0, 1, 2) == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
     stage.create("new", 3)
-    assert {host.home.path for host in stage.nodes[1].replicas.partitions.values()} == {SECOND}
+    assert {partition.home.path for partition in stage.nodes[1].replicas.partitions.values()} == {SECOND}
 
 
 def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
     filled(stage)
-    host, before = stage.host("t"), content(stage)
-    home, epochs, old = host.home.path, host.log.epochs.entries(), host.log
+    partition, before = stage.partition("t"), content(stage)
+    home, epochs, old = partition.home.path, partition.log.epochs.entries(), partition.log
     target = SECOND if home == FIRST else FIRST
     assert alter(stage, target) == [Code.NONE]
     (future,) = [value for value in described(stage)[target].values() if value[2]]
@@ -141,7 +141,7 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
     stage.wait(lambda: moved(stage, target))
 
     assert content(stage) == before
-    assert (host.log.epochs.entries(), host.log.flushed_offset) == (epochs, 8)
+    assert (partition.log.epochs.entries(), partition.log.flushed_offset) == (epochs, 8)
     assert [sorted(each) for each in described(stage).values()] == ([[], [("t", 0)]] if target == SECOND else [[("t", 0)], []])
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"9")))).base_offset == 8
     assert fetched(stage.wire().ask(FETCH, fetch("t", 8))).high_watermark == 9
@@ -162,7 +162,7 @@ def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
     filled(stage, 3)
     before = content(stage)
     for number in range(6):
-        assert alter(stage, SECOND if stage.host("t").home.path == FIRST else FIRST) == [Code.NONE]
+        assert alter(stage, SECOND if stage.partition("t").home.path == FIRST else FIRST) == [Code.NONE]
         stage.wait(lambda: not stage.nodes[1].care.mover.moves)
         assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
     assert content(stage)[: len(before)] == before
@@ -176,7 +176,7 @@ def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
 def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledged(stage: Stage, syncs: int) -> None:
     """Each time another flush of the directory that is left or entered; with the other one the broker goes on."""
     filled(stage, 2)
-    if stage.host("t").home.path == FIRST:
+    if stage.partition("t").home.path == FIRST:
         alter(stage, SECOND)
         stage.wait(lambda: moved(stage, SECOND))
     before, disk, end_move = content(stage), stage.world.disk("n1"), stage.nodes[1].logs.end_move
@@ -195,20 +195,20 @@ def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledge
     stage.start(1)
     stage.wait(lambda: is_back(stage))
     assert not stage.refused
-    stage.wait(lambda: stage.host("t").leader is not None)
+    stage.wait(lambda: stage.partition("t").leader is not None)
     assert content(stage) == before
 
 
 def test_a_copy_that_finds_no_room_harms_nobody(stage: Stage) -> None:
     filled(stage)
-    home = stage.host("t").home.path
+    home = stage.partition("t").home.path
     stage.world.disk("n1").room_bytes = 3 * PIECE_BYTES // 2
     assert alter(stage, SECOND if home == FIRST else FIRST) == [Code.NONE]
     stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     stage.world.disk("n1").room_bytes = None
     assert stage.events("log_directory_move_failed")
     assert stage.nodes[1].logs.offline == {}
-    assert stage.host("t").home.path == home
+    assert stage.partition("t").home.path == home
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1")))).base_offset == 8
 
 
@@ -217,7 +217,7 @@ def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage:
     """The error of a read or a write does not say where it was."""
     filled(stage)
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
-    alter(stage, SECOND if stage.host("t").home.path == FIRST else FIRST)
+    alter(stage, SECOND if stage.partition("t").home.path == FIRST else FIRST)
     stage.world.run(stage.world.now + 1.0)
     stage.world.disk("n1").broken.add(broken)
     stage.world.run(stage.world.now + 3.0)
@@ -229,7 +229,7 @@ def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage:
 def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage: Stage, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old one lies where the next start removes it."""
     filled(stage)
-    if stage.host("t").home.path == target:
+    if stage.partition("t").home.path == target:
         alter(stage, SECOND if target == FIRST else FIRST)
         stage.wait(lambda: not stage.nodes[1].care.mover.moves)
     before = content(stage)
@@ -254,7 +254,7 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
     stage.kill(1, power_loss=True)
     stage.start(1)
     stage.wait(lambda: is_back(stage))
-    assert stage.host("t").home.path == target
+    assert stage.partition("t").home.path == target
     assert content(stage) == before
 
 
@@ -262,29 +262,29 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
 def test_what_batches_do_not_tell_moves_too(stage: Stage, start: int) -> None:
     """An epoch in which nothing was written, a log start inside a batch, producers whose batches are deleted."""
     filled(stage, 4)
-    host = stage.host("t")
-    target = SECOND if host.home.path == FIRST else FIRST
+    partition = stage.partition("t")
+    target = SECOND if partition.home.path == FIRST else FIRST
     idempotent = batch(b"1", b"2", producer_id=9, producer_epoch=0, base_sequence=0)
     assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4
-    host.delete_before(start)
+    partition.delete_before(start)
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"3")))).base_offset == 6
-    host.log.assign_epoch(7)
-    epochs, producers = host.log.epochs.entries(), dict(host.log.producers.producers)
+    partition.log.assign_epoch(7)
+    epochs, producers = partition.log.epochs.entries(), dict(partition.log.producers.producers)
     alter(stage, target)
     stage.wait(lambda: moved(stage, target))
-    assert (host.log.epochs.entries(), host.log.latest_epoch, host.log.start_offset) == (epochs, 7, start)
-    assert host.log.producers.producers == producers
+    assert (partition.log.epochs.entries(), partition.log.latest_epoch, partition.log.start_offset) == (epochs, 7, start)
+    assert partition.log.producers.producers == producers
 
     stage.kill(1, power_loss=True)
     stage.start(1)
     stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
-    assert stage.host("t").log.start_offset == start
+    assert stage.partition("t").log.start_offset == start
     assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, "a duplicate"
 
 
 def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
     filled(stage)
-    home = stage.host("t").home.path
+    home = stage.partition("t").home.path
     target = SECOND if home == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="100000")
     alter(stage, target)
@@ -301,7 +301,7 @@ def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
 
 def test_a_move_keeps_to_its_rate(stage: Stage) -> None:
     filled(stage)
-    target = SECOND if stage.host("t").home.path == FIRST else FIRST
+    target = SECOND if stage.partition("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
     began = stage.world.now
     alter(stage, target)
@@ -311,24 +311,24 @@ def test_a_move_keeps_to_its_rate(stage: Stage) -> None:
 
 def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage) -> None:
     filled(stage)
-    host, target = stage.host("t"), SECOND if stage.host("t").home.path == FIRST else FIRST
+    partition, target = stage.partition("t"), SECOND if stage.partition("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
     alter(stage, target)
-    move: Move = stage.nodes[1].care.mover.moves[host]
+    move: Move = stage.nodes[1].care.mover.moves[partition]
     stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
-    host.log.truncate_to(3)
-    host.log.assign_epoch(host.leader_epoch + 1)
-    host.log.append_as_leader(memoryview(bytearray(batch(b"other"))), host.leader_epoch + 1, EPOCH_MS)
-    host.log.write_staged()
+    partition.log.truncate_to(3)
+    partition.log.assign_epoch(partition.leader_epoch + 1)
+    partition.log.append_as_leader(memoryview(bytearray(batch(b"other"))), partition.leader_epoch + 1, EPOCH_MS)
+    partition.log.write_staged()
     before = content(stage)
     stage.wait(lambda: moved(stage, target))
     assert content(stage) == before
-    assert host.log.end_offset == 4
+    assert partition.log.end_offset == 4
 
 
 def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
     filled(stage)
-    target = SECOND if stage.host("t").home.path == FIRST else FIRST
+    target = SECOND if stage.partition("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="1000")
     alter(stage, target)
     stage.world.run(stage.world.now + 1.0)
@@ -340,7 +340,7 @@ def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
 
 def test_the_next_process_goes_on_with_a_move(stage: Stage) -> None:
     filled(stage)
-    target, before = SECOND if stage.host("t").home.path == FIRST else FIRST, content(stage)
+    target, before = SECOND if stage.partition("t").home.path == FIRST else FIRST, content(stage)
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="1000")
     alter(stage, target)
     stage.world.run(stage.world.now + 1.0)
@@ -387,7 +387,7 @@ def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:
     """False: it was through before. The next start finds one log and all of it, and so does the one behind it."""
     with Stage(seed=at, log_dirs=f"{FIRST},{SECOND}") as stage, pytest.MonkeyPatch.context() as monkeypatch:
         filled(stage, 3)
-        before, target = content(stage), SECOND if stage.host("t").home.path == FIRST else FIRST
+        before, target = content(stage), SECOND if stage.partition("t").home.path == FIRST else FIRST
         stage.world.disk("n1").keeps_nothing = keeps_nothing
         cut = PowerCut(stage, at)
         cut.plant(monkeypatch)
@@ -423,7 +423,7 @@ def test_a_log_whose_names_an_earlier_process_did_not_flush(written: int, monkey
         if written:
             monkeypatch.setattr(Partition, "flush", lambda _host: None)
             stage.wire().request(PRODUCE, produce("t", batch(b"0")), 12)
-            stage.wait(lambda: bool(stage.host("t").log.written_offset))
+            stage.wait(lambda: bool(stage.partition("t").log.written_offset))
             monkeypatch.undo()
         stage.kill(1)
         stage.start(1)
@@ -435,4 +435,4 @@ def test_a_log_whose_names_an_earlier_process_did_not_flush(written: int, monkey
         stage.start(1)
         stage.wait(lambda: is_back(stage) and stage.leader("t") == 1)
 
-        assert stage.host("t").log.end_offset == 1
+        assert stage.partition("t").log.end_offset == 1

@@ -48,38 +48,38 @@ def update(stage: Stage, count: int, keys: int = 7, topic: str = "t") -> dict[by
     return table
 
 
-def compacted(stage: Stage, host: Partition, times: int = 1) -> None:
-    counted = stage.counted("raftka_compactions_total", host.manager.context.node_id)
-    stage.wait(lambda: stage.counted("raftka_compactions_total", host.manager.context.node_id) >= counted + times)
+def compacted(stage: Stage, partition: Partition, times: int = 1) -> None:
+    counted = stage.counted("raftka_compactions_total", partition.manager.context.node_id)
+    stage.wait(lambda: stage.counted("raftka_compactions_total", partition.manager.context.node_id) >= counted + times)
 
 
-def clean(stage: Stage, host: Partition) -> None:
+def clean(stage: Stage, partition: Partition) -> None:
     """What is written is compacted, as far as it is worth a round."""
-    log = host.log
+    log = partition.log
 
     def nothing_to_do() -> bool:
-        dirt = dirt_of(log, host.high_watermark, stage.nodes[1].runtime.clock.wall_ms())
+        dirt = dirt_of(log, partition.high_watermark, stage.nodes[1].runtime.clock.wall_ms())
         written_down = log.settled_point >= log.active.base_offset
         return log.cleaned_offset > 0 and written_down and not log.cleaning and (dirt is None or not is_worth_it(log, dirt))
 
     stage.wait(nothing_to_do)
 
 
-def table_of(host: Partition) -> dict[bytes | None, bytes | None]:
-    return {record.key: record.value for record in records(host.log)}
+def table_of(partition: Partition) -> dict[bytes | None, bytes | None]:
+    return {record.key: record.value for record in records(partition.log)}
 
 
 def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     table = update(stage, 100)
-    host = stage.host("t")
-    clean(stage, host)
+    partition = stage.partition("t")
+    clean(stage, partition)
     table |= update(stage, 30, keys=3)
 
-    assert table_of(host) == table
-    assert len(records(host.log)) < 60
+    assert table_of(partition) == table
+    assert len(records(partition.log)) < 60
     wire, offset, found = stage.wire(), 0, dict[bytes | None, bytes | None]()
-    while offset < host.log.end_offset:
+    while offset < partition.log.end_offset:
         answer = fetched(wire.ask(FETCH, requests.fetch("t", offset)))
         for header, view in iterate(memoryview(answer.records or b"")):
             found |= {record.key: record.value for record in records_of(view)}
@@ -94,7 +94,7 @@ def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stag
 def test_nothing_is_compacted_twice(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 100)
-    clean(stage, stage.host("t"))
+    clean(stage, stage.partition("t"))
     counted = stage.counted("raftka_compactions_total")
     stage.world.run(stage.world.now + 30)
     assert stage.counted("raftka_compactions_total") == counted
@@ -102,14 +102,14 @@ def test_nothing_is_compacted_twice(stage: Stage) -> None:
 
 def test_nothing_that_is_not_committed_is_compacted(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
-    host = stage.host("t")
+    partition = stage.partition("t")
     update(stage, 120)
-    assert host.leader is not None
-    committed = host.leader.high_watermark = host.log.cleaned_offset + 10  # as if the followers had no more
-    stage.wait(lambda: host.log.settled_point >= host.log.active.base_offset > committed)
+    assert partition.leader is not None
+    committed = partition.leader.high_watermark = partition.log.cleaned_offset + 10  # as if the followers had no more
+    stage.wait(lambda: partition.log.settled_point >= partition.log.active.base_offset > committed)
     stage.world.run(stage.world.now + 5)
 
-    assert host.log.cleaned_offset <= committed
+    assert partition.log.cleaned_offset <= committed
 
 
 def test_nothing_is_compacted_when_that_is_switched_off() -> None:
@@ -123,17 +123,17 @@ def test_nothing_is_compacted_when_that_is_switched_off() -> None:
 def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     table = update(stage, 100)
-    clean(stage, stage.host("t"))
-    cleaned = stage.host("t").log.cleaned_offset
+    clean(stage, stage.partition("t"))
+    cleaned = stage.partition("t").log.cleaned_offset
     stage.world.run(stage.world.now + 10)
 
     stage.kill(1, power_loss=True)
     stage.start(1)
     stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
 
-    host = stage.nodes[1].replicas.partitions["t", 0]
-    assert host.log.cleaned_offset == cleaned > 0
-    assert table_of(host) == table
+    partition = stage.nodes[1].replicas.partitions["t", 0]
+    assert partition.log.cleaned_offset == cleaned > 0
+    assert table_of(partition) == table
 
 
 def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
@@ -144,14 +144,14 @@ def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
         behind = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         stage.kill(behind)
         table |= update(stage, 60, keys=5)
-        compacted(stage, stage.host("t"))
+        compacted(stage, stage.partition("t"))
         stage.start(behind)
         stage.wait(lambda: ("t", 0) in stage.nodes[behind].replicas.partitions)
-        stage.wait(lambda: stage.host("t", node_id=behind).log.end_offset == stage.host("t").log.end_offset)
+        stage.wait(lambda: stage.partition("t", node_id=behind).log.end_offset == stage.partition("t").log.end_offset)
         for node_id in stage.nodes:
-            host = stage.host("t", node_id=node_id)
-            stage.wait(lambda host=host: host.log.cleaned_offset > 100)  # type: ignore[misc]
-            assert table_of(host) == table
+            partition = stage.partition("t", node_id=node_id)
+            stage.wait(lambda partition=partition: partition.log.cleaned_offset > 100)  # type: ignore[misc]
+            assert table_of(partition) == table
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -167,9 +167,9 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
             stage.kill(1, power_loss=True)
             stage.start(1)
             stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions and stage.nodes[1].ready.is_set())
-            assert table_of(stage.host("t")) == table, f"seed {seed}"
-        stage.wait(lambda: stage.host("t").log.cleaned_offset > 200)
-        assert table_of(stage.host("t")) == table
+            assert table_of(stage.partition("t")) == table, f"seed {seed}"
+        stage.wait(lambda: stage.partition("t").log.cleaned_offset > 200)
+        assert table_of(stage.partition("t")) == table
 
 
 def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
@@ -182,8 +182,8 @@ def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
 
     stage.create("t", configs=COMPACTED)
     table = update(stage, 60)
-    compacted(stage, stage.host("t"))
-    assert table_of(stage.host("t")) == table
+    compacted(stage, stage.partition("t"))
+    assert table_of(stage.partition("t")) == table
     assert not stage.events("compaction_failed")
 
 
@@ -191,25 +191,25 @@ def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
 def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage, moment: int) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 70)
-    host, cleaner = stage.host("t"), stage.nodes[1].care.retention.cleaner
+    partition, cleaner = stage.partition("t"), stage.nodes[1].care.retention.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
     stage.world.run(stage.world.now + moment * 0.0005)
-    end = host.log.truncate_to(42)
-    table = table_of(host)
+    end = partition.log.truncate_to(42)
+    table = table_of(partition)
     stage.wait(lambda: not cleaner.rounds)
 
-    assert table_of(host) == table
-    assert host.log.end_offset == end <= 42
-    assert not host.log.cleaning
-    assert not [name for name in stage.nodes[1].runtime.files.list(host.log.directory) if name.endswith((".cleaned", ".swap"))]
+    assert table_of(partition) == table
+    assert partition.log.end_offset == end <= 42
+    assert not partition.log.cleaning
+    assert not [name for name in stage.nodes[1].runtime.files.list(partition.log.directory) if name.endswith((".cleaned", ".swap"))]
 
 
 @pytest.mark.parametrize(("byte", "told"), [(90, "no batch at byte 89"), (140, "CRC")])  # of the second batch: its base offset, a value
 def test_a_log_that_cannot_be_read_is_left_alone(stage: Stage, byte: int, told: str) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 12)
-    host = stage.host("t")
-    stage.world.machines["n1"].disk.flip(host.log.segments[0].file.path, byte)
+    partition = stage.partition("t")
+    stage.world.machines["n1"].disk.flip(partition.log.segments[0].file.path, byte)
     update(stage, 60)
     stage.wait(lambda: bool(stage.events("compaction_failed")))
     stage.world.run(stage.world.now + 10)
@@ -223,26 +223,26 @@ def test_a_log_that_cannot_be_read_is_left_alone(stage: Stage, byte: int, told: 
 def test_a_full_disk_ends_the_round_and_not_the_log(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED | {"min_cleanable_dirty_ratio": "1.0"})  # never
     table = update(stage, 60)
-    disk, host = stage.world.machines["n1"].disk, stage.host("t")
+    disk, partition = stage.world.machines["n1"].disk, stage.partition("t")
     stage.world.run(stage.world.now + 6)
     disk.room_bytes = 100
-    host.log.configure(replace(host.log.config, min_cleanable_dirty_ratio=0.5))
+    partition.log.configure(replace(partition.log.config, min_cleanable_dirty_ratio=0.5))
     stage.wait(lambda: bool(stage.events("compaction_failed")))
     disk.room_bytes = None
 
-    compacted(stage, host)
-    assert table_of(host) == table
-    assert host.log.failed is None
+    compacted(stage, partition)
+    assert table_of(partition) == table
+    assert partition.log.failed is None
 
 
 def test_tombstones_go_after_their_time(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED | {"delete_retention_ms": "60000"})
     update(stage, 30)
     put(stage.wire(), (b"0", None))
-    host = stage.host("t")
+    partition = stage.partition("t")
     update(stage, 60, keys=2, topic="t")
     put(stage.wire(), (b"5", None))
-    update_keys = {record.key: record.value for record in records(host.log)}
+    update_keys = {record.key: record.value for record in records(partition.log)}
     assert update_keys[b"5"] is None
     for _ in range(3):
         wire = stage.wire()
@@ -250,8 +250,8 @@ def test_tombstones_go_after_their_time(stage: Stage) -> None:
             put(wire, (b"other-%d" % (at % 3), b"x" * 50))
         stage.world.run(stage.world.now + 61)
 
-    assert b"5" not in table_of(host)
-    assert table_of(host)[b"6"] is not None
+    assert b"5" not in table_of(partition)
+    assert table_of(partition)[b"6"] is not None
 
 
 def test_the_last_tombstones_go_without_another_write(stage: Stage) -> None:
@@ -261,13 +261,13 @@ def test_the_last_tombstones_go_without_another_write(stage: Stage) -> None:
     put(stage.wire(), (b"0", None))
     for at in range(60):
         put(stage.wire(), (b"other", b"%d" % at * 20))
-    host = stage.host("t")
-    compacted(stage, host)
-    assert table_of(host)[b"0"] is None
+    partition = stage.partition("t")
+    compacted(stage, partition)
+    assert table_of(partition)[b"0"] is None
 
     stage.world.run(stage.world.now + 70)
 
-    table = table_of(host)
+    table = table_of(partition)
     assert b"0" not in table
     assert table[b"other"] == b"59" * 20
     rounds = stage.counted("raftka_compactions_total")
@@ -281,17 +281,17 @@ def test_tombstones_of_before_a_restart_go_too(stage: Stage) -> None:
     put(stage.wire(), (b"0", None))
     for at in range(60):
         put(stage.wire(), (b"other", b"%d" % at * 20))
-    compacted(stage, stage.host("t"))
+    compacted(stage, stage.partition("t"))
     stage.world.run(stage.world.now + 10)
     stage.kill(1)
     stage.start(1)
     stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
-    host = stage.nodes[1].replicas.partitions["t", 0]
-    assert table_of(host)[b"0"] is None
+    partition = stage.nodes[1].replicas.partitions["t", 0]
+    assert table_of(partition)[b"0"] is None
 
     stage.world.run(stage.world.now + 70)
 
-    assert b"0" not in table_of(host)
+    assert b"0" not in table_of(partition)
 
 
 def test_rounds_are_as_far_apart_as_the_backoff_says(stage: Stage) -> None:
@@ -300,7 +300,7 @@ def test_rounds_are_as_far_apart_as_the_backoff_says(stage: Stage) -> None:
     for _ in range(4):
         update(stage, 100)
         began = stage.world.now
-        compacted(stage, stage.host("t"))
+        compacted(stage, stage.partition("t"))
         assert stage.world.now - began < 1.0
 
 
@@ -317,8 +317,8 @@ def test_no_log_is_looked_at_sooner_than_the_backoff_says() -> None:
 # retention
 
 
-def segments(host: Partition) -> list[int]:
-    return [segment.base_offset for segment in host.log.segments]
+def segments(partition: Partition) -> list[int]:
+    return [segment.base_offset for segment in partition.log.segments]
 
 
 def test_retention_by_time_and_size_below_the_high_watermark() -> None:
@@ -328,14 +328,14 @@ def test_retention_by_time_and_size_below_the_high_watermark() -> None:
             stage.create(name, configs=configs | {"internal_segment_bytes": "1000"})
             for at in range(40):
                 put(stage.wire(), (b"%d" % at, b"x" * 30), topic=name, timestamp=stage.nodes[1].runtime.clock.wall_ms())
-        hosts = {name: stage.host(name) for name in limits}
-        before = segments(hosts["kept"])
-        stage.wait(lambda: len(segments(hosts["old"])) == 1 and hosts["old"].log.size_bytes == 0)
+        replicas = {name: stage.partition(name) for name in limits}
+        before = segments(replicas["kept"])
+        stage.wait(lambda: len(segments(replicas["old"])) == 1 and replicas["old"].log.size_bytes == 0)
 
-        assert hosts["old"].log.start_offset == 40, "the active segment goes too, when all of it is too old"
-        assert 3000 <= hosts["large"].log.size_bytes < 4000
-        assert segments(hosts["kept"]) == before
-        assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(hosts["large"]))
+        assert replicas["old"].log.start_offset == 40, "the active segment goes too, when all of it is too old"
+        assert 3000 <= replicas["large"].log.size_bytes < 4000
+        assert segments(replicas["kept"]) == before
+        assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(replicas["large"]))
 
 
 def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,29 +345,29 @@ def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypa
         stage.world.run(stage.world.now + 25)
         idempotent = batch(b"1", producer_id=9, producer_epoch=0, base_sequence=0)
         assert produced(stage.wire().ask(PRODUCE, requests.produce("t", idempotent))).error_code == 0
-        log = stage.host("t").log
+        log = stage.partition("t").log
         due = stage.nodes[1].replicas.checkpoint
         monkeypatch.setattr(stage.nodes[1].replicas, "checkpoint", lambda: None)
         stage.wait(lambda: log.retention_waits)
         stage.world.run(stage.world.now + 20)
-        assert segments(stage.host("t")) == [0, 1]
+        assert segments(stage.partition("t")) == [0, 1]
 
         monkeypatch.undo()
         due()
-        stage.wait(lambda: segments(stage.host("t")) == [1])
+        stage.wait(lambda: segments(stage.partition("t")) == [1])
         assert stage.world.now < 60
 
 
 def test_retention_keeps_what_is_not_committed() -> None:
     with Stage(log_retention_check_interval_ms="1000") as stage:
         stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
-        host = stage.host("t")
+        partition = stage.partition("t")
         update(stage, 40)
-        assert host.leader is not None
-        host.leader.high_watermark = 10  # as if the followers had no more
+        assert partition.leader is not None
+        partition.leader.high_watermark = 10  # as if the followers had no more
         stage.world.run(stage.world.now + 60)
 
-        assert 0 < host.log.start_offset <= 10
+        assert 0 < partition.log.start_offset <= 10
 
 
 def test_the_removal_of_a_segment_is_on_the_disk_before_the_next_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,7 +397,7 @@ def test_a_reader_below_the_log_start_gets_an_error() -> None:
     with Stage(log_retention_check_interval_ms="1000") as stage:
         stage.create("t", configs={"retention_bytes": "1000", "internal_segment_bytes": "500"})
         update(stage, 40)
-        stage.wait(lambda: stage.host("t").log.start_offset > 0)
+        stage.wait(lambda: stage.partition("t").log.start_offset > 0)
 
         assert fetched(stage.wire().ask(FETCH, requests.fetch("t", 0))).error_code == Code.OFFSET_OUT_OF_RANGE
 
@@ -407,17 +407,17 @@ def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> 
     wire = stage.wire()
     for at in range(100):
         put(wire, (b"%d" % (at % 7), b"%d" % at * 20), timestamp=stage.nodes[1].runtime.clock.wall_ms())
-    host = stage.host("t")
-    compacted(stage, host)
-    assert len(records(host.log)) < 60
+    partition = stage.partition("t")
+    compacted(stage, partition)
+    assert len(records(partition.log)) < 60
 
-    stage.wait(lambda: host.log.start_offset == 100)
-    assert not records(host.log)
+    stage.wait(lambda: partition.log.start_offset == 100)
+    assert not records(partition.log)
 
 
 def in_sync(stage: Stage) -> bool:
-    hosts = [node.replicas.partitions.get(("t", 0)) for node in stage.nodes.values()]
-    return all(host is not None and len(host.image.isr) == 3 for host in hosts) and any(host.leader is not None for host in hosts if host)
+    known = [partition for node in stage.nodes.values() if (partition := node.replicas.partitions.get(("t", 0))) is not None]
+    return len(known) == len(stage.nodes) and all(len(each.image.isr) == 3 for each in known) and any(each.leader is not None for each in known)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -434,8 +434,8 @@ def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
             stage.start(node_id)
             stage.wait(lambda: in_sync(stage))
         for node_id in stage.nodes:
-            host = stage.host("t", node_id=node_id)
-            stage.wait(lambda host=host: host.log.cleaned_offset > 200 and host.log.end_offset == 280)  # type: ignore[misc]
-            assert table_of(host) == table, f"node {node_id}"
-            assert not host.log.cleaning
+            partition = stage.partition("t", node_id=node_id)
+            stage.wait(lambda partition=partition: partition.log.cleaned_offset > 200 and partition.log.end_offset == 280)  # type: ignore[misc]
+            assert table_of(partition) == table, f"node {node_id}"
+            assert not partition.log.cleaning
         assert not any(stage.events("compaction_failed", node_id) for node_id in stage.nodes)

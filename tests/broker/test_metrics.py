@@ -61,45 +61,45 @@ def test_bytes_and_records_of_a_partition_survive_its_leaderships() -> None:
         stage.create("t", replication_factor=3)
         data = batch(b"x", b"y")
         leader = stage.leader("t")
-        host = stage.host("t", node_id=leader)
+        partition = stage.partition("t", node_id=leader)
         wire = stage.wire(leader)
         for _ in range(3):
             assert produced(wire.ask(PRODUCE, produce("t", data))).error_code == 0
-        assert (host.messages_in, host.bytes_in, host.produced) == (6, 3 * len(data), 3)
+        assert (partition.messages_in, partition.bytes_in, partition.produced) == (6, 3 * len(data), 3)
 
         stage.nodes[leader].lifecycle.withdraw("a test")  # others lead now
-        stage.wait(lambda: stage.leader("t") != leader and host.leader is None)
+        stage.wait(lambda: stage.leader("t") != leader and partition.leader is None)
         other = stage.leader("t")
-        stage.wait(lambda: stage.host("t", node_id=other).leader is not None)
+        stage.wait(lambda: stage.partition("t", node_id=other).leader is not None)
         for _ in range(2):
             assert produced(stage.wire(other).ask(PRODUCE, produce("t", data))).error_code == 0
-        elsewhere = stage.host("t", node_id=other)
-        assert (host.messages_in, host.bytes_in, host.produced) == (6, 3 * len(data), 3)
+        elsewhere = stage.partition("t", node_id=other)
+        assert (partition.messages_in, partition.bytes_in, partition.produced) == (6, 3 * len(data), 3)
         assert (elsewhere.messages_in, elsewhere.bytes_in, elsewhere.produced) == (4, 2 * len(data), 2)
 
 
 def test_what_is_appended_is_counted_also_behind_a_new_segment() -> None:
     with Stage() as stage:
         stage.create("t", configs={"segment_bytes": "1048576"})
-        wire, host, data = stage.wire(), stage.host("t"), batch(bytes(300_000))
+        wire, partition, data = stage.wire(), stage.partition("t"), batch(bytes(300_000))
         for _ in range(10):
             assert produced(wire.ask(PRODUCE, produce("t", data))).error_code == 0
 
-        assert len(host.log.segments) > 2
-        assert host.bytes_in == 10 * len(data)
+        assert len(partition.log.segments) > 2
+        assert partition.bytes_in == 10 * len(data)
 
 
 def test_reads_of_consumers_and_followers_are_counted_apart() -> None:
     with Stage(nodes=3) as stage:
         stage.create("t", replication_factor=3)
         leader, data = stage.leader("t"), batch(bytes(1000))
-        wire, host = stage.wire(leader), stage.host("t")
+        wire, partition = stage.wire(leader), stage.partition("t")
         assert produced(wire.ask(PRODUCE, produce("t", data))).error_code == 0
         for _ in range(4):  # the long way, then by plan
             wire.ask(FETCH, fetch("t", 0))
 
         node = stage.nodes[leader]
-        assert host.bytes_out == 4 * len(data)
+        assert partition.bytes_out == 4 * len(data)
         assert node.metrics.replication_bytes_out == 2 * len(data)
         assert sum(stage.nodes[each].metrics.replication_bytes_in for each in (1, 2, 3)) == 2 * len(data)
         assert node.metrics.requests["Fetch"].count == 4

@@ -75,7 +75,7 @@ def test_nobody_is_sent_to_a_follower_that_has_not_got_the_offset_or_is_not_in_s
 
     assert stage.read(leader, f"r{follower}", 6).preferred_read_replica == follower
     assert stage.read(leader, f"r{follower}", 7).preferred_read_replica == -1
-    stage.host("t", node_id=leader).leader.isr = tuple(i for i in stage.nodes if i != follower)  # type: ignore[union-attr]
+    stage.partition("t", node_id=leader).leader.isr = tuple(i for i in stage.nodes if i != follower)  # type: ignore[union-attr]
     assert stage.read(leader, f"r{follower}", 6).preferred_read_replica == -1
 
 
@@ -95,7 +95,7 @@ def test_of_two_in_a_rack_the_one_that_has_more_is_chosen() -> None:
         behind, ahead = (i for i in stage.nodes if i != leader)
         stage.cut_off(behind)
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))
-        stage.wait(lambda: stage.host("t", node_id=leader).leader.follower_offset(ahead) == 7)  # type: ignore[union-attr]
+        stage.wait(lambda: stage.partition("t", node_id=leader).leader.follower_offset(ahead) == 7)  # type: ignore[union-attr]
 
         assert stage.read(leader, "far", 6).preferred_read_replica == ahead
 
@@ -126,7 +126,7 @@ def test_a_follower_shows_what_it_knows_to_be_committed(stage: Racks) -> None:
     leader, follower = stage.leader("t"), stage.follower
     stage.world.network.cut(f"n{leader}", f"n{next(i for i in stage.nodes if i not in (leader, follower))}", one_way=False)
     assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).error_code == 0
-    stage.wait(lambda: stage.host("t", node_id=follower).log.end_offset == 7)
+    stage.wait(lambda: stage.partition("t", node_id=follower).log.end_offset == 7)
 
     assert values(stage.read(follower, "r")) == VALUES
     row = stage.read(follower, "r", 6)

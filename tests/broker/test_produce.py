@@ -71,7 +71,7 @@ def test_the_first_that_is_wrong_is_reported(sent: bytes | None, acks: int, topi
 
         assert (Code(answer.error_code), answer.base_offset, answer.log_append_time_ms) == (code, -1, -1)
         assert answer.log_start_offset == (0 if reached else -1)
-        assert stage.host("t").log.end_offset == stage.host(INTERNAL).log.end_offset == 0
+        assert stage.partition("t").log.end_offset == stage.partition(INTERNAL).log.end_offset == 0
 
 
 @pytest.mark.parametrize("version", [3, 6, 7])
@@ -129,7 +129,7 @@ def test_partitions_do_not_spoil_each_other() -> None:
 
         told = {partition.index: Code(partition.error_code) for partition in topic.partition_responses}
         assert told == {0: Code.NONE, 1: Code.CORRUPT_MESSAGE, 2: Code.INVALID_RECORD, 9: Code.UNKNOWN_TOPIC_OR_PARTITION}
-        assert [stage.host("t", index).log.end_offset for index in range(3)] == [2, 0, 0]
+        assert [stage.partition("t", index).log.end_offset for index in range(3)] == [2, 0, 0]
 
 
 def test_a_good_produce_without_acknowledgement_gets_no_answer() -> None:
@@ -152,7 +152,7 @@ def test_a_bad_one_closes_and_what_was_answered_before_arrives() -> None:
 
         assert produced(wire.answer(PRODUCE)).base_offset == 0
         assert wire.frame() is None
-        assert stage.host("t").log.end_offset == 2
+        assert stage.partition("t").log.end_offset == 2
 
 
 def test_the_real_brokers_duplicate_answer() -> None:
@@ -209,7 +209,7 @@ def test_a_bomb_ends_at_the_limit() -> None:
         assert answer.error_code == Code.MESSAGE_TOO_LARGE
         assert str(DECOMPRESSED_BYTES.value) in str(answer.error_message)
         assert stage.counted(DECOMPRESSED_BYTES.metric) == 1
-        assert stage.host("t").log.end_offset == 0
+        assert stage.partition("t").log.end_offset == 0
 
 
 def test_too_many_partitions_in_one_create_are_refused() -> None:
@@ -238,7 +238,7 @@ def test_requests_that_come_together_are_answered_as_if_they_came_alone() -> Non
         codes = [Code.NONE, Code.NONE, Code.CORRUPT_MESSAGE, Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NONE, Code.NONE]
         assert [Code(row.error_code) for row in rows] == codes
         assert [row.base_offset for row in rows] == [2, 3, -1, 4, -1, 5, 6]
-        stage.wait(lambda: stage.host("t").high_watermark == 7)
+        stage.wait(lambda: stage.partition("t").high_watermark == 7)
 
 
 def test_a_disk_that_is_full_in_the_middle_of_many_requests_acknowledges_none_that_is_not_flushed() -> None:
@@ -253,8 +253,8 @@ def test_a_disk_that_is_full_in_the_middle_of_many_requests_acknowledges_none_th
         stage.wait(lambda: wire.close_reason is not None or len(wire.frames) == 3)
 
         rows = [produced(decoded(PRODUCE, 9, frame)) for frame in wire.frames]
-        host = stage.nodes[1].replicas.partitions["t", 0]
-        assert host.log.failed is not None
-        assert (host.log.flushed_offset, host.log.end_offset) == (2, 3)
+        partition = stage.nodes[1].replicas.partitions["t", 0]
+        assert partition.log.failed is not None
+        assert (partition.log.flushed_offset, partition.log.end_offset) == (2, 3)
         assert [row for row in rows if row.error_code == Code.NONE] == []
-        assert not host.delayed_by_flush
+        assert not partition.delayed_by_flush

@@ -27,8 +27,8 @@ def appended(stage: Stage, topic: str, *values: bytes) -> None:
 
 
 def followers(stage: Stage, topic: str) -> list[int]:
-    host = stage.host(topic)
-    return [replica for replica in host.image.replicas if replica != host.image.leader]
+    partition = stage.partition(topic)
+    return [replica for replica in partition.image.replicas if replica != partition.image.leader]
 
 
 # produces
@@ -48,7 +48,7 @@ def test_acks_all_waits_for_the_followers_and_no_longer_than_its_time() -> None:
 
         assert (answer.error_code, answer.base_offset) == (Code.REQUEST_TIMED_OUT, -1)
         assert begin + 1.5 <= stage.world.now <= begin + 1.75
-        assert stage.host("t", node_id=leader).high_watermark == 1
+        assert stage.partition("t", node_id=leader).high_watermark == 1
 
 
 def test_what_a_new_epoch_of_the_same_leader_commits_is_answered() -> None:
@@ -57,14 +57,14 @@ def test_what_a_new_epoch_of_the_same_leader_commits_is_answered() -> None:
         leader = stage.leader("t")
         for node_id in followers(stage, "t"):
             stage.world.network.cut(f"n{leader}", f"n{node_id}")
-        wire, host = stage.wire(leader), stage.host("t", node_id=leader)
+        wire, partition = stage.wire(leader), stage.partition("t", node_id=leader)
         wire.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: len(host.delayed_by_commit) == 1 and host.log.flushed_offset == 1)
+        stage.wait(lambda: len(partition.delayed_by_commit) == 1 and partition.log.flushed_offset == 1)
         begin = stage.world.now
 
-        alone = host.image._replace(isr=(leader,), leader_epoch=host.leader_epoch + 1, partition_epoch=host.image.partition_epoch + 1)
-        host.image = alone
-        stage.nodes[leader].replicas._lead(host, alone)
+        alone = partition.image._replace(isr=(leader,), leader_epoch=partition.leader_epoch + 1, partition_epoch=partition.image.partition_epoch + 1)
+        partition.image = alone
+        stage.nodes[leader].replicas._lead(partition, alone)
 
         answer = produced(wire.answer(PRODUCE))
         assert (answer.error_code, answer.base_offset) == (Code.NONE, 0)
@@ -82,7 +82,7 @@ def test_what_timed_out_may_yet_be_committed() -> None:
         for node_id in (one, other):
             stage.world.resume(f"n{node_id}")
 
-        stage.wait(lambda: stage.host("t", node_id=leader).high_watermark == 1)
+        stage.wait(lambda: stage.partition("t", node_id=leader).high_watermark == 1)
 
 
 def test_acks_1_does_not_wait_for_followers() -> None:
@@ -104,7 +104,7 @@ def test_below_min_insync_replicas_acks_all_is_refused_and_others_are_not() -> N
         appended(stage, "t", b"1")
         leader = stage.leader("t")
         stage.kill(followers(stage, "t")[0])
-        stage.wait(lambda: stage.host("t", node_id=leader).image.isr == (leader,))
+        stage.wait(lambda: stage.partition("t", node_id=leader).image.isr == (leader,))
         wire = stage.wire(leader)
 
         refused = produced(wire.ask(PRODUCE, produce("t", batch(b"2"))))
@@ -112,7 +112,7 @@ def test_below_min_insync_replicas_acks_all_is_refused_and_others_are_not() -> N
 
         assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (Code.NOT_ENOUGH_REPLICAS, -1, -1)
         assert (taken.error_code, taken.base_offset) == (0, 1)
-        assert stage.host("t", node_id=leader).high_watermark == 1  # KIP-966: nor is that shown to consumers
+        assert stage.partition("t", node_id=leader).high_watermark == 1  # KIP-966: nor is that shown to consumers
 
 
 def test_who_waits_while_the_isr_shrinks_below_the_minimum_is_not_told_that_all_is_well() -> None:
@@ -126,7 +126,7 @@ def test_who_waits_while_the_isr_shrinks_below_the_minimum_is_not_told_that_all_
         answer = produced(wire.ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000)))
 
         assert answer.error_code in (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        assert stage.host("t", node_id=leader).image.isr == (leader,)
+        assert stage.partition("t", node_id=leader).image.isr == (leader,)
 
 
 def test_who_waits_hears_at_once_that_the_leader_is_another() -> None:
@@ -138,7 +138,7 @@ def test_who_waits_hears_at_once_that_the_leader_is_another() -> None:
         for node_id in followers(stage, "t"):
             stage.world.network.cut(f"n{node_id}", f"n{leader}", one_way=False)
         producing.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: bool(stage.host("t", node_id=leader).delayed_by_commit))
+        stage.wait(lambda: bool(stage.partition("t", node_id=leader).delayed_by_commit))
         stage.wait(lambda: stage.leader("t") != leader)
         stage.world.network.heal()
 
@@ -156,7 +156,7 @@ def test_who_waits_hears_at_once_that_the_topic_is_gone() -> None:
         quiet = next(i for i in followers(stage, "t") if i != controller)
         stage.world.network.isolate(f"n{quiet}")
         producing.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: bool(stage.host("t", node_id=leader).delayed_by_commit))
+        stage.wait(lambda: bool(stage.partition("t", node_id=leader).delayed_by_commit))
         begin = stage.world.now
 
         stage.delete("t", controller)
@@ -208,7 +208,7 @@ def test_a_consumer_is_woken_by_the_commit_and_not_by_the_append() -> None:
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), acks=1))
         stage.world.run(stage.world.now + 0.5)
         assert wire.frames == []
-        assert stage.host("t", node_id=other).log.end_offset == 1
+        assert stage.partition("t", node_id=other).log.end_offset == 1
 
         stage.world.resume(f"n{one}")
         assert fetched(wire.answer(FETCH)).high_watermark == 1
@@ -279,7 +279,7 @@ def test_who_closes_the_connection_does_not_stay_parked() -> None:
 
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 0)
         assert stage.world.now < begin + 0.1
-        assert not stage.host("t").idle_consumers
+        assert not stage.partition("t").idle_consumers
 
 
 def test_a_fetch_that_meets_an_error_leaves_no_trace_where_it_waited() -> None:
@@ -294,7 +294,7 @@ def test_a_fetch_that_meets_an_error_leaves_no_trace_where_it_waited() -> None:
         stage.delete("u")
 
         assert [each.partitions[0].error_code for each in wire.answer(FETCH).responses] == [0, Code.UNKNOWN_TOPIC_OR_PARTITION]
-        assert not stage.host("t").idle_consumers
+        assert not stage.partition("t").idle_consumers
         assert stage.nodes[1].metrics.parked_fetches == 0
 
 

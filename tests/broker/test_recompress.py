@@ -93,7 +93,7 @@ def test_what_one_connection_sends_is_stored_in_its_order(stage: Stage, held: He
     held.let_go()
     if acks:
         assert [produced(wire.answer(PRODUCE)).base_offset for _ in sent] == list(range(len(sent)))
-    stage.wait(lambda: stage.host("t").high_watermark == len(sent))
+    stage.wait(lambda: stage.partition("t").high_watermark == len(sent))
     assert stored(stage) == sent
 
 
@@ -127,7 +127,7 @@ def test_a_request_with_several_partitions_is_answered_once_and_whole(stage: Sta
     damaged = bytearray(build_batch([(None, LARGE, (), -5)]))
     wire.request(PRODUCE, three((0, batch(b"a")), (1, bytes(damaged)), (2, batch(LARGE)), acks=acks))
     held.wait()
-    stage.wait(lambda: stage.host("t").log.flushed_offset == 1)
+    stage.wait(lambda: stage.partition("t").log.flushed_offset == 1)
     assert served(stage)
     assert not wire.frames, "two partitions are not through"
 
@@ -135,7 +135,7 @@ def test_a_request_with_several_partitions_is_answered_once_and_whole(stage: Sta
     held.let_go()
 
     (topic,) = wire.answer(PRODUCE).responses
-    stage.wait(lambda: stage.host("t", 2).high_watermark == 1)
+    stage.wait(lambda: stage.partition("t", 2).high_watermark == 1)
     assert [each.index for each in topic.partition_responses] == [0, 1, 2]
     codes = [each.error_code for each in topic.partition_responses]
     assert codes[0] == codes[2] == 0
@@ -180,7 +180,7 @@ def test_who_has_gone_is_stored_all_the_same(stage: Stage, held: Held) -> None:
     stage.wait(lambda: wire.close_reason is not None)
     held.let_go()
 
-    stage.wait(lambda: stage.host("t").log.end_offset == 1)
+    stage.wait(lambda: stage.partition("t").log.end_offset == 1)
 
 
 def test_a_mistake_of_ours_ends_one_request(stage: Stage, held: Held) -> None:

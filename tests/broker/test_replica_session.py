@@ -123,7 +123,7 @@ def quiet(stage: Stage) -> None:
     """Everybody is in sync and everybody knows it."""
     partitions = sum(len(topic.partitions) for topic in stage.nodes[1].image.topics.values())
     stage.wait(lambda: all(len(node.replicas.partitions) == partitions for node in stage.nodes.values()))
-    stage.wait(lambda: all(len(host.image.isr) == 3 for node in stage.nodes.values() for host in node.replicas.partitions.values()))
+    stage.wait(lambda: all(len(partition.image.isr) == 3 for node in stage.nodes.values() for partition in node.replicas.partitions.values()))
     stage.world.run(stage.world.now + 2.0)
 
 
@@ -133,7 +133,7 @@ def test_idle_partitions_are_neither_asked_for_nor_looked_at(monkeypatch: pytest
         quiet(stage)
         looked: list[str] = []
         read = Fetch._follower_read
-        monkeypatch.setattr(Fetch, "_follower_read", lambda self, host, wanted: looked.append(host.name) or read(self, host, wanted))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(Fetch, "_follower_read", lambda self, partition, wanted: looked.append(partition.name) or read(self, partition, wanted))  # type: ignore[func-returns-value]
 
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
@@ -184,8 +184,8 @@ def test_a_partition_in_error_rests_and_the_others_do_not(monkeypatch: pytest.Mo
     with Stage(3) as stage:
         stage.create("t", 6)
         quiet(stage)
-        stage.host("t").leader = None
-        stage.host("t").wake_all()
+        stage.partition("t").leader = None
+        stage.partition("t").wake_all()
 
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
@@ -201,21 +201,21 @@ def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(monkeypatch: p
         away = bystander(stage, leader)
         stage.world.pause(f"n{away}")
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000))
-        stage.wait(lambda: away not in stage.host("t", node_id=leader).image.isr)
+        stage.wait(lambda: away not in stage.partition("t", node_id=leader).image.isr)
         asked: list[Any] = []
         ask = ReplicaManager.alter_isr
 
-        def refuse_once(self: ReplicaManager, host: Partition, effect: AlterIsr) -> None:
+        def refuse_once(self: ReplicaManager, partition: Partition, effect: AlterIsr) -> None:
             asked.append(effect)
             if len(asked) > 1:
-                ask(self, host, effect)
+                ask(self, partition, effect)
             else:
-                self._altered(host, effect, Code.INELIGIBLE_REPLICA)
+                self._altered(partition, effect, Code.INELIGIBLE_REPLICA)
 
         monkeypatch.setattr(ReplicaManager, "alter_isr", refuse_once)
         stage.world.resume(f"n{away}")
 
-        stage.wait(lambda: away in stage.host("t", node_id=leader).image.isr)
+        stage.wait(lambda: away in stage.partition("t", node_id=leader).image.isr)
         assert len(asked) == 2
 
 
@@ -230,10 +230,10 @@ def test_a_follower_of_an_idle_partition_has_its_full_time_when_a_record_comes()
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), acks=1))
 
         stage.world.run(stage.world.now + 0.4)
-        assert len(stage.host("t", node_id=leader).image.isr) == 3
+        assert len(stage.partition("t", node_id=leader).image.isr) == 3
         stage.world.resume(f"n{away}")
-        stage.wait(lambda: stage.host("t", node_id=leader).high_watermark == 1)
-        assert len(stage.host("t", node_id=leader).image.isr) == 3
+        stage.wait(lambda: stage.partition("t", node_id=leader).high_watermark == 1)
+        assert len(stage.partition("t", node_id=leader).image.isr) == 3
 
 
 def test_a_follower_that_went_away_while_nothing_happened_has_had_its_time() -> None:
@@ -244,14 +244,14 @@ def test_a_follower_that_went_away_while_nothing_happened_has_had_its_time() -> 
         away = bystander(stage, leader)
         stage.world.network.cut(f"n{leader}", f"n{away}", one_way=False)
         stage.world.run(stage.world.now + 5.0)
-        assert len(stage.host("t", node_id=leader).image.isr) == 3
+        assert len(stage.partition("t", node_id=leader).image.isr) == 3
         begin = stage.world.now
 
         answer = produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000)))
 
         assert answer.error_code == 0
         assert stage.world.now < begin + 0.5
-        stage.wait(lambda: away not in stage.host("t", node_id=leader).image.isr)
+        stage.wait(lambda: away not in stage.partition("t", node_id=leader).image.isr)
 
 
 def test_a_leader_notices_that_nobody_follows_any_more() -> None:
@@ -260,16 +260,16 @@ def test_a_leader_notices_that_nobody_follows_any_more() -> None:
         stage.create("t", 6, replication_factor=2, configs={"min_insync_replicas": "1"})
         stage.world.run(stage.world.now + 2.0)
         controller = next(i for i, node in stage.nodes.items() if node.quorum.host is not None and node.quorum.host.active)
-        partition = next(p for p in range(6) if set(stage.host("t", p).image.replicas) - {stage.leader("t", p)} != {controller})
+        partition = next(p for p in range(6) if set(stage.partition("t", p).image.replicas) - {stage.leader("t", p)} != {controller})
         leader = stage.leader("t", partition)
-        (away,) = set(stage.host("t", partition).image.replicas) - {leader}
+        (away,) = set(stage.partition("t", partition).image.replicas) - {leader}
         stage.world.network.cut(f"n{leader}", f"n{away}", one_way=False)
         stage.world.run(stage.world.now + 5.0)
 
         answer = produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), partition, timeout_ms=5000)))
 
         assert answer.error_code == 0
-        assert stage.host("t", partition, leader).image.isr == (leader,)
+        assert stage.partition("t", partition, leader).image.isr == (leader,)
 
 
 def test_a_follower_that_is_not_in_sync_is_let_in_without_a_record() -> None:
@@ -280,12 +280,12 @@ def test_a_follower_that_is_not_in_sync_is_let_in_without_a_record() -> None:
         away = bystander(stage, leader)
         stage.world.network.cut(f"n{leader}", f"n{away}", one_way=False)
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000))
-        stage.wait(lambda: away not in stage.host("t", node_id=leader).image.isr)
+        stage.wait(lambda: away not in stage.partition("t", node_id=leader).image.isr)
         stage.world.network.heal()
 
-        stage.wait(lambda: away in stage.host("t", node_id=leader).image.isr)
+        stage.wait(lambda: away in stage.partition("t", node_id=leader).image.isr)
         quiet(stage)
-        assert stage.host("t", node_id=away).high_watermark == 1
+        assert stage.partition("t", node_id=away).high_watermark == 1
 
 
 def test_a_session_that_the_leader_forgot_begins_anew() -> None:

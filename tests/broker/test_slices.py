@@ -129,9 +129,9 @@ def test_a_change_of_all_partitions_is_applied_some_a_turn(monkeypatch: pytest.M
 def test_a_topic_is_deleted_some_partitions_a_turn() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.partitions
+        replicas = stage.nodes[1].replicas.partitions
         stage.delete("many")
-        assert steps(stage, lambda: len(hosts), 0) <= PARTITIONS_OF_TURN
+        assert steps(stage, lambda: len(replicas), 0) <= PARTITIONS_OF_TURN
         stage.world.run(stage.world.now + 1.0)
         assert [name for name in stage.nodes[1].runtime.files.list("/data") if name.startswith("many-") and not name.endswith("-delete")] == []
 
@@ -139,21 +139,21 @@ def test_a_topic_is_deleted_some_partitions_a_turn() -> None:
 def test_a_topic_of_the_same_name_is_made_while_the_old_one_goes() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.partitions
+        replicas = stage.nodes[1].replicas.partitions
         stage.delete("many")
         topic_id = stage.create("many", partitions=MANY)
-        stage.wait(lambda: len(hosts) == MANY and all(host.topic_id == topic_id for host in hosts.values()))
+        stage.wait(lambda: len(replicas) == MANY and all(partition.topic_id == topic_id for partition in replicas.values()))
         stage.world.run(stage.world.now + 1.0)
-        assert all(host.topic_id == topic_id for host in hosts.values())
+        assert all(partition.topic_id == topic_id for partition in replicas.values())
         assert len([name for name in stage.nodes[1].runtime.files.list("/data") if name.startswith("many-") and not name.endswith("-delete")]) == MANY
 
 
 def test_a_default_of_all_topics_is_set_some_partitions_a_turn() -> None:
     with Stage() as stage:
         stage.create("many", partitions=MANY)
-        hosts = stage.nodes[1].replicas.partitions
+        replicas = stage.nodes[1].replicas.partitions
         stage.set(BROKER, "", log_retention_ms="12345")
-        assert steps(stage, lambda: sum(host.log.config.retention_ms == 12345 for host in hosts.values()), MANY) <= PARTITIONS_OF_TURN
+        assert steps(stage, lambda: sum(partition.log.config.retention_ms == 12345 for partition in replicas.values()), MANY) <= PARTITIONS_OF_TURN
 
 
 def test_what_waits_when_the_node_ends_is_left() -> None:
@@ -166,7 +166,7 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
         stage.wait(lambda: node.context.stopped)
         stage.world.run(stage.world.now + 1.0)
         assert stage.world.failures == []
-        assert all(host.leader is None for host in node.replicas.partitions.values())
+        assert all(partition.leader is None for partition in node.replicas.partitions.values())
 
 
 @pytest.mark.parametrize("many", [1, 2 * LOOKED_AT_IN_A_TURN + 1])
@@ -174,7 +174,7 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monk
     with Stage() as stage:
         stage.create("t")
         replicas = stage.nodes[1].replicas
-        host = stage.host("t")
+        partition = stage.partition("t")
         looked: list[float] = []
         deadline = LeaderState.deadline
 
@@ -183,7 +183,7 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monk
             return deadline(self)
 
         monkeypatch.setattr(LeaderState, "deadline", counted)
-        monkeypatch.setattr(replicas.isr_shrinks, "_partitions", Repeated(host, many))
+        monkeypatch.setattr(replicas.isr_shrinks, "_partitions", Repeated(partition, many))
         replicas.isr_shrinks.later(stage.world.now + 1.0)
         stage.wait(lambda: len(looked) >= many)
 
@@ -228,8 +228,8 @@ def test_a_follower_asks_for_and_takes_some_partitions_a_turn(monkeypatch: pytes
 class Repeated(dict[tuple[str, int], Any]):
     """One partition, so many times."""
 
-    def __init__(self, host: Any, times: int) -> None:
-        super().__init__({(host.topic, host.index): host})
+    def __init__(self, partition: Any, times: int) -> None:
+        super().__init__({(partition.topic, partition.index): partition})
         self.times = times
 
     def values(self) -> Any:

@@ -68,7 +68,7 @@ def test_a_restarted_broker_counts_from_its_start(stage: Stage) -> None:
 
     stage.kill(1)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and stage.host("t").leader is not None)
+    stage.wait(lambda: stage.nodes[1].ready.is_set() and stage.partition("t").leader is not None)
     assert late(stage) == 0
 
     wait(stage, MAX_TIMEOUT_S + BUFFER_S + 5)

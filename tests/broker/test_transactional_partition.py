@@ -256,7 +256,7 @@ def test_a_marker_waits_for_its_replicas() -> None:
     with Stage(3) as stage:
         stage.create("t")
         leader = stage.leader("t")
-        partition = stage.host("t")
+        partition = stage.partition("t")
         for fetcher in stage.nodes.values():
             if fetcher.node_id != leader:
                 fetcher.replicas.fetchers.by_leader[leader].follows.clear()

@@ -124,7 +124,7 @@ def test_the_first_question_creates_the_topic_with_its_settings(stage: Stage) ->
     image = stage.nodes[1].image.topic_named(TOPIC)
     assert image is not None
     assert len(image.partitions) == 50
-    log = stage.host(TOPIC).log
+    log = stage.partition(TOPIC).log
     assert log.config.segment_bytes == 104857600
     assert client.init().producer_epoch == 0
 
@@ -231,7 +231,7 @@ def test_a_deleted_topic_holds_no_transaction_up(stage: Stage) -> None:
     assert client.end(version=3) == 0
 
     settled(client, "CompleteCommit")
-    assert stage.host("t").log.end_offset == 0  # no marker of the transaction in the topic that has its name
+    assert stage.partition("t").log.end_offset == 0  # no marker of the transaction in the topic that has its name
 
 
 # three brokers
@@ -248,7 +248,7 @@ def test_markers_reach_the_leaders_on_other_brokers(three: Stage) -> None:
     assert client.end(version=3) == 0
 
     settled(client, "CompleteCommit")
-    assert [three.host("t", index).log.end_offset for index in range(6)] == [2] * 6  # a record and a marker
+    assert [three.partition("t", index).log.end_offset for index in range(6)] == [2] * 6  # a record and a marker
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -127,7 +127,7 @@ class Toy:
         due = [name for name, at in self.timers.items() if at <= context.now]
         return Outcome([Record(name.encode(), b"rang") for name in due])
 
-    def forget(self, ticket: Ticket) -> None:
+    def client_gone(self, ticket: Ticket) -> None:
         self.forgotten.append(ticket)
         self.awaiting = [each for each in self.awaiting if each[1] != ticket]
 
@@ -146,7 +146,7 @@ class NoTopics:
         return ()
 
 
-def host(node: Node) -> CoordinatorRuntime:
+def start_runtime(node: Node) -> CoordinatorRuntime:
     runtime = CoordinatorRuntime(node.context, node.replicas, node.lifecycle, node.dispatcher.long_work, TOPIC, NoTopics(), Toy)
     node.coordinators.append(runtime)
     return runtime
@@ -178,7 +178,7 @@ class ToyStage(Stage):
 
     def _start(self, node_id: int, node: Node) -> None:
         super()._start(node_id, node)
-        self.runtimes[node_id] = host(node)
+        self.runtimes[node_id] = start_runtime(node)
 
     def topic(self, partitions: int = 1, **configs: str) -> None:
         """Ready to be asked."""
@@ -216,7 +216,7 @@ def machine(stage: ToyStage, node_id: int = 1) -> Toy:
 
 
 def batches(stage: ToyStage, node_id: int = 1) -> list[list[bytes]]:
-    log = stage.host(TOPIC, node_id=node_id).log
+    log = stage.partition(TOPIC, node_id=node_id).log
     spans, _ = log.read(0, 1 << 20, log.end_offset)
     data = memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
     return [[record.value or b"" for record in records_of(batch)] for _, batch in iterate(data)]

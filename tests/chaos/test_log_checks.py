@@ -166,7 +166,7 @@ def _written(world: World) -> Cluster:
     client = cluster.client()
     cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
     cluster.do(client, lambda: client.produce(TOPIC, 0, [b"a/0/", b"a/1/"], 5, 0))
-    assert cluster.settled(lambda: all(host.high_watermark == 2 for host in cluster.hosts(TOPIC, 0).values()))
+    assert cluster.settled(lambda: all(partition.high_watermark == 2 for partition in cluster.partitions(TOPIC, 0).values()))
     return cluster
 
 
@@ -182,11 +182,11 @@ def test_a_copied_disk_has_everything_the_log_claims(how: str, monkeypatch: pyte
 def test_a_claim_of_records_not_on_disk_is_found() -> None:
     with World(3) as world:
         cluster = _written(world)
-        host = cluster.hosts(TOPIC, 0)[1]
-        assert unflushed(host.log, cluster.disk(1)) is None
-        host.log.segments[0].file.write(0, cluster.disk(1).file(host.log.segments[0].file.path).content[:20])
+        partition = cluster.partitions(TOPIC, 0)[1]
+        assert unflushed(partition.log, cluster.disk(1)) is None
+        partition.log.segments[0].file.write(0, cluster.disk(1).file(partition.log.segments[0].file.path).content[:20])
 
-        assert "is not flushed" in (unflushed(host.log, cluster.disk(1)) or "")
+        assert "is not flushed" in (unflushed(partition.log, cluster.disk(1)) or "")
 
 
 def test_looking_at_disks_changes_no_life() -> None:

@@ -148,7 +148,7 @@ class World(Shell):
         if self.waiting:
             ticket = self.random.choice(list(self.waiting))
             del self.waiting[ticket]
-            self.machine.forget(ticket)
+            self.machine.client_gone(ticket)
 
     def do_failover(self, client: Client) -> None:
         """The shell tells all who wait that it does not coordinate any more."""

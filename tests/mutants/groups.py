@@ -89,14 +89,14 @@ def coordinator_decides_between_two_steps(begin: Any) -> Any:
 def coordinator_survives_its_leadership(_: Any) -> Any:
     """Who coordinates again after another goes on with what it knew."""
 
-    def bug(self: CoordinatorRuntime, host: Any) -> None:
-        coordinator = self.partitions.get(host.index)
-        if host.leader is None:
+    def bug(self: CoordinatorRuntime, partition: Any) -> None:
+        coordinator = self.partitions.get(partition.index)
+        if partition.leader is None:
             return
-        if coordinator is not None and coordinator.partition is host:
-            coordinator.epoch = host.leader.leader_epoch
+        if coordinator is not None and coordinator.partition is partition:
+            coordinator.epoch = partition.leader.leader_epoch
         else:
-            self._load(host, host.leader.leader_epoch)
+            self._load(partition, partition.leader.leader_epoch)
 
     return bug
 

@@ -66,9 +66,9 @@ def sealed_at_the_recovery_point(_: Any) -> Any:
 def closes_before_the_flush(remove: Any) -> Any:
     """A log goes in the turn at whose end it is to be flushed: it is closed by then, and its node stops (once real)."""
 
-    def bug(self: ReplicaManager, hosts: Any) -> None:
+    def bug(self: ReplicaManager, replicas: Any) -> None:
         waiting, self._to_flush = self._to_flush, {}
-        remove(self, hosts)
+        remove(self, replicas)
         self._to_flush = waiting
 
     return bug

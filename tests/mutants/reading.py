@@ -13,13 +13,13 @@ from tests.mutants.registry import mutant
 def shows_what_is_not_committed(read: Any) -> Any:
     """Fetch beyond the high watermark: readers see records that are taken back with the next leader."""
 
-    def bug(self: Fetch, host: Partition, wanted: CachedPartition) -> Any:
-        leader = host.leader
+    def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
+        leader = partition.leader
         if leader is None:
-            return read(self, host, wanted)
-        watermark, leader.high_watermark = leader.high_watermark, host.log.end_offset
+            return read(self, partition, wanted)
+        watermark, leader.high_watermark = leader.high_watermark, partition.log.end_offset
         try:
-            row = read(self, host, wanted)
+            row = read(self, partition, wanted)
         finally:
             leader.high_watermark = watermark
         row.high_watermark = row.last_stable_offset = watermark
@@ -41,10 +41,10 @@ def answers_readers_of_another_epoch(_: Any) -> Any:
 def divergence_tells_the_high_watermark(read: Any) -> Any:
     """A follower is told the high watermark when it must cut its log and does not listen; its session never says it again."""
 
-    def bug(self: Fetch, host: Partition, wanted: CachedPartition) -> Any:
-        row = read(self, host, wanted)
+    def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
+        row = read(self, partition, wanted)
         if row.diverging_epoch.end_offset >= 0:
-            row.high_watermark = row.last_stable_offset = host.high_watermark
+            row.high_watermark = row.last_stable_offset = partition.high_watermark
         return row
 
     return bug

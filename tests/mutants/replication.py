@@ -174,7 +174,7 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 
-    def bug(self: Fetch, host: Partition, asked: Any) -> Any:
+    def bug(self: Fetch, partition: Partition, asked: Any) -> Any:
         return None
 
     return bug

@@ -27,7 +27,7 @@ def truncates_to_the_high_watermark() -> None:
         world.run(lambda: scene.leader not in (first, -1), at_most_s=5.0)
         second = scene.leader
         third = scene.other_than(first, second)
-        assert world.run(lambda: scene.host(third).image.leader == second, at_most_s=5.0)
+        assert world.run(lambda: scene.partition(third).image.leader == second, at_most_s=5.0)
         scene.cluster.kill(second, power_loss=True)
         scene.cluster.start(first)
         scene.produce(1)
@@ -52,7 +52,7 @@ def high_watermark_ahead_of_the_shrink() -> None:
         client = scene.client
         scene.client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"to a leader alone"], scene.producer_id, len(scene.acknowledged[0])), "produce")
         world.run(world.now + 1.5)
-        told = scene.host(scene.leader).high_watermark
+        told = scene.partition(scene.leader).high_watermark
         world.run(world.now + 5.0)
         world.network.heal()
         scene.wait_whole()
@@ -70,9 +70,9 @@ def joins_the_isr_too_early() -> None:
         scene.produce(20)
         scene.cluster.disk(late).sync_s = SLOW_S
         scene.cluster.start(late)
-        assert scene.cluster.settled(lambda: late in scene.cluster.hosts(TOPIC, 0) and scene.host(late).log.flushed_offset > 0, 20.0)
+        assert scene.cluster.settled(lambda: late in scene.cluster.partitions(TOPIC, 0) and scene.partition(late).log.flushed_offset > 0, 20.0)
         world.run(world.now + 0.1)
-        assert scene.host(late).log.end_offset < len(scene.acknowledged[0])
+        assert scene.partition(late).log.end_offset < len(scene.acknowledged[0])
         scene.cluster.kill(leader, power_loss=False)
         world.run(world.now + 3.0)
         scene.cluster.start(leader)
@@ -90,7 +90,7 @@ def follower_forgets_producers() -> None:
         before, leader = len(scene.acknowledged[0]), scene.leader
         world.network.cut(f"n{leader}", "client", one_way=True)
         scene.client.runtime.spawn(lambda: scene.client.produce(TOPIC, 0, [b"once"], scene.producer_id, before), "produce")
-        assert world.run(lambda: scene.host(leader).high_watermark > before, at_most_s=2.0)
+        assert world.run(lambda: scene.partition(leader).high_watermark > before, at_most_s=2.0)
         scene.cluster.kill(leader, power_loss=False)
         scene.acknowledged[0].append(b"once")
         world.run(world.now + 5.0)
@@ -179,7 +179,7 @@ def _a_directory_is_replaced(settings: dict[str, str]) -> None:
         for partition in range(6):
             scene.produce(3, partition)
         scene.wait_whole()
-        partition, victim = next((p, i) for p in range(6) for i, host in cluster.hosts(TOPIC, p).items() if host.home.path == "/more")
+        partition, victim = next((p, i) for p in range(6) for i, replica in cluster.partitions(TOPIC, p).items() if replica.home.path == "/more")
         (other,) = set(cluster.replicas_of(TOPIC, partition)) - {victim}
         cluster.power_loss()
         cluster.disk(victim).replace_directory("/more")
@@ -310,8 +310,8 @@ def isr_change_without_partition_epoch() -> None:
         scene = Scene(world, settings={"replica.lag.time.max.ms": "500"}, configs={"min.insync.replicas": "1"})
         cluster, leader = scene.cluster, scene.leader
         follower = next(each for each in scene.followers if each != cluster.controller)
-        topic_id = scene.host(leader).topic_id
-        image = scene.host(leader).image
+        topic_id = scene.partition(leader).topic_id
+        image = scene.partition(leader).image
         members = tuple((each, cluster.newest.image.brokers[each].epoch) for each in image.isr)
         broker_epoch = cluster.nodes[leader].lifecycle.broker_epoch
         late = AlterPartition(leader, broker_epoch, (Change(topic_id, 0, image.leader_epoch, image.partition_epoch, members),))

@@ -24,14 +24,14 @@ def forgets_producers_with_their_batches() -> None:
             old = [(b"key", b"old", (), client.runtime.clock.wall_ms() - 50_000)]
             row = produce_row(TOPIC, 0, build_batch(old, producer_id=scene.producer_id, producer_epoch=0, base_sequence=0))
             scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
-            log = scene.host(1).log
+            log = scene.partition(1).log
             assert world.run(lambda log=log: log.segments[0].base_offset == 1, at_most_s=60.0), "retention took nothing"  # type: ignore[misc]
             world.run(world.now + 10 * SYNC_S[1])  # the directory is on disk
             scene.cluster.power_loss()
             scene.cluster.start(1)
             scene.cluster.wait_ready()
             scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
-            end = scene.host(1).log.end_offset
+            end = scene.partition(1).log.end_offset
             assert end == 1, f"the retry was written again: the log ends at {end}"
 
 

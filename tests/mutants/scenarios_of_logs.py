@@ -67,7 +67,7 @@ def cleaner_drops_tombstones_early() -> None:
         _cleaned(scene)
         scene.cluster.start(late)
         scene.wait_whole()
-        states = {node_id: state_of(all_of(scene.host(node_id))) for node_id in scene.replicas}
+        states = {node_id: state_of(all_of(scene.partition(node_id))) for node_id in scene.replicas}
         assert all(b"gone" not in state for state in states.values()), f"a deleted key is back on n{late}"
 
 
@@ -88,7 +88,7 @@ def cleans_what_is_not_committed() -> None:
         world.run(world.now + 4.0)
         world.network.heal()
         scene.wait_whole()
-        found = {node_id: state_of(all_of(scene.host(node_id))).get(b"key") for node_id in scene.replicas}
+        found = {node_id: state_of(all_of(scene.partition(node_id))).get(b"key") for node_id in scene.replicas}
         assert set(found.values()) == {b"committed"}, f"last value: {found}"
 
 
@@ -101,14 +101,14 @@ def cleans_above_the_recovery_point() -> None:
         _fill(scene)
         scene.wait_whole()
         world.run(world.now + 1.5)
-        ends = {node_id: host.log.end_offset for node_id, host in scene.cluster.hosts(TOPIC, 0).items()}
+        ends = {node_id: partition.log.end_offset for node_id, partition in scene.cluster.partitions(TOPIC, 0).items()}
         for node_id in scene.cluster.nodes:
             scene.cluster.kill(node_id, power_loss=False)
         for node_id in scene.cluster.nodes:
             scene.cluster.start(node_id)
         scene.cluster.wait_ready()
         scene.wait_whole()
-        left = {node_id: host.log.end_offset for node_id, host in scene.cluster.hosts(TOPIC, 0).items()}
+        left = {node_id: partition.log.end_offset for node_id, partition in scene.cluster.partitions(TOPIC, 0).items()}
         assert left == ends, f"lost writes: logs ended at {ends}, recovered they end at {left}"
 
 
@@ -130,7 +130,7 @@ def deleted_records_come_back() -> None:
             scene.cluster.start(node_id)
         scene.cluster.wait_ready()
         scene.wait_whole()
-        starts = {node_id: scene.host(node_id).log.start_offset for node_id in scene.replicas}
+        starts = {node_id: scene.partition(node_id).log.start_offset for node_id in scene.replicas}
         assert set(starts.values()) == {9}, f"deleted records are back: {starts}"
 
 
@@ -235,11 +235,11 @@ def flushed_without_being_written() -> None:
         scene.produce(3)
         leader = scene.leader
         disk = scene.cluster.disk(leader)
-        disk.keeps_nothing, disk.failing_under, disk.failing_syncs = True, scene.host(leader).log.active.file.path, 1
+        disk.keeps_nothing, disk.failing_under, disk.failing_syncs = True, scene.partition(leader).log.active.file.path, 1
         assert world.run(lambda: not scene.cluster.alive(leader), at_most_s=10.0)
         scene.cluster.start(leader)
         scene.wait_whole()
-        log = scene.host(leader).log
+        log = scene.partition(leader).log
         assert scene.cluster.settled(lambda: log.settled_point == log.end_offset, 10.0)
         scene.cluster.kill(leader, power_loss=True)
         scene.cluster.start(leader)
@@ -263,7 +263,7 @@ def recovered_is_not_flushed() -> None:
             acknowledged.append(await client.produce(TOPIC, 0, [b"slow"], scene.producer_id, before))
 
         client.runtime.spawn(produce, "produce")
-        assert world.run(lambda: scene.host(leader).log.written_offset > before, at_most_s=5.0)
+        assert world.run(lambda: scene.partition(leader).log.written_offset > before, at_most_s=5.0)
         scene.cluster.kill(leader, power_loss=False)
         disk.sync_s, disk.keeps_nothing = SYNC_S, True
         scene.cluster.start(leader)
@@ -284,7 +284,7 @@ def tail_not_checked() -> None:
         scene.produce(5)
         scene.wait_whole()
         damaged = scene.followers[0]
-        file = scene.host(damaged).log.active.file
+        file = scene.partition(damaged).log.active.file
         scene.cluster.kill(damaged, power_loss=True)
         scene.cluster.disk(damaged).flip(file.path, file.size() - 3)
         scene.produce(2)
@@ -317,10 +317,10 @@ def sealed_at_the_recovery_point() -> None:
         scene = Scene(world, nodes=1, replication_factor=1, configs={"internal.segment.bytes": "1000", "min.insync.replicas": "1"})
         for number in range(40):
             _put(scene, b"key", b"." * 60, timestamp=BEGUN_MS + number)
-            if len(scene.host(1).log.segments) > 1:
+            if len(scene.partition(1).log.segments) > 1:
                 break
             world.run(world.now + 1.2)  # a checkpoint
-        last = scene.host(1).log.active.base_offset - 1
+        last = scene.partition(1).log.active.base_offset - 1
         scene.cluster.disk(1).keeps_nothing = True
         scene.cluster.kill(1, power_loss=True)
         scene.cluster.start(1)
@@ -344,11 +344,11 @@ def time_index_survives_truncation() -> None:
         for number in range(10):
             row = produce_row(TOPIC, 0, build_batch([(b"key", b"for nobody", (), BEGUN_MS + 1000 + number)]), acks=1)
             scene.cluster.do(client, lambda row=row: client.ask((f"n{deposed}", CLIENT_PORT), PRODUCE, row))  # type: ignore[misc]
-        assert scene.host(deposed).log.end_offset == 13
+        assert scene.partition(deposed).log.end_offset == 13
         assert world.run(lambda: scene.cluster.leader_of(TOPIC, 0) not in (None, deposed), at_most_s=60.0)
         world.network.heal()
         scene.wait_whole()
-        assert scene.host(deposed).log.end_offset == 3
+        assert scene.partition(deposed).log.end_offset == 3
         for number in range(10):
             _put(scene, b"key", b"after", timestamp=BEGUN_MS + 2000 + number)
         scene.wait_whole()
@@ -407,7 +407,7 @@ def leads_after_its_end() -> None:
     with World(36) as world:
         scene = Scene(world)
         scene.produce(1)
-        node, host, ended = scene.cluster.nodes[scene.leader], scene.host(scene.leader), []
+        node, partition, ended = scene.cluster.nodes[scene.leader], scene.partition(scene.leader), []
         led = Snapshot(node.image.offset, 0, node.image.to_snapshot())
 
         async def ends() -> None:
@@ -417,7 +417,7 @@ def leads_after_its_end() -> None:
 
         node.runtime.spawn(ends, "ends")
         assert world.run(lambda: bool(ended), at_most_s=20.0)
-        assert host.leader is None, "a node leads whose logs are closed"
+        assert partition.leader is None, "a node leads whose logs are closed"
 
 
 def _deleted_while_written_to(scene: Scene, *, by_another: bool = False) -> None:
@@ -446,7 +446,7 @@ def _deleted_while_written_to(scene: Scene, *, by_another: bool = False) -> None
     world.resume(f"n{one}")
     world.run(world.now + 1.0)
     assert world.failures == [], f"a node stopped: {world.failures}"
-    assert cluster.hosts(TOPIC, partition) == {}, "the replica is there still"
+    assert cluster.partitions(TOPIC, partition) == {}, "the replica is there still"
 
 
 @finds

@@ -35,10 +35,10 @@ def says_nothing_twice() -> None:
         scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
         world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
         world.run(world.now + 1.0)
-        epoch = scene.host(follower).image.leader_epoch
+        epoch = scene.partition(follower).image.leader_epoch
         move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)),))
         scene.cluster.nodes[gone].controller.call(move, lambda error, reply: None, 5.0)
-        assert world.run(lambda: scene.host(follower).image.leader_epoch > epoch, at_most_s=10.0)
+        assert world.run(lambda: scene.partition(follower).image.leader_epoch > epoch, at_most_s=10.0)
         world.network.heal()
         scene.wait_whole(5.0)
 
@@ -55,9 +55,9 @@ def answers_readers_of_another_epoch() -> None:
         for other in others:
             world.network.cut(f"n{old}", f"n{other}")
         client.bootstrap = [(f"n{other}", CLIENT_PORT) for other in others]
-        assert scene.cluster.settled(lambda: any(scene.host(other).leader is not None for other in others), 20.0)
+        assert scene.cluster.settled(lambda: any(scene.partition(other).leader is not None for other in others), 20.0)
         scene.produce(2)
-        epoch = max(scene.host(other).image.leader_epoch for other in others)
+        epoch = max(scene.partition(other).image.leader_epoch for other in others)
         answer = scene.cluster.do(client, lambda: client.ask((f"n{old}", CLIENT_PORT), LIST_OFFSETS, end_row(TOPIC, 0, epoch)))
         told = answer.topics[0].partitions[0]
         assert told.error_code, f"stale read: the end is {told.offset}, {len(scene.acknowledged[0])} are acknowledged"

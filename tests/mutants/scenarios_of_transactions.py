@@ -100,7 +100,7 @@ def markers_have_no_version() -> None:
         codes: list[Code] = []
         stage.nodes[1].runtime.take(lambda _: write(written[0], "t", 0, codes.append), None)  # type: ignore[attr-defined]
         stage.wait(lambda: bool(codes))
-        log = stage.host("t").log
+        log = stage.partition("t").log
         assert log.end_offset == 3, "the marker of one transaction has ended the next one"
 
 

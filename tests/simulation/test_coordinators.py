@@ -13,7 +13,7 @@ from raftka.broker.node import Node
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
-from tests.broker.toy import TOPIC, Add, Asked, Read, host
+from tests.broker.toy import TOPIC, Add, Asked, Read, start_runtime
 from tests.mutants.catalogue import mutated
 
 LIVES = 12
@@ -29,7 +29,7 @@ class ToyCluster(Cluster):
 
     def _start(self, node_id: int, node: Node) -> None:
         super()._start(node_id, node)
-        self.runtimes[node_id] = host(node)
+        self.runtimes[node_id] = start_runtime(node)
 
 
 class History:

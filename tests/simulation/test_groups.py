@@ -137,7 +137,7 @@ def test_without_a_controller_offsets_are_answered_as_long_as_the_isr_agrees() -
         assert cluster.settled(lambda: cluster.do(client, lambda: group.tries(group._commit)))
         leader = cluster.leader_of(OFFSETS, 0)
         assert leader is not None
-        log = cluster.hosts(OFFSETS, 0)[leader].log
+        log = cluster.partitions(OFFSETS, 0)[leader].log
 
         end = log.end_offset
         assert cluster.do(client, lambda: group.tries(group._look))

@@ -164,15 +164,15 @@ def test_a_waiting_produce_survives_a_reassignment_under_the_same_leader() -> No
             acknowledged.append(await scene.client.produce(TOPIC, 0, values, -1, -1))  # sent twice, it would be there twice
 
         scene.client.runtime.spawn(produce, "produce")
-        assert world.run(lambda: bool(scene.host(leader).delayed_by_commit), at_most_s=5.0)
-        epoch = scene.host(leader).leader_epoch
+        assert world.run(lambda: bool(scene.partition(leader).delayed_by_commit), at_most_s=5.0)
+        epoch = scene.partition(leader).leader_epoch
         assert reassign(scene, [leader, second]) is Code.NONE
         assert world.run(lambda: bool(acknowledged), at_most_s=1.0)
-        assert (scene.leader, scene.host(leader).leader_epoch) == (leader, epoch + 1)
+        assert (scene.leader, scene.partition(leader).leader_epoch) == (leader, epoch + 1)
         world.resume(f"n{first}")
         scene.acknowledged[0] += [b"0-9", b"0-10", b"0-11"]
         assert scene.read() == scene.acknowledged[0]
-        ends = {scene.host(node_id).log.end_offset for node_id in (leader, second)}
+        ends = {scene.partition(node_id).log.end_offset for node_id in (leader, second)}
         assert ends == {12}
 
 

@@ -46,9 +46,9 @@ def test_a_replica_that_catches_up_keeps_to_both_rates(side: str) -> None:
         configure(scene, BROKER, str(throttled), **{f"{side}_replication_throttled_rate": str(RATE)})
         began = world.now
         assert reassign(scene, target) == 0
-        assert scene.cluster.settled(lambda: new in scene.cluster.hosts(NAME, 0))
+        assert scene.cluster.settled(lambda: new in scene.cluster.partitions(NAME, 0))
         world.run(began + 10.0)
-        assert 0.7 * RATE * 10 < scene.host(new).log.end_offset * 10_000 < 1.2 * RATE * 10
+        assert 0.7 * RATE * 10 < scene.partition(new).log.end_offset * 10_000 < 1.2 * RATE * 10
         produced = world.now
         fill(scene, 100_000)
         assert world.now - produced < 1.0, "those in sync were held up"

@@ -165,8 +165,8 @@ def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(patch: p
 def what_did_not_fit_is_no_news(patch: pytest.MonkeyPatch) -> None:
     read = Fetch._read
 
-    def wrong(self: Fetch, host: Partition, wanted: Any, *given: Any) -> Any:
-        row = read(self, host, wanted, *given)
+    def wrong(self: Fetch, partition: Partition, wanted: Any, *given: Any) -> Any:
+        row = read(self, partition, wanted, *given)
         if not wanted.size:
             self.session.dirty.pop(wanted, None)
         return row

@@ -231,10 +231,10 @@ class CoordinatorPartition:
         return
         yield
 
-    def forget(self, ticket: Ticket) -> None:
+    def client_gone(self, ticket: Ticket) -> None:
         if ticket in self.waiting:
             del self.waiting[ticket]
-            self.machine.forget(ticket)
+            self.machine.client_gone(ticket)
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]]) -> None:
         if self.loaded:

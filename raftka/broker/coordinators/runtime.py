@@ -80,11 +80,11 @@ class CoordinatorRuntime:
         """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no coordinator to be refused."""
         self.find(key).submit(command, ticket)
 
-    def forget(self, key: str, ticket: Ticket) -> None:
+    def client_gone(self, key: str, ticket: Ticket) -> None:
         """Who has the ticket has gone away."""
         coordinator = self.partitions.get(self.partition_for(key)) if self._known() else None
         if coordinator is not None:
-            coordinator.forget(ticket)
+            coordinator.client_gone(ticket)
 
     def submit_to_all(self, command: object, done: Callable[[Any], None]) -> Steps[None]:
         """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""

@@ -107,8 +107,8 @@ class Snapshot:
 
 def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers], transactions: TransactionNumbers) -> Snapshot:
     """All but the services: looked at a moment ago."""
-    metrics, partition, image = services.context.metrics, services.quorum.host, services.metadata.image
-    leads = partition is not None and partition.active
+    metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
+    leads = host is not None and host.active
     return Snapshot(
         now_s=services.context.runtime.clock.now(),
         node_id=services.context.node_id,

@@ -88,7 +88,7 @@ def ask(
         runtime.submit(group_id, command, coordinator_request)
     except KafkaError as error:
         coordinator_request(error)
-    return coordinator_request.result((lambda ticket: runtime.forget(group_id, ticket)) if may_wait else None)
+    return coordinator_request.result((lambda ticket: runtime.client_gone(group_id, ticket)) if may_wait else None)
 
 
 def ask_of_each(
@@ -142,7 +142,7 @@ def ask_transaction(request: Request[Req], services: Services, transactional_id:
         services.transactions.submit(transactional_id, command, asking)
     except KafkaError as error:
         asking(error)
-    return asking.result(lambda ticket: services.transactions.runtime.forget(transactional_id, ticket))
+    return asking.result(lambda ticket: services.transactions.runtime.client_gone(transactional_id, ticket))
 
 
 def check_transactional_id(request: Request[Row], transactional_id: str) -> None:

@@ -199,10 +199,10 @@ class Cluster:
     def controller(self) -> int | None:
         return next((i for i, node in self.living.items() if node.quorum.host is not None and node.quorum.host.active), None)
 
-    def hosts(self, topic: str, partition: int) -> dict[int, Partition]:
+    def partitions(self, topic: str, partition: int) -> dict[int, Partition]:
         """The replicas on those that live."""
         found = {node_id: node.replicas.partitions.get((topic, partition)) for node_id, node in self.living.items()}
-        return {node_id: host for node_id, host in found.items() if host is not None}
+        return {node_id: replica for node_id, replica in found.items() if replica is not None}
 
     # its clients
 
@@ -239,13 +239,13 @@ class Cluster:
 def sample(cluster: Cluster, topic: str, partitions: int) -> JsonObject:
     """Leaders, ISRs and log ends, as the leaders have them."""
     leaders = {f"{topic}-{p}": cluster.leader_of(topic, p) for p in range(partitions)}
-    found = {(name, leader): cluster.hosts(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}
-    hosts = {name: host for (name, _), host in found.items() if host is not None}
+    found = {(name, leader): cluster.partitions(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}
+    replicas = {name: partition for (name, _), partition in found.items() if partition is not None}
     return {
         "at_s": cluster.world.now,
         "leaders": leaders,
         "isr": {f"{topic}-{p}": list(cluster.isr_of(topic, p)) for p in range(partitions)},
-        "ends": {name: host.log.end_offset for name, host in hosts.items()},
-        "high_watermarks": {name: host.high_watermark for name, host in hosts.items()},
+        "ends": {name: partition.log.end_offset for name, partition in replicas.items()},
+        "high_watermarks": {name: partition.high_watermark for name, partition in replicas.items()},
         "alive": sorted(cluster.living),
     }

@@ -69,7 +69,7 @@ class Scene:
             self.cluster.world.network.cut(f"n{leader}", f"n{other}")
         row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
         self.cluster.do(self.client, lambda: self.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
-        log = self.host(leader).log
+        log = self.partition(leader).log
         assert self.cluster.world.run(lambda: log.flushed_offset == log.end_offset, at_most_s=1.0)
         self.cluster.kill(leader, power_loss=True)
         return leader
@@ -94,8 +94,8 @@ class Scene:
     def isr(self) -> set[int]:
         return set(self.cluster.isr_of(TOPIC, 0))
 
-    def host(self, node_id: int) -> Partition:
-        return self.cluster.hosts(TOPIC, 0)[node_id]
+    def partition(self, node_id: int) -> Partition:
+        return self.cluster.partitions(TOPIC, 0)[node_id]
 
     def other_than(self, *node_ids: int) -> int:
         return next(node_id for node_id in self.cluster.living if node_id not in node_ids)

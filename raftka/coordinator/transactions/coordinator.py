@@ -192,7 +192,7 @@ class TransactionCoordinator(Machine):
     def tick(self, context: Context) -> OutcomeOrSteps:
         return begun(self._tick(context))
 
-    def forget(self, ticket: Ticket) -> None:
+    def client_gone(self, ticket: Ticket) -> None:
         found = self._holds.pop(ticket, None)
         if found is not None:
             self._let_go(*found)
@@ -365,7 +365,7 @@ class TransactionCoordinator(Machine):
             yield
             if isinstance(timer.owner, _Held):
                 late.append((timer.owner.ticket, KafkaError(Code.CONCURRENT_TRANSACTIONS)))
-                self.forget(timer.owner.ticket)
+                self.client_gone(timer.owner.ticket)
                 continue
             draft = self._draft(timer.owner, context)
             if draft.its is not None and draft.its.state is State.ONGOING:

@@ -129,7 +129,7 @@ class GroupStage:
 
     def do_forget(self, words: Words) -> None:
         for who in words.bare:
-            self.machine.forget(who)
+            self.machine.client_gone(who)
 
     # members
 

@@ -98,7 +98,7 @@ class TransactionStage:
 
     def do_forget(self, words: Words) -> None:
         for who in words.bare:
-            self.machine.forget(who)
+            self.machine.client_gone(who)
             self.waiting.pop(who)
 
     def do_topic(self, words: Words) -> None:

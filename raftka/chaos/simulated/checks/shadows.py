@@ -142,7 +142,7 @@ class _Opened:
 
     def _doubtful(self, key: Key, log: Log) -> bool:
         """Return whether the log has failed or is moving to another directory."""
-        return log.failed is not None or any((host.topic, host.index) == key for host in self._node.care.mover.moves)
+        return log.failed is not None or any((partition.topic, partition.index) == key for partition in self._node.care.mover.moves)
 
     def _opened(self, logs: LogManager) -> list[Key]:
         """The logs that the living node has too, of the same topic; the others are not looked at."""

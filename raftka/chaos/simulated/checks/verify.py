@@ -58,23 +58,23 @@ def _stream(stream: Stream, acknowledged: dict[int, int], given_up: set[int], fo
 def replicas(cluster: Cluster, topic: str, partition: int) -> list[str]:
     """The same bytes up to the high watermark, and the same memory of producers."""
     where = f"{topic}-{partition}"
-    hosts = cluster.hosts(topic, partition)
-    ends = {node_id: host.high_watermark for node_id, host in hosts.items()}
+    replicas = cluster.partitions(topic, partition)
+    ends = {node_id: replica.high_watermark for node_id, replica in replicas.items()}
     end = min(ends.values(), default=0)
     wrong = []
     if len(set(ends.values())) > 1:
         wrong.append(f"{where}: the replicas' high watermarks are {ends}")
-    contents = {node_id: _content(host, end) for node_id, host in hosts.items()}
+    contents = {node_id: _content(replica, end) for node_id, replica in replicas.items()}
     if len(set(contents.values())) > 1:
         wrong.append(f"{where}: the replicas' logs differ below {end}: {[(i, len(c), hash(c) & 0xFFFF) for i, c in contents.items()]}")
-    memories = {tuple(sorted((i, p.epoch, p.next_sequence) for i, p in host.log.producers.producers.items())) for host in hosts.values()}
-    if len(memories) > 1 and all(host.log.end_offset == end for host in hosts.values()):
+    memories = {tuple(sorted((i, p.epoch, p.next_sequence) for i, p in replica.log.producers.producers.items())) for replica in replicas.values()}
+    if len(memories) > 1 and all(replica.log.end_offset == end for replica in replicas.values()):
         wrong.append(f"{where}: the replicas remember producers differently: {memories}")
     return wrong
 
 
-def _content(host: Partition, end: int) -> bytes:
-    log, parts, offset = host.log, [], host.log.start_offset
+def _content(partition: Partition, end: int) -> bytes:
+    log, parts, offset = partition.log, [], partition.log.start_offset
     for segment in log.segments:
         if segment.base_offset < end:
             spans, _ = log.read(max(offset, segment.base_offset), READ_BYTES, end)
@@ -105,11 +105,11 @@ def log_lines(cluster: Cluster) -> list[str]:
 def whole(cluster: Cluster, topic: str, partitions: Iterable[int]) -> bool:
     """Every replica is in sync and knows what is committed; nothing is under way."""
     for partition in partitions:
-        hosts = cluster.hosts(topic, partition)
+        replicas = cluster.partitions(topic, partition)
         leader = cluster.leader_of(topic, partition)
-        if leader not in hosts or not len(cluster.isr_of(topic, partition)) == len(hosts) == len(cluster.replicas_of(topic, partition)):
+        if leader not in replicas or not len(cluster.isr_of(topic, partition)) == len(replicas) == len(cluster.replicas_of(topic, partition)):
             return False
-        ends = {(host.log.end_offset, host.high_watermark) for host in hosts.values()}
-        if len(ends) > 1 or any(end != high for end, high in ends) or hosts[leader].leader is None:
+        ends = {(replica.log.end_offset, replica.high_watermark) for replica in replicas.values()}
+        if len(ends) > 1 or any(end != high for end, high in ends) or replicas[leader].leader is None:
             return False
     return len({node.image.offset for node in cluster.living.values()}) == 1

@@ -72,14 +72,14 @@ class Waiting:
         """Partitions whose leaders wait for another ISR, that nobody asks for, and that the metadata they have does not tell."""
         if not hasattr(node, "replicas") or node.replicas._alter_partition_manager._busy or node.image.offset < self.cluster.newest.image.offset:
             return
-        for host in node.replicas.partitions.values():
-            leader = host.leader
+        for partition in node.replicas.partitions.values():
+            leader = partition.leader
             if leader is not None and leader.pending is not None and leader.deadline() == inf:
-                yield leader.pending, f"{host.name} waits for another ISR, without a request under way", HEARTBEAT_S
-            topic = node.image.topics.get(host.topic_id)
-            if topic is not None and host.log.failed is None and node.node_id not in topic.partitions[host.index].offline:
-                for wrong in _role(host, topic.partitions[host.index], node.node_id):
-                    yield host, f"{host.name} {wrong}", HEARTBEAT_S
+                yield leader.pending, f"{partition.name} waits for another ISR, without a request under way", HEARTBEAT_S
+            topic = node.image.topics.get(partition.topic_id)
+            if topic is not None and partition.log.failed is None and node.node_id not in topic.partitions[partition.index].offline:
+                for wrong in _role(partition, topic.partitions[partition.index], node.node_id):
+                    yield partition, f"{partition.name} {wrong}", HEARTBEAT_S
 
 
 def found_in(node: Node) -> Iterator[Found]:
@@ -110,24 +110,24 @@ def found_in(node: Node) -> Iterator[Found]:
 # partitions
 
 
-def _partition(host: Partition, now: float) -> Iterator[Found]:
-    leader = host.leader
-    by_commit, by_flush, by_start = host.delayed_by_commit, host.delayed_by_flush, host.delayed_by_low_watermark
+def _partition(partition: Partition, now: float) -> Iterator[Found]:
+    leader = partition.leader
+    by_commit, by_flush, by_start = partition.delayed_by_commit, partition.delayed_by_flush, partition.delayed_by_low_watermark
     if leader is None:
         if by_commit or by_flush or by_start:
-            yield host, f"requests wait at {host.name}, which is not led here", SOON_S
+            yield partition, f"requests wait at {partition.name}, which is not led here", SOON_S
         return
-    for purgatory, reached in ((by_commit, leader.high_watermark), (by_flush, host.log.flushed_offset)):
+    for purgatory, reached in ((by_commit, leader.high_watermark), (by_flush, partition.log.flushed_offset)):
         if purgatory and purgatory._waiting[0][0] <= reached:
-            yield host, f"requests wait at {host.name} for {purgatory._waiting[0][0]}, it is at {reached}", SOON_S
+            yield partition, f"requests wait at {partition.name} for {purgatory._waiting[0][0]}, it is at {reached}", SOON_S
         if purgatory.deadline() < now - LATE_S:
-            yield host, f"requests wait at {host.name} for longer than they may", SOON_S
+            yield partition, f"requests wait at {partition.name} for longer than they may", SOON_S
 
 
-def _role(host: Partition, known: PartitionImage, node_id: int) -> Iterator[str]:
-    leader = host.leader
-    if host.image != known:
-        yield f"goes by {host.image}, the metadata says {known}"
+def _role(partition: Partition, known: PartitionImage, node_id: int) -> Iterator[str]:
+    leader = partition.leader
+    if partition.image != known:
+        yield f"goes by {partition.image}, the metadata says {known}"
     elif (leader is not None) != (known.leader == node_id):
         yield f"is{' not' * (leader is None)} led here, the metadata says {known}"
     elif leader is not None and leader.partition_epoch == known.partition_epoch and set(leader.isr) != set(known.isr):
@@ -149,17 +149,17 @@ def _session(session: FetchSession) -> Iterator[Found]:
 
 def _idle(cached: CachedPartition) -> Iterator[str]:
     """Check a partition whose reader has got everything: a future event must lead to the next look at it."""
-    host = cached.partition
-    if host is None or not (cached in host.idle_consumers or cached in host.idle_followers):
+    partition = cached.partition
+    if partition is None or not (cached in partition.idle_consumers or cached in partition.idle_followers):
         yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
-    elif host.leader is not None:
-        readable = host.log.written_offset if cached.session.reader.follows else host.high_watermark
+    elif partition.leader is not None:
+        readable = partition.log.written_offset if cached.session.reader.follows else partition.high_watermark
         if cached.fetch_request.fetch_offset < readable:
-            yield f"there are records in {host.name}, and it is not looked at"
-        if cached.log_start != host.log.start_offset:
-            yield f"it is not told where {host.name} starts"
-        if cached.high_watermark != host.high_watermark:
-            yield f"it is not told the high watermark of {host.name}"
+            yield f"there are records in {partition.name}, and it is not looked at"
+        if cached.log_start != partition.log.start_offset:
+            yield f"it is not told where {partition.name} starts"
+        if cached.high_watermark != partition.high_watermark:
+            yield f"it is not told the high watermark of {partition.name}"
 
 
 # coordinators

@@ -73,14 +73,14 @@ class Watch:
     # partitions
 
     def _partition(self, key: Key, topic_id: bytes, partition: PartitionImage) -> None:
-        hosts = {node_id: host for node_id, host in self.cluster.hosts(*key).items() if host.topic_id == topic_id}
-        host = hosts.get(partition.leader)
-        if host is None or host.leader is None or host.leader.leader_epoch != partition.leader_epoch:
+        replicas = {node_id: replica for node_id, replica in self.cluster.partitions(*key).items() if replica.topic_id == topic_id}
+        replica = replicas.get(partition.leader)
+        if replica is None or replica.leader is None or replica.leader.leader_epoch != partition.leader_epoch:
             return
-        leader, name = host.leader, f"{key[0]}-{key[1]}"
+        leader, name = replica.leader, f"{key[0]}-{key[1]}"
         one = topic_id, key[1]
         epoch, committed = self._committed.get(one, (-1, 0))
-        self._min_isr(one, name, host)
+        self._min_isr(one, name, replica)
         if leader.leader_epoch < epoch:
             return  # who knows of the later one is not there, or has not read it yet
         if leader.knows_its_end:
@@ -88,29 +88,29 @@ class Watch:
                 f"high watermark back: {name} {leader.high_watermark} in epoch {leader.leader_epoch}, {committed} in {epoch}"
             )
         self._committed[one] = leader.leader_epoch, max(committed, leader.high_watermark)
-        assert host.log.start_offset <= max(committed, leader.high_watermark), (
-            f"log start: {name} begins at {host.log.start_offset}, ahead of what is committed"
+        assert replica.log.start_offset <= max(committed, leader.high_watermark), (
+            f"log start: {name} begins at {replica.log.start_offset}, ahead of what is committed"
         )
-        assert host.log.cleaned_offset <= max(committed, leader.high_watermark), (
-            f"cleaned: {name} up to {host.log.cleaned_offset}, {leader.high_watermark} is committed"
+        assert replica.log.cleaned_offset <= max(committed, leader.high_watermark), (
+            f"cleaned: {name} up to {replica.log.cleaned_offset}, {leader.high_watermark} is committed"
         )
         if self._disks_stay:
             for member in set(partition.isr) - {self._rotten()}:
-                self._member(name, member, hosts.get(member), max(committed, leader.high_watermark))
+                self._member(name, member, replicas.get(member), max(committed, leader.high_watermark))
 
-    def _member(self, name: str, member: int, host: Partition | None, committed: int) -> None:
+    def _member(self, name: str, member: int, partition: Partition | None, committed: int) -> None:
         """With flush=os what is written counts, and no power is lost."""
-        if host is not None and host.log.failed is None:
-            flushed = host.log.flushed_offset
-            gone = None if self.cluster.keeps_power else unflushed(host.log, self.cluster.disk(member))
+        if partition is not None and partition.log.failed is None:
+            flushed = partition.log.flushed_offset
+            gone = None if self.cluster.keeps_power else unflushed(partition.log, self.cluster.disk(member))
             assert gone is None, f"n{member} {name}: {gone}"
             assert flushed >= committed, f"ISR member behind: n{member} has {name} up to {flushed} on its disk, {committed} is committed"
 
-    def _min_isr(self, key: One, name: str, host: Partition) -> None:
+    def _min_isr(self, key: One, name: str, partition: Partition) -> None:
         """Looked at twice in one partition epoch: between two the ISR may have been large enough for a moment."""
-        leader = host.leader
+        leader = partition.leader
         assert leader is not None
-        config = host.manager.context.metadata.topic_configs.of(host.manager.context.metadata.image, host.topic)
+        config = partition.manager.context.metadata.topic_configs.of(partition.manager.context.metadata.image, partition.topic)
         if len(leader.isr) >= min(config.min_insync_replicas, 1 + len(leader._followers)):
             self._under.pop(key, None)
             return

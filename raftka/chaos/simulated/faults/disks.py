@@ -73,7 +73,7 @@ def lose_directory(it: Incident) -> None:
 
 def _lose(it: Incident) -> None:
     node_id = it.someone()
-    everywhere = all(len(it.cluster.hosts(it.topic, p)) == len(it.cluster.replicas_of(it.topic, p)) for p in range(it.partitions))
+    everywhere = all(len(it.cluster.partitions(it.topic, p)) == len(it.cluster.replicas_of(it.topic, p)) for p in range(it.partitions))
     if node_id is None or not everywhere or not it.all_are_in_sync():  # who has just begun anew may still be in an ISR
         return
     it.note(f"lost directory n{node_id}")

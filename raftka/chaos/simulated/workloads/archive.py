@@ -228,8 +228,8 @@ class ArchiveWork:
     def check(self, cluster: Cluster) -> list[str]:
         """Each replica by itself: all that is behind its start."""
         found = []
-        for node_id, host in sorted(cluster.hosts(ARCHIVE, 0).items()):
-            if host.log.end_offset != len(self.writer.times) or not 0 <= host.log.start_offset <= host.log.end_offset:
-                span = f"{host.log.start_offset} to {host.log.end_offset}"
+        for node_id, partition in sorted(cluster.partitions(ARCHIVE, 0).items()):
+            if partition.log.end_offset != len(self.writer.times) or not 0 <= partition.log.start_offset <= partition.log.end_offset:
+                span = f"{partition.log.start_offset} to {partition.log.end_offset}"
                 found.append(f"n{node_id} has {ARCHIVE} from {span}, {len(self.writer.times)} records were acknowledged")
         return found

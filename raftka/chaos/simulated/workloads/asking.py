@@ -127,35 +127,35 @@ class Asker:
 
     def _leads(self, node: Node) -> Partition:
         """One of the partitions that it leads, rather one that has just begun: it does not know its end yet. Raises NoAnswer."""
-        hosts = [host for host in node.replicas.partitions.values() if host.leader is not None]
-        if not hosts:
+        replicas = [partition for partition in node.replicas.partitions.values() if partition.leader is not None]
+        if not replicas:
             raise NoAnswer
-        return self._random.choice([host for host in hosts if not host.leading().knows_its_end] or hosts)
+        return self._random.choice([partition for partition in replicas if not partition.leading().knows_its_end] or replicas)
 
     async def _epochs(self, node_id: int) -> None:
         """With the epoch of an earlier leader it must refuse, and with that of a later one, which it has not heard of."""
         node = self._node(node_id)
-        host, by = self._leads(node), self._random.choice((-1, 1))
+        partition, by = self._leads(node), self._random.choice((-1, 1))
         expected = Code.FENCED_LEADER_EPOCH if by < 0 else Code.UNKNOWN_LEADER_EPOCH
-        epoch = host.leader_epoch + by
+        epoch = partition.leader_epoch + by
         if epoch < 0:
             return
         if self._random.random() < 0.5:
-            found = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, LATEST, epoch), version=99))
+            found = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(partition, LATEST, epoch), version=99))
         else:
             request = OFFSET_FOR_LEADER_EPOCH.request
-            asked = request.topics.partitions(partition=host.index, current_leader_epoch=epoch, leader_epoch=host.leader_epoch)
-            row = request(topics=[request.topics(topic=host.topic, partitions=[asked])])
+            asked = request.topics.partitions(partition=partition.index, current_leader_epoch=epoch, leader_epoch=partition.leader_epoch)
+            row = request(topics=[request.topics(topic=partition.topic, partitions=[asked])])
             found = only_partition(OFFSET_FOR_LEADER_EPOCH, await self._ask(node, OFFSET_FOR_LEADER_EPOCH, row, version=99))
         code = Code(found.error_code)
-        if host.leader is not None and code not in NOT_HERE:
-            self._say(node, f"{host.name} by epoch {epoch}", code.name, expected.name)
+        if partition.leader is not None and code not in NOT_HERE:
+            self._say(node, f"{partition.name} by epoch {epoch}", code.name, expected.name)
 
     async def _offsets(self, node_id: int) -> None:
         """Raises NoAnswer, also where the log's directory fails meanwhile."""
         node = self._node(node_id)
-        host = self._leads(node)
-        leader, log, end = host.leading(), host.log, host.high_watermark
+        partition = self._leads(node)
+        leader, log, end = partition.leading(), partition.log, partition.high_watermark
         before = end, log.start_offset, log.end_offset, log.segments.copy()  # a cleaner may have taken the record away
         try:
             last = log.max_timestamp_offset(end)
@@ -168,23 +168,26 @@ class Asker:
         expected = {LATEST: end, EARLIEST: log.start_offset}.get(timestamp, found[1] if found is not None else -1)
         knew = leader.knows_its_end
         for _ in range(2):  # the second time a shorter way may be taken
-            answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(host, timestamp, -1), version))
-            now = host.high_watermark, log.start_offset, log.end_offset, log.segments
-            if now != before or host.log is not log or host.leader is not leader:
+            answer = only_partition(LIST_OFFSETS, await self._ask(node, LIST_OFFSETS, _list_row(partition, timestamp, -1), version))
+            now = partition.high_watermark, log.start_offset, log.end_offset, log.segments
+            if now != before or partition.log is not log or partition.leader is not leader:
                 return
             if timestamp == LATEST and not knew:
-                self._say(node, f"the end of {host.name}, which it does not know", answer.error_code != Code.NONE, True)
+                self._say(node, f"the end of {partition.name}, which it does not know", answer.error_code != Code.NONE, True)
             elif answer.error_code == Code.NONE:
-                self._say(node, f"what {host.name} has at {timestamp}", answer.offset, expected)
+                self._say(node, f"what {partition.name} has at {timestamp}", answer.offset, expected)
 
     async def _many_at_once(self, node_id: int) -> None:
         """Behind one that waits. Whether the answers come in their order the connection says."""
         node = self._node(node_id)
-        host, shape = self._leads(node), self.client.shape
-        questions: list[tuple[AnyApi, Row]] = [(LIST_OFFSETS, _list_row(host, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
+        partition, shape = self._leads(node), self.client.shape
+        questions: list[tuple[AnyApi, Row]] = [(LIST_OFFSETS, _list_row(partition, LATEST, -1)), (METADATA, METADATA.request(topics=[]))]
         questions.append((FIND_COORDINATOR, shape.find_coordinator(["one"])))
         self._random.shuffle(questions)
-        fetches = [(FETCH, _fetch_row(host, host.high_watermark)), (FETCH, _fetch_row(host, host.log.end_offset + BEYOND))]  # it waits; it is refused
+        fetches = [
+            (FETCH, _fetch_row(partition, partition.high_watermark)),  # it waits
+            (FETCH, _fetch_row(partition, partition.log.end_offset + BEYOND)),  # it is refused
+        ]
         at = self._random.randrange(2)
         questions[at:at] = fetches  # a request of another kind would end the waiting
         await self.client.ask_many((f"n{node_id}", CLIENT_PORT), questions)
@@ -203,17 +206,17 @@ async def _producer_id(client: Client, node_id: int) -> None:
             client.producer_ids.append(int(answer.producer_id))
 
 
-def _fetch_row(host: Partition, offset: int) -> FetchRequest:
+def _fetch_row(partition: Partition, offset: int) -> FetchRequest:
     request = FETCH.request
-    asked = request.topics.partitions(partition=host.index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-    topic = request.topics(topic=host.topic, topic_id=bytes(host.topic_id), partitions=[asked])
+    asked = request.topics.partitions(partition=partition.index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    topic = request.topics(topic=partition.topic, topic_id=bytes(partition.topic_id), partitions=[asked])
     return request(max_wait_ms=LONG_POLL_MS, min_bytes=1, topics=[topic])
 
 
-def _list_row(host: Partition, timestamp: int, epoch: int) -> ListOffsetsRequest:
+def _list_row(partition: Partition, timestamp: int, epoch: int) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
-    asked = request.topics.partitions(partition_index=host.index, current_leader_epoch=epoch, timestamp=timestamp)
-    return request(topics=[request.topics(name=host.topic, partitions=[asked])])
+    asked = request.topics.partitions(partition_index=partition.index, current_leader_epoch=epoch, timestamp=timestamp)
+    return request(topics=[request.topics(name=partition.topic, partitions=[asked])])
 
 
 def _told(row: Any, *, epoch: bool, offline: bool) -> tuple[object, ...]:

@@ -289,8 +289,8 @@ class CompactionWork:
         """Check each replica by itself: the next leader must not bring deleted records back, nor lack others."""
         found = []
         states: dict[int, State] = {}
-        for node_id, host in sorted(cluster.hosts(COMPACTED, 0).items()):
-            records = all_of(host)
+        for node_id, partition in sorted(cluster.partitions(COMPACTED, 0).items()):
+            records = all_of(partition)
             states[node_id] = state_of(records)
             found += _keys(f"{COMPACTED}-0 on n{node_id}", self.writers[0], self.intruder.values, records)
         first, *others = states
@@ -303,10 +303,10 @@ class CompactionWork:
         return found + _events(self.writers[-1], read)
 
 
-def all_of(host: object) -> Found:
+def all_of(partition: object) -> Found:
     """Straight from a replica's log, up to its high watermark."""
-    log, found = host.log, []  # type: ignore[attr-defined]
-    offset, end = log.start_offset, host.high_watermark  # type: ignore[attr-defined]
+    log, found = partition.log, []  # type: ignore[attr-defined]
+    offset, end = log.start_offset, partition.high_watermark  # type: ignore[attr-defined]
     while offset < end:
         spans, _ = log.read(offset, 1 << 30, end)
         if not spans:

@@ -190,12 +190,12 @@ class ConfigWork:
                     found.append(f"n{node_id}: {name} of {resource} is {value}, acknowledged is one of {allowed}")
             if node.metadata.settings != node.settings.with_dynamic(node.image):
                 found.append(f"n{node_id} goes by other settings than if it began anew")
-            for key, host in sorted(node.replicas.partitions.items()):
+            for key, partition in sorted(node.replicas.partitions.items()):
                 wanted = node.metadata.topic_configs.of(node.image, key[0])
-                if host.log.config != wanted.log:
-                    found.append(f"n{node_id}: the log of {key} goes by {host.log.config}, the settings are {wanted.log}")
-                if host.leader is not None and host.leader.min_isr != min(wanted.min_insync_replicas, len(host.image.replicas)):
-                    found.append(f"n{node_id}: {key} is led with min.insync.replicas {host.leader.min_isr}, it is {wanted.min_insync_replicas}")
+                if partition.log.config != wanted.log:
+                    found.append(f"n{node_id}: the log of {key} goes by {partition.log.config}, the settings are {wanted.log}")
+                if partition.leader is not None and partition.leader.min_isr != min(wanted.min_insync_replicas, len(partition.image.replicas)):
+                    found.append(f"n{node_id}: {key} is led with min.insync.replicas {partition.leader.min_isr}, it is {wanted.min_insync_replicas}")
         return found[:5] + self._described(cluster)
 
     def _described(self, cluster: Cluster) -> list[str]:

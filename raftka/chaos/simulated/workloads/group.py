@@ -290,9 +290,9 @@ def removals_of(cluster: Cluster, group: str) -> int:
     topic = cluster.newest.image.topic_named(OFFSETS)
     if topic is None:
         return 0
-    hosts = cluster.hosts(OFFSETS, partition_for(group, len(topic.partitions))).values()
+    replicas = cluster.partitions(OFFSETS, partition_for(group, len(topic.partitions))).values()
     key = group_key(group)
-    counts = [sum(each == key and value is None for _, _, each, value in all_of(host)) for host in hosts]
+    counts = [sum(each == key and value is None for _, _, each, value in all_of(partition)) for partition in replicas]
     return max(counts, default=0)
 
 

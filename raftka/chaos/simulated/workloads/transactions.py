@@ -134,12 +134,12 @@ class TransactionWork:
         spans: dict[Place, list[Span]] = {}
         found: list[str] = []
         for place in outputs():
-            hosts = cluster.hosts(*place)
+            replicas = cluster.partitions(*place)
             leader = cluster.leader_of(*place) or 0
-            spans[place] = checks.spans_of(entries_of(hosts[leader]))
+            spans[place] = checks.spans_of(entries_of(replicas[leader]))
             found += verify.replicas(cluster, *place)
-            for node_id, host in sorted(hosts.items()):
-                listed = [each[:3] for each in host.log.aborted(host.log.start_offset, host.high_watermark)]
+            for node_id, partition in sorted(replicas.items()):
+                listed = [each[:3] for each in partition.log.aborted(partition.log.start_offset, partition.high_watermark)]
                 found += checks.check_aborted(f"n{node_id}", spans[place], listed)
         found += checks.check_attempts(self.ledger.attempts, spans) + checks.check_copies(spans, self._committed(cluster))
         for reader in self.readers:
@@ -178,17 +178,17 @@ def unfinished(cluster: Cluster) -> list[str]:
             if coordinator.loaded and coordinator.partition.leader is not None:
                 busy = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
                 found += [f"{name} is in state {its.state.name} on n{node_id}" for name, its in machine.transactions.items() if its.state in busy]
-        for host in node.replicas.partitions.values():
-            found += [f"a transaction is open in {host.name} on n{node_id} at {each}" for each in host.log.producers.open]
+        for partition in node.replicas.partitions.values():
+            found += [f"a transaction is open in {partition.name} on n{node_id} at {each}" for each in partition.log.producers.open]
     return found
 
 
-def entries_of(host: Partition) -> list[Entry]:
+def entries_of(partition: Partition) -> list[Entry]:
     """Straight from a replica's log, up to its high watermark."""
     found: list[Entry] = []
-    offset, end = host.log.start_offset, host.high_watermark
+    offset, end = partition.log.start_offset, partition.high_watermark
     while offset < end:
-        spans, _ = host.log.read(offset, READ_BYTES, end)
+        spans, _ = partition.log.read(offset, READ_BYTES, end)
         if not spans:
             break
         for span in spans:
