@@ -4,28 +4,24 @@ A line of golden.jsonl: number, what it shows, API key, version, frames in hex w
 clock stands where the recorded one stood, order in arrays is not compared where the real broker has none. Both tables must stay true.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.metadata.configs.names import OURS
-from raftka.metadata.controller.features import SUPPORTED
 from raftka.metadata.image import BROKER, BROKER_LOGGER
-from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import build_batch, iterate, records_of
-from raftka.wire.rows import ZERO_UUID, Row
+from raftka.wire.records import build_batch, iterate
+from tests.broker.golden import Differences, Exchange, Replay, append, recorded
 from tests.broker.requests import produce
-from tests.broker.stage import BY_NAME, Stage, Wire, decoded
+from tests.broker.stage import Stage, Wire
 
 NOT_YET = {  # what is sent and gets an answer, no more
     "internal topics": (526,),
@@ -68,42 +64,10 @@ CLOCKS_MS = {
     392: CLOCK_MS + 1_500,
     482: 1_795_249_752_238,
 }
-SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
-OWN = re.compile(  # of that run: lengths of the metadata log, its disk
-    r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
-)
-MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")  # of classic groups, of others
-IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", "partition", "topic_id")
-
-
-class Exchange(NamedTuple):
-    n: int
-    comment: str
-    key: int
-    version: int
-    request: str | None  # None: 1.1 MB in one batch
-    outcome: str
-    response: str | None
-
-    @property
-    def name(self) -> str:
-        return f"{self.n}-{HANDLERS[self.key].api.name}-v{self.version}"
-
-    @property
-    def answer(self) -> Any:
-        assert self.response is not None
-        return decoded(HANDLERS[self.key].api, self.answered_version, bytes.fromhex(self.response))
-
-    @property
-    def answered_version(self) -> int:
-        return self.version if self.version in HANDLERS[self.key].api.versions else 0
-
-
-RECORDED = [Exchange(**json.loads(line)) for line in (Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()]
+RECORDED = recorded(Path(__file__).parent / "golden.jsonl")
 EXCHANGES = [exchange for exchange in RECORDED if exchange.key in HANDLERS]  # what has no handler yet is not announced either
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 REASONS_NOT_YET = {n: reason for reason, numbers in NOT_YET.items() for n in numbers}
-Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
 
 
 class Recorded(Stage):
@@ -114,104 +78,14 @@ class Recorded(Stage):
         return {name: planned[name] for name in planned if name not in ("min.insync.replicas", "default.replication.factor")} | GIVEN
 
 
-class Replay:
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.ids = {ZERO_UUID: ZERO_UUID}  # recorded -> ours
-        self.recorded_ids = {t.name: t.topic_id for t in BY_NUMBER[526].answer.topics}
-        stage.world.network.delay("client", "n1", 0.0)
-
-    def run(self) -> dict[int, Differences]:
-        found = {}
-        for exchange in EXCHANGES:
-            wire = self.stage.wire()
-            if exchange.n in PREPARED:
-                PREPARED[exchange.n](self, wire)
-            self.set_clock(CLOCKS_MS.get(exchange.n, CLOCK_MS))
-            wire.send_frame(self.request(exchange))
-            found[exchange.n] = self.compare(exchange, wire.frame())
-        return found
-
-    def set_clock(self, wall_ms: int) -> None:
-        world = self.stage.world
-        world.machine("n1").wall_offset_s = (wall_ms - EPOCH_MS) / 1000 - world.now + 0.0003
-
-    def create(self, name: str, partitions: int = 1, **configs: str) -> None:
-        self.ids[self.recorded_ids[name]] = self.stage.create(name, partitions, configs=configs)
+class WholeReplay(Replay):
+    def prepare(self, n: int, wire: Wire) -> int:
+        if n in PREPARED:
+            PREPARED[n](self, wire)
+        return CLOCKS_MS.get(n, CLOCK_MS)
 
     def request(self, exchange: Exchange) -> bytes:
-        data = bytes.fromhex(exchange.request) if exchange.request is not None else _large(exchange)
-        for recorded, ours in self.ids.items():  # of topics, of fetch sessions and of members
-            data = data.replace(recorded, ours) if recorded != ZERO_UUID else data
-        return data
-
-    def compare(self, exchange: Exchange, data: bytes | None) -> Differences:
-        outcome = "closed" if data is None else "answer"
-        if data is None or exchange.response is None:
-            return {} if outcome == exchange.outcome else {"outcome": (exchange.outcome, outcome)}
-        ours = decoded(HANDLERS[exchange.key].api, exchange.answered_version, data)
-        return dict(self._row("", exchange.answer, ours))
-
-    def _row(self, path: str, recorded: Row, ours: Row) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        for field in recorded.struct.fields:
-            yield from self._field(f"{path}.{field.name}", field.name, getattr(recorded, field.name), getattr(ours, field.name))
-
-    def _field(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        if isinstance(recorded, Row) and isinstance(ours, Row):
-            yield from self._row(path, recorded, ours)
-        elif isinstance(recorded, list | tuple) and isinstance(ours, list | tuple):
-            yield from self._array(path, name, recorded, ours)
-        elif not self._same(path, name, recorded, ours):
-            yield path, (recorded, ours)
-
-    def _array(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        theirs, mine = ({_identity(i, row, ids): row for i, row in enumerate(rows)} for rows, ids in ((recorded, self.ids), (ours, {})))
-        theirs = {key: row for key, row in theirs.items() if _ours_too(name, row)}
-        for key in sorted(theirs.keys() | mine.keys(), key=str):
-            yield from self._field(f"{path}({key})", name, theirs.get(key), mine.get(key))
-
-    def _same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
-        if name == "topic_id":
-            return bool((recorded == ZERO_UUID) == (ours == ZERO_UUID) and self.ids.setdefault(recorded, ours) == ours)
-        if name in ("member_id", "leader") and MEMBER.fullmatch(recorded or "") and MEMBER.fullmatch(ours or ""):
-            return bool(self.ids.setdefault(recorded.encode(), ours.encode()) == ours.encode())
-        if name == "error_message" and recorded is not None:
-            recorded = re.sub(r"[\w-]{22}", lambda found: self.ids.get(found[0].encode(), found[0].encode()).decode(), recorded)
-        if name == "session_id" and recorded and ours:
-            return bool(self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4))
-        if name == "records" and recorded and ours:
-            return bool(_content(recorded) == _content(ours))
-        if OWN.fullmatch(path):
-            return type(recorded) is type(ours)
-        return bool(recorded == ours or (isinstance(recorded, str | int) and SAME.get(recorded) == ours))
-
-
-def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
-    """What tells one element of an array from another; its position if nothing does."""
-    if hasattr(row, "resource_name") and len(row.__slots__) == 2:
-        return row.resource_type, row.resource_name
-    if hasattr(row, "member_epoch"):
-        return ids.get(row.member_id.encode(), row.member_id.encode())
-    if isinstance(row, Row):
-        names = [name for name in IDENTITY if name in row.__slots__]
-        found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), "" if "group_id" in names else position)
-        return ids.get(found, found) if isinstance(found, bytes) else found
-    return position
-
-
-def _content(records: memoryview) -> Any:
-    """Bytes, or what is in them where they are compressed: there are many ways to compress."""
-    batches = list(iterate(records))
-    rest = bytes(records[sum(len(batch) for _, batch in batches) :])
-    opened = [(header._replace(length=0, crc=0), list(records_of(batch))) if header.compression else bytes(batch) for header, batch in batches]
-    return opened, rest
-
-
-def _ours_too(name: str, row: Any) -> bool:
-    """Other APIs and features are not announced before they work."""
-    if name == "api_keys":
-        return row.api_key in HANDLERS
-    return name not in ("supported_features", "finalized_features") or row.name in SUPPORTED
+        return super().request(exchange) if exchange.request is not None else self.with_our_ids(_large(exchange))
 
 
 def _large(exchange: Exchange) -> bytes:
@@ -267,23 +141,13 @@ def _unanswered(topic: str) -> Callable[[Replay, Wire], None]:
 def _topic_to_fetch_from(replay: Replay, wire: Wire) -> None:
     replay.create("f", 2)
     (partition,) = BY_NUMBER[163].answer.responses[0].partitions
-    _append(replay, wire, "f", partition.records)
+    append(wire, "f", partition.records)
 
 
 def _one_more(replay: Replay, wire: Wire) -> None:
     (partition,) = BY_NUMBER[189].answer.responses[0].partitions
     *_, (_, last) = iterate(partition.records)
-    _append(replay, wire, "f", last)
-
-
-def _append(replay: Replay, wire: Wire, topic: str, records: memoryview) -> None:
-    """The batches of an answer, as their producer sent them."""
-    for _, found in iterate(records):
-        sent = bytearray(found)
-        sent[:8] = bytes(8)
-        sent[12:16] = b"\xff" * 4
-        answer = wire.ask(PRODUCE, produce(topic, bytes(sent)), BY_NAME[PRODUCE.key])
-        assert answer.responses[0].partition_responses[0].error_code == 0
+    append(wire, "f", last)
 
 
 def _request_records(n: int) -> bytes:
@@ -332,7 +196,7 @@ PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
 @cache
 def replayed() -> dict[int, Differences]:
     with Recorded() as stage:
-        return Replay(stage).run()
+        return WholeReplay(stage, EXCHANGES, {t.name: t.topic_id for t in BY_NUMBER[526].answer.topics}).run()
 
 
 def _expected(n: int, field: str) -> bool:

@@ -48,18 +48,24 @@ def add_partitions_to_txn(request: Request[AddPartitionsToTxnRequest], services:
     check_transactional_id(request, transactional_id)
     codes: dict[Key, Code] = {}
     for topic in body.v3_and_below_topics:
-        may_write = request.may("WRITE", (TOPIC, topic.name))
-        known = services.metadata.image.topic_named(topic.name)
-        count = len(known.partitions) if known is not None else 0
+        may_write, count = request.may("WRITE", (TOPIC, topic.name)), _partitions(services, topic.name)
         for index in topic.partitions:
-            is_there = 0 <= index < count
-            codes[topic.name, index] = _code(may_write=may_write, is_there=is_there)
+            codes[topic.name, index] = _code(may_write=may_write, is_there=0 <= index < count)
             yield
     if any(codes.values()):
-        attempted = {key: code or Code.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
-        return response(results_by_topic_v3_and_below=(yield from _topics(request, body.v3_and_below_topics, attempted)))
+        return response(results_by_topic_v3_and_below=(yield from _topics(request, body.v3_and_below_topics, _not_attempted(codes))))
     command = AddPartitions(transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, tuple(codes))
     return ask_transaction(request, services, transactional_id, command, _answer)
+
+
+def _partitions(services: Services, topic: str) -> int:
+    known = services.metadata.image.topic_named(topic)
+    return len(known.partitions) if known is not None else 0
+
+
+def _not_attempted(codes: Mapping[Key, Code]) -> Mapping[Key, Code]:
+    """One partition that cannot be added keeps the others away as well."""
+    return {key: code or Code.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
 
 
 def _code(*, may_write: bool, is_there: bool) -> Code:
@@ -85,15 +91,19 @@ def _of_brokers(request: Request[AddPartitionsToTxnRequest], services: Services)
     transactions = request.body.transactions
     gathered = Gathered(len(transactions), asking)
     for place, asked in enumerate(transactions):
-        partitions: list[Key] = []
+        codes: dict[Key, Code] = {}
         for topic in asked.topics:
+            count = _partitions(services, topic.name)
             for index in topic.partitions:
-                partitions.append((topic.name, index))
+                codes[topic.name, index] = _code(may_write=True, is_there=0 <= index < count)
                 yield
+        if any(codes.values()):
+            _place(gathered, place, _not_attempted(codes))
+            continue
         services.transactions.add_partitions(
             asked.transactional_id,
             (asked.producer_id, asked.producer_epoch),
-            partitions,
+            tuple(codes),
             partial(_place, gathered, place),
             verify_only=asked.verify_only,
             hold_ms=SHORT_HOLD_MS,

@@ -1,0 +1,176 @@
+"""Exchanges recorded with Apache Kafka 4.3.1, asked again of a fresh node and compared field by field.
+
+A line of a golden file: number, what it shows, API key, version, frames in hex without their sizes. Topic ids, fetch sessions and members are paired
+as they come, order in arrays is not compared where the real broker has none.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raftka.broker.network.dispatch import HANDLERS
+from raftka.metadata.controller.features import SUPPORTED
+from raftka.runtime.simulated.clock import EPOCH_MS
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import iterate, records_of
+from raftka.wire.rows import ZERO_UUID, Row
+from tests.broker.requests import produce
+from tests.broker.stage import BY_NAME, Stage, Wire, decoded
+
+SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
+OWN = re.compile(  # of that run: lengths of the metadata log, its disk
+    r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
+)
+MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")  # of classic groups, of others
+IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", "partition", "topic_id", "transactional_id", "producer_id")
+
+Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
+
+
+class Exchange(NamedTuple):
+    n: int
+    comment: str
+    key: int
+    version: int
+    request: str | None  # None: 1.1 MB in one batch
+    outcome: str
+    response: str | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.n}-{HANDLERS[self.key].api.name}-v{self.version}"
+
+    @property
+    def answer(self) -> Any:
+        assert self.response is not None
+        return decoded(HANDLERS[self.key].api, self.answered_version, bytes.fromhex(self.response))
+
+    @property
+    def answered_version(self) -> int:
+        return self.version if self.version in HANDLERS[self.key].api.versions else 0
+
+
+def recorded(path: Path) -> list[Exchange]:
+    return [Exchange(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Replay:
+    """One node is asked what the recorded one was asked, in order. `prepare` does what was done before an exchange and says what time it is then."""
+
+    def __init__(self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]) -> None:
+        self.stage = stage
+        self.exchanges = exchanges
+        self.ids = {ZERO_UUID: ZERO_UUID}  # recorded -> ours
+        self.recorded_ids = recorded_ids
+        stage.world.network.delay("client", "n1", 0.0)
+
+    def run(self) -> dict[int, Differences]:
+        found = {}
+        for exchange in self.exchanges:
+            wire = self.stage.wire()
+            self.set_clock(self.prepare(exchange.n, wire))
+            found[exchange.n] = self.ask(exchange, wire)
+        return found
+
+    def prepare(self, n: int, wire: Wire) -> int:
+        """Returns the node's wall clock at that exchange, ms."""
+        raise NotImplementedError
+
+    def ask(self, exchange: Exchange, wire: Wire) -> Differences:
+        wire.send_frame(self.request(exchange))
+        return self.compare(exchange, wire.frame())
+
+    def set_clock(self, wall_ms: int) -> None:
+        world = self.stage.world
+        world.machine("n1").wall_offset_s = (wall_ms - EPOCH_MS) / 1000 - world.now + 0.0003
+
+    def create(self, name: str, partitions: int = 1, **configs: str) -> None:
+        self.ids[self.recorded_ids[name]] = self.stage.create(name, partitions, configs=configs)
+
+    def request(self, exchange: Exchange) -> bytes:
+        assert exchange.request is not None
+        return self.with_our_ids(bytes.fromhex(exchange.request))
+
+    def with_our_ids(self, data: bytes) -> bytes:
+        for recorded, ours in self.ids.items():  # of topics, of fetch sessions and of members
+            data = data.replace(recorded, ours) if recorded != ZERO_UUID else data
+        return data
+
+    def compare(self, exchange: Exchange, data: bytes | None) -> Differences:
+        outcome = "closed" if data is None else "answer"
+        if data is None or exchange.response is None:
+            return {} if outcome == exchange.outcome else {"outcome": (exchange.outcome, outcome)}
+        ours = decoded(HANDLERS[exchange.key].api, exchange.answered_version, data)
+        return dict(self._row("", exchange.answer, ours))
+
+    def _row(self, path: str, recorded: Row, ours: Row) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        for field in recorded.struct.fields:
+            yield from self._field(f"{path}.{field.name}", field.name, getattr(recorded, field.name), getattr(ours, field.name))
+
+    def _field(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        if isinstance(recorded, Row) and isinstance(ours, Row):
+            yield from self._row(path, recorded, ours)
+        elif isinstance(recorded, list | tuple) and isinstance(ours, list | tuple):
+            yield from self._array(path, name, recorded, ours)
+        elif not self.same(path, name, recorded, ours):
+            yield path, (recorded, ours)
+
+    def _array(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        theirs, mine = ({_identity(i, row, ids): row for i, row in enumerate(rows)} for rows, ids in ((recorded, self.ids), (ours, {})))
+        theirs = {key: row for key, row in theirs.items() if _ours_too(name, row)}
+        for key in sorted(theirs.keys() | mine.keys(), key=str):
+            yield from self._field(f"{path}({key})", name, theirs.get(key), mine.get(key))
+
+    def same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
+        if name == "topic_id":
+            return bool((recorded == ZERO_UUID) == (ours == ZERO_UUID) and self.ids.setdefault(recorded, ours) == ours)
+        if name in ("member_id", "leader") and MEMBER.fullmatch(recorded or "") and MEMBER.fullmatch(ours or ""):
+            return bool(self.ids.setdefault(recorded.encode(), ours.encode()) == ours.encode())
+        if name == "error_message" and recorded is not None:
+            recorded = re.sub(r"[\w-]{22}", lambda found: self.ids.get(found[0].encode(), found[0].encode()).decode(), recorded)
+        if name == "session_id" and recorded and ours:
+            return bool(self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4))
+        if name == "records" and recorded and ours:
+            return bool(self.content(recorded) == self.content(ours))
+        if OWN.fullmatch(path):
+            return type(recorded) is type(ours)
+        return bool(recorded == ours or (isinstance(recorded, str | int) and SAME.get(recorded) == ours))
+
+    def content(self, records: memoryview) -> Any:
+        """Bytes, or what is in them where they are compressed: there are many ways to compress."""
+        batches = list(iterate(records))
+        rest = bytes(records[sum(len(batch) for _, batch in batches) :])
+        opened = [(header._replace(length=0, crc=0), list(records_of(batch))) if header.compression else bytes(batch) for header, batch in batches]
+        return opened, rest
+
+
+def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
+    """What tells one element of an array from another; its position if nothing does."""
+    if hasattr(row, "resource_name") and len(row.__slots__) == 2:
+        return row.resource_type, row.resource_name
+    if hasattr(row, "member_epoch"):
+        return ids.get(row.member_id.encode(), row.member_id.encode())
+    if isinstance(row, Row):
+        names = [name for name in IDENTITY if name in row.__slots__]
+        found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), "" if "group_id" in names else position)
+        return ids.get(found, found) if isinstance(found, bytes) else found
+    return position
+
+
+def _ours_too(name: str, row: Any) -> bool:
+    """Other APIs and features are not announced before they work."""
+    if name == "api_keys":
+        return row.api_key in HANDLERS
+    return name not in ("supported_features", "finalized_features") or row.name in SUPPORTED
+
+
+def append(wire: Wire, topic: str, records: memoryview) -> None:
+    """The batches of an answer, as their producer sent them."""
+    for _, found in iterate(records):
+        sent = bytearray(found)
+        sent[:8] = bytes(8)
+        sent[12:16] = b"\xff" * 4
+        answer = wire.ask(PRODUCE, produce(topic, bytes(sent)), BY_NAME[PRODUCE.key])
+        assert answer.responses[0].partition_responses[0].error_code == 0
