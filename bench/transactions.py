@@ -284,7 +284,11 @@ async def _open(place: Address, prefix: str, numbers: Iterable[int]) -> None:
         for number in left:
             name = f"{prefix}-{number}"
             row = INIT_PRODUCER_ID.request(transactional_id=name, transaction_timeout_ms=15 * TIMEOUT_MS)
-            pair = await peer.ask_in(2, INIT_PRODUCER_ID, row)
+            while True:
+                pair = await peer.ask_in(2, INIT_PRODUCER_ID, row)
+                if pair.error_code not in LOADING:
+                    break
+                await asyncio.sleep(PAUSE_S)
             add = ADD_PARTITIONS_TO_TXN.request(
                 v3_and_below_transactional_id=name,
                 v3_and_below_producer_id=pair.producer_id,

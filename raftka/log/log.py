@@ -287,12 +287,8 @@ class Log(DurableLog):
         """Those that may have records in [offset, end), in the order of their markers, which may lie behind the end. Raises OSError."""
         found: list[AbortedTransaction] = []
         for segment in self.segments[max(0, self._slot_of(offset)) :]:
-            entries = self._transaction_index(segment).entries
-            for entry in entries[self._transaction_index(segment).place_of(offset) :]:
-                if entry.first_offset < end:
-                    found.append(entry)
-                if entry.last_stable_offset >= end:
-                    return found
+            if self._transaction_index(segment).find(offset, end, found):
+                break
         return found
 
     def _transaction_index(self, segment: Segment) -> TransactionIndex:

@@ -7,6 +7,7 @@ import pytest
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker, marker_batch, read_marker
 from raftka.log.producers.state import ProducerState
+from raftka.log.segments.transaction_index import BLOCK, AbortedTransaction, TransactionIndex
 from raftka.wire.errors import Code, KafkaError
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 
@@ -139,6 +140,32 @@ def test_a_transaction_aborted_in_a_later_segment_is_found() -> None:
     marker = end_transaction(log, 7, commit=False) - 1
     assert len(log.segments) > 3
     assert aborted(log, 0, 1) == [(7, 0, marker)]
+
+
+def test_a_search_under_a_long_transaction_looks_at_what_it_finds() -> None:
+    index = TransactionIndex()
+    for at in range(100 * BLOCK):  # the transaction of offset 0 is open all the while
+        index.append(AbortedTransaction(at, 2 * at + 1, 2 * at + 2, 0))
+    index.append(AbortedTransaction(-1, 0, 200 * BLOCK + 1, 200 * BLOCK + 2))
+
+    looked: list[int] = []
+
+    class Entries(list[AbortedTransaction]):
+        def __getitem__(self, place: Any) -> Any:
+            looked.append(len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1)
+            return super().__getitem__(place)
+
+    index.entries = Entries(index.entries)
+    found: list[AbortedTransaction] = []
+    assert index.find(1001, 1005, found)
+    assert [each.first_offset for each in found] == [1001, 1003, 0]
+    assert sum(looked) < 4 * BLOCK
+
+    index.truncate(1003)
+    found.clear()
+    assert not index.find(0, 3, found)
+    assert [each.first_offset for each in found] == [1]
+    assert len(index) == 501
 
 
 def test_entries_tell_where_the_search_may_stop() -> None:
