@@ -121,7 +121,7 @@ class FetchPlan:
             return False
         log, watermark, stable = partition.log, leader.high_watermark, partition.last_stable_offset
         readable = stable if self.isolated else watermark
-        if not log.start_offset <= offset < readable:
+        if not log.start_offset <= offset < readable or (self.isolated and not log.knows_aborted(offset)):
             return False
         try:
             spans, size = log.read(offset, self.max_bytes, readable)
