@@ -115,7 +115,11 @@ PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids 
 TRANSACTIONAL_IDS_OF_COORDINATOR = Limit(
     "transactional_ids_of_coordinator", 20_000, "of one partition of __transaction_state, of 50: a kilobyte each, in memory"
 )
-PARTITIONS_OF_TRANSACTION = Limit("partitions_of_transaction", 50_000, "each gets a marker, and each record of the transaction names all of them")
+PARTITIONS_OF_TRANSACTION = Limit(
+    "partitions_of_transaction",
+    20_000,
+    "each gets a marker; each record of the transaction names them, and is read in one piece: 3 us a topic",
+)
 TRANSACTION_BYTES = Limit("transaction_bytes", 900 * KIB, "names and numbers of a transaction's partitions: more does not fit into its record")
 TRANSACTION_BYTES_OF_COORDINATOR = Limit(
     "transaction_bytes_of_coordinator", 32 * MIB, "names and numbers of partitions in all transactions of one partition of __transaction_state"
