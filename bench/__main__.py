@@ -161,6 +161,7 @@ class Bench:
             systems: list[System] = [kind(3, transactions.SETTINGS) for kind in kinds]
             self._start(stack, systems)
             yield from transactions.rows(systems, self.runs, self.seconds)
+            yield from transactions.reading(systems, self.runs, self.seconds)
         yield ""
         yield "| SIGKILL of a transaction's coordinator until the open transaction is committed | median s | worst s | rounds |"
         yield "|---|---|---|---|"

@@ -43,7 +43,7 @@ PAUSE_S = 0.01
 WARM_UP_S = 5.0
 IN_FLIGHT = 50  # connections of the last row
 KNOWN_IDS = 10_000
-FILLED = 40_000  # transactions of ten records that readers read
+FILLED = 4_000  # transactions of ten records that readers read
 LOADING = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE}
 
 Run = dict[str, float]
@@ -133,7 +133,7 @@ class Loads:
 
 
 def rows(systems: Sequence[System], runs: int, seconds: float) -> Iterator[str]:
-    """Transactions a second, commits, and what they cost."""
+    """Transactions a second, commits, and what they cost producers."""
     loads = Loads(systems, runs, seconds)
     names = [system.name for system in systems]
     yield "| transactions, three nodes, flushed | " + " | ".join(names) + " | raftka to Kafka |"
@@ -152,11 +152,6 @@ def rows(systems: Sequence[System], runs: int, seconds: float) -> Iterator[str]:
         yield _line(f"{title}: {what}", names, [_median(found[name, many], key) / scale for name in names])
     yield _line("- whole transaction p99 ms", names, [_median(found[name, many], "txn_p99us") / 1000 for name in names])
     yield _line("- CPU of the load generator, % of a core", names, [100 * _median(found[name, many], "client_cpu") / seconds for name in names])
-    yield from _overhead(loads, names)
-    yield from _reading(loads, names)
-
-
-def _overhead(loads: Loads, names: Sequence[str]) -> Iterator[str]:
     loads.topic(PLAIN, 3)
     shape = "-r 1 -s 16300 -b 100 -d 5"
     without, within = f"write -v 0 {shape}", f"write -v 2 {shape}"
@@ -165,7 +160,9 @@ def _overhead(loads: Loads, names: Sequence[str]) -> Iterator[str]:
     yield _line(title, names, [_more(found[name, without], found[name, within], "s_GB") for name in names])
 
 
-def _reading(loads: Loads, names: Sequence[str]) -> Iterator[str]:
+def reading(systems: Sequence[System], runs: int, seconds: float) -> Iterator[str]:
+    """More of the table: what it costs to leave out what was aborted."""
+    loads, names = Loads(systems, runs, seconds), [system.name for system in systems]
     loads.topic(READ, 1)
     for system in loads.systems:
         loads.once(system, f"write -v 2 -r 10 -x 100 -m {FILLED}", READ, PRODUCERS, 120)

@@ -110,6 +110,11 @@ REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looke
 
 # log
 PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")
+GUARDS_OF_PARTITION = Limit(
+    "guards_of_partition",
+    20_000,
+    "producers whose transactions are about to begin in a partition, 250 bytes each; who asked longest ago leaves first",
+)
 
 # transactions
 TRANSACTIONAL_IDS_OF_COORDINATOR = Limit(
