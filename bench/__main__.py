@@ -9,7 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench import bridge, compaction, decisions, failover, faults, groups, histories, hostile, malformed, pipeline, scale, spark_jobs, zookeepers
+from bench import (
+    bridge,
+    compaction,
+    decisions,
+    failover,
+    faults,
+    groups,
+    histories,
+    hostile,
+    malformed,
+    pipeline,
+    scale,
+    spark_jobs,
+    transactions,
+    zookeepers,
+)
 from bench.load import BenchFailed, load
 from bench.rows import FLUSHED, ONE_NODE, REPLICATED, ROWS, THREE_NODES, WIDE, Row
 from bench.systems import Floor, Kafka, Raftka, System, machine
@@ -25,6 +40,7 @@ GROUPS = (
     "leave",
     "many",
     "groups",
+    "transactions",
     "decisions",
     "compact",
     "checker",
@@ -138,6 +154,29 @@ class Bench:
                 columns.append(groups.figures(system, self.runs, self.seconds))
         for title in columns[0]:
             yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
+
+    def transactions(self) -> Iterator[str]:
+        kinds: list[type[Raftka | Kafka]] = [Raftka, *([Kafka] if self.kafka else [])]
+        with ExitStack() as stack:
+            systems: list[System] = [kind(3, transactions.SETTINGS) for kind in kinds]
+            self._start(stack, systems)
+            yield from transactions.rows(systems, self.runs, self.seconds)
+            yield from transactions.reading(systems, self.runs, self.seconds)
+        yield ""
+        yield "| SIGKILL of a transaction's coordinator until the open transaction is committed | median s | worst s | rounds |"
+        yield "|---|---|---|---|"
+        for kind in kinds:
+            with self._started(kind(3, transactions.SETTINGS)) as system:
+                figure = transactions.killed(system, self.rounds)
+            yield f"| {system.name} | {figure['median_s']:.2f} | {figure['worst_s']:.2f} | {figure['rounds']:.0f} |"
+        yield ""
+        title = f"{transactions.KNOWN_IDS:,} open transactions of one coordinator"
+        yield f"| {title} | MiB more | opened in s | killed: the next is known after s | it answers after s |"
+        yield "|---|---|---|---|---|"
+        for kind in kinds:
+            with self._started(kind(3, transactions.ONE_LOG)) as system:
+                figure = transactions.open_ids(system, transactions.KNOWN_IDS)
+            yield f"| {system.name} | {figure['mib']:.0f} | {figure['opened_s']:.1f} | {figure['named_s']:.2f} | {figure['load_s']:.2f} |"
 
     def decisions(self) -> Iterator[str]:
         yield "| longest single decisions of a group coordinator | CPU ms | of one piece |"

@@ -110,12 +110,21 @@ REGEXES_OF_GROUP = Limit("regexes_of_group", 100, "different ones: each is looke
 
 # log
 PRODUCERS_OF_PARTITION = Limit("producers_of_partition", 100_000, "producer ids remembered by one partition, the oldest leave first")
+GUARDS_OF_PARTITION = Limit(
+    "guards_of_partition",
+    20_000,
+    "producers whose transactions are about to begin in a partition, 250 bytes each; who asked longest ago leaves first",
+)
 
 # transactions
 TRANSACTIONAL_IDS_OF_COORDINATOR = Limit(
     "transactional_ids_of_coordinator", 20_000, "of one partition of __transaction_state, of 50: a kilobyte each, in memory"
 )
-PARTITIONS_OF_TRANSACTION = Limit("partitions_of_transaction", 50_000, "each gets a marker, and each record of the transaction names all of them")
+PARTITIONS_OF_TRANSACTION = Limit(
+    "partitions_of_transaction",
+    20_000,
+    "each gets a marker; each record of the transaction names them, and is read in one piece: 3 us a topic",
+)
 TRANSACTION_BYTES = Limit("transaction_bytes", 900 * KIB, "names and numbers of a transaction's partitions: more does not fit into its record")
 TRANSACTION_BYTES_OF_COORDINATOR = Limit(
     "transaction_bytes_of_coordinator", 32 * MIB, "names and numbers of partitions in all transactions of one partition of __transaction_state"

@@ -10,12 +10,13 @@ from raftka.broker.fastpath.fetch import FetchPlan, SessionPlan
 from raftka.broker.fastpath.list_offsets import EndsPlan
 from raftka.broker.network.connection import ServerConnection
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH, FetchResponse
+from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, list_offsets, produce, produced
 from tests.broker.stage import Stage, Wire
 from tests.broker.test_fetch import SIZE, filled
+from tests.broker.test_transactional_partition import Scene
 
 
 @contextmanager
@@ -81,6 +82,30 @@ def test_a_session_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatc
             if open:
                 assert sum(taken) == 9, taken
 
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("version", [4, 5, 11, 12, 17])
+def test_aborted_transactions_are_named_the_short_way(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for open in (True, False):
+        with Stage() as stage, short_ways(monkeypatch, FetchPlan, open=open) as taken:
+            topic_id = stage.create("t")
+            scene = Scene(stage)
+            for at in range(6):
+                scene.send(b"r", sequence=at)
+                scene.mark(commit=at % 2 == 0)
+            wire, answers = stage.wire(stage.leader("t")), []
+            for offset in (0, 2, 4, 0, 8, 10):
+                row = fetch("t", offset, topic_id=topic_id, isolation_level=READ_COMMITTED, partition_max_bytes=700, min_bytes=1)
+                wire.request(FETCH, row, version)
+                data = wire.frame()
+                assert data is not None
+                answers.append(data[4:])
+            told.append(answers)
+            if open:
+                assert taken in ([True] * 4, [True] * 5)
+                assert len({len(each) for each in answers}) > 2
     assert told[0] == told[1]
 
 

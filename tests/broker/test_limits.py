@@ -324,6 +324,7 @@ ELSEWHERE = {
     "configured_resources": "test_limits_counted",
     "settings_of_resource": "test_limits_counted",
     "producers_of_partition": "test_limits_counted",
+    "guards_of_partition": "test_limits_counted",
     "transactional_ids_of_coordinator": "test_transaction_limits",
     "partitions_of_transaction": "test_transaction_limits",
     "transaction_bytes": "test_transaction_limits",

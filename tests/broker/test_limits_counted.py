@@ -9,6 +9,7 @@ from raftka.broker.controller.peer import MAGIC, Kind
 from raftka.limits import (
     BROKERS,
     CONFIGURED_RESOURCES,
+    GUARDS_OF_PARTITION,
     HEADERS_OF_RECORD,
     METADATA_SNAPSHOT_BYTES,
     PARTITIONS,
@@ -19,6 +20,8 @@ from raftka.limits import (
     TOPICS,
     Limit,
 )
+from raftka.log.producers.markers import VERSION_2
+from raftka.log.producers.state import ProducerState
 from raftka.metadata.commands import (
     AlterConfigs,
     AlterReassignments,
@@ -34,9 +37,9 @@ from raftka.metadata.commands import (
     RegisterBroker,
 )
 from raftka.metadata.image import BROKER
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.records import build_batch
+from raftka.wire.records import TRANSACTIONAL, build_batch
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
@@ -108,6 +111,20 @@ def test_producers_of_a_partition(stage: Stage, lowered: Lower) -> None:
         assert produced(wire.ask(PRODUCE, produce("t", sent))).error_code == 0
 
     assert stage.partition("t").log.producers.forgotten == 2
+
+
+def test_transactions_that_are_about_to_begin(lowered: Lower) -> None:
+    """Of many that asked and wrote nothing, the one that asked longest ago must ask again; one that asked again meanwhile need not."""
+    lowered(GUARDS_OF_PARTITION, 3)
+    state = ProducerState()
+    for producer_id in (1, 2, 3, 1, 4):
+        state.verified(producer_id, state.guard(producer_id, 0, 0, VERSION_2, 0), known=True)
+
+    assert state.guards_dropped == 1
+    with pytest.raises(KafkaError):
+        state.admit(2, 0, 0, 1, TRANSACTIONAL)
+    for producer_id in (1, 3, 4):
+        assert state.admit(producer_id, 0, 0, 1, TRANSACTIONAL) is None
 
 
 def test_records_that_are_too_much(stage: Stage, lowered: Lower) -> None:

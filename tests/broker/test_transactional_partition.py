@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from raftka.log.log import Log
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, PartitionData
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS
@@ -145,6 +147,23 @@ def test_the_fast_path_names_them_too(scene: Scene) -> None:
         row = fetched(wire.ask(FETCH, fetch("t", offset, isolation_level=READ_COMMITTED, partition_max_bytes=100), 12))
         seen.append((row.last_stable_offset, values_of(row)))
     assert seen == [(8, [b"0"]), (8, []), (8, [b"2"]), (8, [])] * 2
+
+
+def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(30):
+        scene.send(b"%d" % at, sequence=at)
+        scene.mark(commit=at % 2 == 0)
+    log = scene.stage.host("t").log
+    log._aborted_known_from, log.active._transaction_index = 1 << 63, None
+    aborted, known = Log.aborted, []
+
+    def watched(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
+        known.append(self.knows_aborted(offset))
+        return aborted(self, offset, end)
+
+    monkeypatch.setattr(Log, "aborted", watched)
+    assert scene.committed() == [b"%d" % at for at in range(0, 30, 2)]
+    assert known == [True]
 
 
 def test_a_parked_reader_is_woken_by_the_marker(scene: Scene) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from raftka.log.log import Log
+from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker, marker_batch, read_marker
 from raftka.log.producers.state import ProducerState
+from raftka.log.segments.transaction_index import BLOCK, AbortedTransaction, TransactionIndex
 from raftka.wire.errors import Code, KafkaError
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 
@@ -141,6 +143,32 @@ def test_a_transaction_aborted_in_a_later_segment_is_found() -> None:
     assert aborted(log, 0, 1) == [(7, 0, marker)]
 
 
+def test_a_search_under_a_long_transaction_looks_at_what_it_finds() -> None:
+    index = TransactionIndex()
+    for at in range(100 * BLOCK):  # the transaction of offset 0 is open all the while
+        index.append(AbortedTransaction(at, 2 * at + 1, 2 * at + 2, 0))
+    index.append(AbortedTransaction(-1, 0, 200 * BLOCK + 1, 200 * BLOCK + 2))
+
+    looked: list[int] = []
+
+    class Entries(list[AbortedTransaction]):
+        def __getitem__(self, place: Any) -> Any:
+            looked.append(len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1)
+            return super().__getitem__(place)
+
+    index.entries = Entries(index.entries)
+    found: list[AbortedTransaction] = []
+    assert index.find(1001, 1005, found)
+    assert [each.first_offset for each in found] == [1001, 1003, 0]
+    assert sum(looked) < 4 * BLOCK
+
+    index.truncate(1003)
+    found.clear()
+    assert not index.find(0, 3, found)
+    assert [each.first_offset for each in found] == [1]
+    assert len(index) == 501
+
+
 def test_entries_tell_where_the_search_may_stop() -> None:
     log = open_log()
     in_transaction(log, data(7), data(8))
@@ -173,6 +201,60 @@ def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tu
     again.close(clean=True)
     third = open_log(files, clean=True, **SMALL)
     assert aborted(third) == before[0]
+
+
+def without_indexes(log: Log) -> Log:
+    """The same log, opened again when all files of aborted transactions are lost."""
+    files = log._files
+    log.close(clean=True)
+    for name in list(files.names):  # type: ignore[attr-defined]
+        if name.endswith(".txnindex"):
+            files.remove(name)
+    return open_log(files, clean=True, **SMALL)
+
+
+def many_aborts(count: int) -> Log:
+    log = open_log(**SMALL)
+    for at in range(count):
+        in_transaction(log, data(at % 7, at // 7))
+        end_transaction(log, at % 7, commit=at % 3 == 0)
+    return log
+
+
+def test_lost_indexes_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "BATCHES_AT_ONCE", 2)
+    log = many_aborts(40)
+    before = aborted(log)
+    again = without_indexes(log)
+    assert not again.knows_aborted(again.active.base_offset)
+    newest = list(again.find_aborted(again.active.base_offset))
+    assert again.knows_aborted(again.active.base_offset)
+    assert not again.knows_aborted(0)
+    one, other = again.find_aborted(0), again.find_aborted(0)
+    pieces = sum(1 for _ in zip(one, other, strict=False))
+    assert 2 * pieces + len(newest) > 40  # two batches each
+    assert again.knows_aborted(0)
+    assert aborted(again) == before
+
+
+@pytest.mark.parametrize("what", ["grows", "is cut", "is sealed"])
+def test_what_happens_to_the_log_meanwhile_is_in_the_index(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "BATCHES_AT_ONCE", 1)
+    log = without_indexes(many_aborts(40))
+    finding = log.find_aborted(0)
+    for _ in range(3):
+        next(finding)
+    if what == "is cut":
+        log.truncate_to(log.active.base_offset + 1)
+    for at in range(9 if what == "is sealed" else 2):
+        in_transaction(log, data(50 + at))
+        end_transaction(log, 50 + at, commit=False)
+        next(finding)
+    for _ in finding:
+        pass
+    found = aborted(log)
+    assert len(found) > 20
+    assert found == aborted(without_indexes(log))
 
 
 def test_a_checkpoint_knows_of_aborts_before_there_is_any_other_index_entry() -> None:

@@ -264,7 +264,7 @@ def aborts_are_lost_at_a_restart(_: Any) -> Any:
     """T49: what the file says of aborted transactions is not read back: they are shown as committed."""
 
     def bug(self: TransactionIndex, data: bytes = b"") -> None:
-        self.entries, self.written = [], 0
+        self.entries, self._lowest, self.written = [], [], 0
 
     return bug
 

@@ -1,10 +1,12 @@
 """The question of a partition's leader to a transaction's coordinator: is this partition in the producer's transaction (KIP-890)?
 
-Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader adds the partition. Knows no batch and no client.
+Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader adds the partition. All questions that a turn has
+for one broker go in one request. Knows no batch and no client.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from raftka.broker.context import BrokerContext
@@ -12,12 +14,12 @@ from raftka.broker.replica.partition import Partition
 from raftka.log.producers.markers import VERSION_2
 from raftka.log.producers.state import Guard
 from raftka.wire.errors import Code, KafkaError, code_of
-from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnResponse
+from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from raftka.wire.schema import Api, Req, Resp
 
 Key = tuple[str, int]
 Refused = Mapping[Hashable, KafkaError]  # by the place that the question gave to a partition
-ADDS_OR_VERIFIES = 5  # the version of AddPartitionsToTxn
+PARTITIONS_OF_BATCH = 1_000  # in the questions of one request, until the next begins
 FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
 
 
@@ -58,12 +60,52 @@ class Question:
     def add(self, partition: Partition, guard: Guard, place: Hashable) -> None:
         self.partitions[partition.topic, partition.index] = partition, guard, place
 
+    @property
+    def kind(self) -> tuple[int, int, bool]:
+        """One request can ask of a transactional id only what is alike."""
+        return self.producer_id, self.epoch, self.version < VERSION_2
+
+
+class _Batch:
+    """Questions that go to a broker in one request."""
+
+    __slots__ = ("_by_id", "_size", "questions")
+
+    def __init__(self) -> None:
+        self.questions: list[tuple[Question, Callable[[Refused], None]]] = []
+        self._by_id: dict[str, list[Question]] = {}
+        self._size = 0  # partitions
+
+    def takes(self, question: Question) -> bool:
+        alike = self._by_id.get(question.transactional_id)
+        return self._size < PARTITIONS_OF_BATCH and (alike is None or alike[0].kind == question.kind)
+
+    def add(self, question: Question, done: Callable[[Refused], None]) -> None:
+        self.questions.append((question, done))
+        self._by_id.setdefault(question.transactional_id, []).append(question)
+        self._size += len(question.partitions)
+
+    def request(self) -> AddPartitionsToTxnRequest:
+        rows = ADD_PARTITIONS_TO_TXN.request.transactions
+        transactions = []
+        for transactional_id, questions in self._by_id.items():
+            topics: dict[str, dict[int, None]] = {}
+            for question in questions:
+                for topic, index in question.partitions:
+                    topics.setdefault(topic, {})[index] = None
+            producer_id, epoch, verify_only = questions[0].kind
+            transaction = rows(transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, verify_only=verify_only)
+            transaction.topics = [rows.topics(name=name, partitions=list(indexes)) for name, indexes in topics.items()]
+            transactions.append(transaction)
+        return ADD_PARTITIONS_TO_TXN.request(transactions=transactions)
+
 
 class TransactionVerifier:
     def __init__(self, context: BrokerContext, coordinators: Coordinators, channels: Channels) -> None:
         self._context = context
         self._coordinators = coordinators
         self._channels = channels
+        self._batches: dict[int, list[_Batch]] = {}  # of this turn, by broker
 
     def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
         """`done` is called once, perhaps at once, with the partitions where the transaction must not begin; the guards of the others are verified."""
@@ -89,22 +131,24 @@ class TransactionVerifier:
         )
 
     def _ask_there(self, broker: int, question: Question, done: Callable[[Refused], None]) -> None:
-        rows = ADD_PARTITIONS_TO_TXN.request.transactions
-        topics: dict[str, list[int]] = {}
-        for topic, index in question.partitions:
-            topics.setdefault(topic, []).append(index)
-        transaction = rows(
-            transactional_id=question.transactional_id,
-            producer_id=question.producer_id,
-            producer_epoch=question.epoch,
-            verify_only=question.version < VERSION_2,
-            topics=[rows.topics(name=name, partitions=partitions) for name, partitions in topics.items()],
-        )
+        """At the end of the turn, with all others that the turn has for this broker."""
+        if not self._batches:
+            self._context.runtime.clock.at_turn_end(self._end_turn)
+        batches = self._batches.setdefault(broker, [_Batch()])
+        if not batches[-1].takes(question):
+            batches.append(_Batch())
+        batches[-1].add(question, done)
 
-        def answered(answer: AddPartitionsToTxnResponse | None, error: str | None) -> None:
-            done(self._settle(question, _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)))
+    def _end_turn(self) -> None:
+        to_ask, self._batches = self._batches, {}
+        for broker, batches in to_ask.items():
+            for batch in batches:
+                self._channels.ask(broker, ADD_PARTITIONS_TO_TXN, batch.request(), partial(self._answered, batch))
 
-        self._channels.ask(broker, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN.request(transactions=[transaction]), answered)
+    def _answered(self, batch: _Batch, answer: AddPartitionsToTxnResponse | None, error: str | None) -> None:
+        codes = _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)
+        for question, done in batch.questions:
+            done(self._settle(question, codes if isinstance(codes, KafkaError) else codes.get(question.transactional_id, {})))
 
     def _settle(self, question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refused:
         refused = {}
@@ -120,12 +164,15 @@ class TransactionVerifier:
         return refused
 
 
-def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[Key, Code] | KafkaError:
+def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[str, Mapping[Key, Code]] | KafkaError:
+    """By transactional id."""
     if answer.error_code:
         return KafkaError(code_of(answer.error_code))
     return {
-        (topic.name, row.partition_index): code_of(row.partition_error_code)
+        transaction.transactional_id: {
+            (topic.name, row.partition_index): code_of(row.partition_error_code)
+            for topic in transaction.topic_results
+            for row in topic.results_by_partition
+        }
         for transaction in answer.results_by_transaction
-        for topic in transaction.topic_results
-        for row in topic.results_by_partition
     }

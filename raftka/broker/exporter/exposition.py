@@ -26,7 +26,7 @@ CHANNEL = "kafka_server_raftchannelmetrics_"
 GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
-FORGOTTEN = limits.PRODUCERS_OF_PARTITION.metric  # the only limit whose counter is the partitions'
+FORGOTTEN, DROPPED = limits.PRODUCERS_OF_PARTITION.metric, limits.GUARDS_OF_PARTITION.metric  # the limits whose counters are the partitions'
 COUNTED = (
     "raftka_",
     REPLICAS,
@@ -182,7 +182,7 @@ def _counters(page: Page, snapshot: Snapshot) -> None:
     elections = snapshot.counters.get("raftka_controller_elections_total", 0)
     page.add(f"{CONTROLLER}newactivecontrollerscount", elections)
     for name, family in page.families.items():
-        if family.type == "counter" and name.startswith(COUNTED) and name != FORGOTTEN:
+        if family.type == "counter" and name.startswith(COUNTED) and name not in (FORGOTTEN, DROPPED):
             page.add(name, snapshot.counters.get(name, 0))
     for (name, topic), count in snapshot.of_topics.items():
         page.add(name, count, topic=topic)
@@ -237,6 +237,7 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     page.add("kafka_log_logmanager_offlinelogdirectorycount", snapshot.failed_directories)
     page.add("raftka_producers", sum(each.producers for each in partitions))
     page.add(FORGOTTEN, sum(each.producers_forgotten for each in partitions))
+    page.add(DROPPED, sum(each.guards_dropped for each in partitions))
 
 
 def _of_partitions(partitions: list[PartitionNumbers], me: int) -> bytes:

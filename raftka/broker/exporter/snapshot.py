@@ -36,6 +36,7 @@ class PartitionNumbers(NamedTuple):
     awaiting: int  # produces that wait for the high watermark, or for the leader's flush
     producers: int
     producers_forgotten: int  # because there were too many
+    guards_dropped: int  # the same
     late_transaction: bool  # one is open for longer than any may be
 
 
@@ -173,6 +174,7 @@ def numbers_of(partition: "Partition", late_before_ms: int) -> PartitionNumbers:
         awaiting=len(partition.delayed_by_commit) + len(partition.delayed_by_flush),
         producers=len(log.producers.producers),
         producers_forgotten=log.producers.forgotten,
+        guards_dropped=log.producers.guards_dropped,
         late_transaction=log.producers.open_since(late_before_ms),
     )
 

@@ -5,6 +5,7 @@ Made after such a request was answered the long way. It answers only when there 
 the long way. Where fields stand in a request and in an encoded answer says the message's compiler (`Api.request_positions`).
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSessionCache
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.runtime.interfaces import FileSpan
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 OFFSET, EPOCH = Struct(">q"), Struct(">i")
 OFFSETS = Struct(">qqq")  # high watermark, last stable offset, log start
+ABORTED = Struct(">qq")  # producer id, first offset; in flexible versions a byte of tags follows
 
 
 def remember(request: "Request[FetchRequest]", sessions: FetchSessionCache, cached: CachedPartition, isolated: bool, max_bytes: int) -> None:
@@ -92,7 +95,7 @@ class FetchPlan:
 
     @staticmethod
     def _layout(request: "Request[FetchRequest]", cached: CachedPartition, isolated: bool) -> tuple[bytes, bytes, bytes]:
-        """What stands before the three offsets, between them and the size of the records, and behind these."""
+        """What stands before the three offsets, between them (and the aborted transactions) and the size of the records, and behind these."""
         session_id = cached.session.id if cached.session.lasting else NO_SESSION
         rows = FETCH.response.responses
         partition = rows.partitions(partition_index=cached.fetch_request.partition, aborted_transactions=[] if isolated else None, records=b"")
@@ -101,6 +104,8 @@ class FetchPlan:
         sample = b"".join([bytes(part) for part in parts if not isinstance(part, FileSpan)])
         (at,), (size_at,) = positions_in_answer(FETCH, request.version, sample, "responses.partitions.high_watermark", "responses.partitions.records")
         behind = at + (24 if request.version >= 5 else 16)
+        if isolated:
+            behind += 1 if request.version in FETCH.flexible else 4  # the length of an empty list
         return sample[8:at], sample[behind:size_at], sample[size_at + (1 if request.version in FETCH.flexible else 4) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
@@ -116,30 +121,32 @@ class FetchPlan:
             return False
         log, watermark, stable = partition.log, leader.high_watermark, partition.last_stable_offset
         readable = stable if self.isolated else watermark
-        if not log.start_offset <= offset < readable:
+        if not log.start_offset <= offset < readable or (self.isolated and not log.knows_aborted(offset)):
             return False
         try:
             spans, size = log.read(offset, self.max_bytes, readable)
-            if self.isolated and spans and log.aborted(offset, log.bound_of(offset, spans[-1])):
-                return False
+            aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if self.isolated and spans else ()
         except (KafkaError, OSError):
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
             return False
         partition.fetched += 1
         partition.bytes_out += size
-        head = self._head(correlation_id, OFFSETS.pack(watermark, stable, log.start_offset), size)
+        offsets = OFFSETS.pack(watermark, stable, log.start_offset)
+        if self.version < 5:
+            offsets = offsets[:16]
+        head = self._head(correlation_id, offsets + self._aborted(aborted) if self.isolated else offsets, size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
 
     def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
-        body = (
-            self.pre
-            + (offsets if self.version >= 5 else offsets[:16])
-            + self.before
-            + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
-        )
+        body = self.pre + offsets + self.before + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
         return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
+
+    def _aborted(self, aborted: Sequence[AbortedTransaction]) -> bytes:
+        """The list, encoded."""
+        count, tags = (varint(len(aborted) + 1), b"\0") if self.flexible else (len(aborted).to_bytes(4, "big"), b"")
+        return count + b"".join([ABORTED.pack(each.producer_id, each.first_offset) + tags for each in aborted])
 
 
 class SessionPlan(FetchPlan):

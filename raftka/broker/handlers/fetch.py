@@ -8,6 +8,7 @@ may be gone by now: so it stops to look for records when its first slice with re
 answer is complete.
 """
 
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -24,6 +25,7 @@ from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartitio
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
+from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, PartitionData
@@ -60,6 +62,13 @@ def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResp
     return row
 
 
+class AbortedUnknown(Exception):
+    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+
 class Fetch:
     """One request: read at once, or parked and read again."""
 
@@ -74,6 +83,7 @@ class Fetch:
         "isolated",
         "lost",
         "max_bytes",
+        "may_pause",
         "pending",
         "plain",
         "reading",
@@ -113,6 +123,7 @@ class Fetch:
         self.hurried = False  # it is to be answered with what there is
         self.woken = False  # something happened while it was reading
         self.lost = False  # another request of the session came first
+        self.may_pause = False
         self.session: FetchSession
         self.goes_on = False
         self.watching = False
@@ -143,7 +154,12 @@ class Fetch:
         self.settled = not session.partitions
         self._note_slice()
         for cached in session.take_dirty():
-            self._read_partition(cached)
+            try:
+                self._read_partition(cached, may_pause=True)
+            except AbortedUnknown as unknown:
+                with suppress(OSError):  # the read finds it again, and has words for it
+                    yield from unknown.log.find_aborted(cached.fetch_request.fetch_offset)
+                self._read_partition(cached)
             yield
             self._note_slice()
         if self.bytes >= self.body.min_bytes:
@@ -156,7 +172,9 @@ class Fetch:
             if self.held:
                 self.full = self.stale = True
 
-    def _read_partition(self, cached: CachedPartition) -> None:
+    def _read_partition(self, cached: CachedPartition, *, may_pause: bool = False) -> None:
+        """With `may_pause` it raises AbortedUnknown rather than keep the loop from its work."""
+        self.may_pause = may_pause
         self.bytes -= cached.size
         cached.size = 0
         fetch_request = cached.fetch_request
@@ -271,6 +289,8 @@ class Fetch:
             return self._row(partition, fetch_request, high_watermark)
         if fetch_request.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
+        if self.isolated and self.may_pause and not log.knows_aborted(offset):
+            raise AbortedUnknown(log)
         room = min(fetch_request.partition_max_bytes, self.max_bytes - self.bytes)
         may_read = not self.full and (room > 0 or not self.bytes)
         try:

@@ -7,6 +7,7 @@ disk the round is tried again after log.cleaner.backoff.ms.
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from raftka.broker.replica.manager import ReplicaManager
@@ -15,6 +16,9 @@ from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, is_worth_it, j
 from raftka.log.compaction.compaction import compact
 from raftka.log.compaction.job import Cleaned, Ended
 from raftka.log.log import Log
+from raftka.wire.errors import KafkaError
+
+PIECES_AT_ONCE = 20  # of the search for aborted transactions, each some 0.1 ms
 
 
 class LogCleaner:
@@ -53,7 +57,11 @@ class LogCleaner:
             found = self._dirtiest(now_ms)
             if found is None:
                 break
-            self._begin(*found, now_ms, threads)
+            partition, dirt = found
+            if partition.log.knows_aborted(0):
+                self._begin(partition, dirt, now_ms, threads)
+            elif not self._find_aborted(partition.log):
+                return
         self._schedule()
 
     def _dirtiest(self, now_ms: int) -> tuple[Partition, Dirt] | None:
@@ -72,6 +80,17 @@ class LogCleaner:
         if to_disk and best is None:  # only what tells how far it is on disk is missing
             self.replicas.checkpoint()
         return best
+
+    def _find_aborted(self, log: Log) -> bool:
+        """What compaction leaves out, in pieces; False: the rounds begin when it is found, in a later turn."""
+        try:
+            pieces = sum(1 for _ in islice(log.find_aborted(0), PIECES_AT_ONCE))
+        except (KafkaError, OSError) as error:
+            self.uncleanable[log] = str(error)
+            return True
+        if pieces == PIECES_AT_ONCE:
+            self.clock.call_at(self.clock.now(), self.begin_rounds)
+        return pieces < PIECES_AT_ONCE
 
     def _begin(self, partition: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
         settings = self.context.metadata.settings

@@ -174,7 +174,7 @@ class TransactionCoordinator(Machine):
         for transactional_id, its in self.transactions.items():
             yield
             if its.partitions.topics:
-                its = self.transactions[transactional_id] = _with_topic_ids(its, context)
+                its = self.transactions[transactional_id] = yield from _with_topic_ids(its, context)
             if its.state in ENDING:
                 replies += self._markers(transactional_id, its)
             elif its.state is State.ONGOING:
@@ -414,8 +414,10 @@ def _no_ring(owner: object) -> None:
     """What is to be done is decided in `tick`."""
 
 
-def _with_topic_ids(its: Transaction, context: Context) -> Transaction:
+def _with_topic_ids(its: Transaction, context: Context) -> Steps[Transaction]:
     """The log has names alone: the topics that have them now."""
-    known = its.partitions
-    topics = {name: each._replace(topic_id=context.topics.topic_id(name) or ZERO_UUID) for name, each in known.topics.items()}
+    known, topics = its.partitions, {}
+    for name, each in known.topics.items():
+        topics[name] = each._replace(topic_id=context.topics.topic_id(name) or ZERO_UUID)
+        yield
     return replace(its, partitions=Partitions(topics, known.count, known.size_bytes))

@@ -156,10 +156,16 @@ def _value(transaction: Transaction) -> bytes:
 def _encoded(name: str, indexes: set[int]) -> bytes:
     text = name.encode()
     count = len(indexes)
-    return b"".join((_varint(len(text) + 1), text, _varint(count + 1), pack(f">{count}i", *sorted(indexes)), b"\0"))
+    packed = pack(f">{count}i", *sorted(indexes))
+    return _varint(len(text) + 1) + text + _varint(count + 1) + packed + b"\0"
+
+
+_SHORT_VARINTS = [bytes((value,)) for value in range(128)]
 
 
 def _varint(value: int) -> bytes:
+    if value < 128:
+        return _SHORT_VARINTS[value]
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

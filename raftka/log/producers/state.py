@@ -11,7 +11,7 @@ from struct import Struct, error
 
 from crc32c import crc32c
 
-from raftka.limits import PRODUCERS_OF_PARTITION
+from raftka.limits import GUARDS_OF_PARTITION, PRODUCERS_OF_PARTITION
 from raftka.log.producers.markers import VERSION_2, Marker
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
@@ -79,13 +79,14 @@ class Guard:
 
 
 class ProducerState:
-    __slots__ = ("changed", "ended", "forgotten", "guards", "open", "producers", "restored_at", "unstable")
+    __slots__ = ("changed", "ended", "forgotten", "guards", "guards_dropped", "open", "producers", "restored_at", "unstable")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
         self.changed = False  # since the last snapshot
         self.forgotten = 0  # because there were too many
-        self.guards: dict[int, Guard] = {}  # by producer id
+        self.guards: OrderedDict[int, Guard] = OrderedDict()  # by producer id, in the order in which they asked last
+        self.guards_dropped = 0  # because there were too many
         self.open: OrderedDict[int, int] = OrderedDict()  # first offset of each open transaction, in order: since when (ms), by this broker's clock
         self.unstable: OrderedDict[int, None] = OrderedDict()  # first offsets of these, and of those whose markers may not be committed
         self.ended: deque[tuple[int, int]] = deque()  # of the latter: offset of the marker, first offset
@@ -179,9 +180,11 @@ class ProducerState:
         if guard is not None and epoch < guard.epoch:
             return Guard(epoch, sequence, version, now_ms)
         if guard is None or guard.epoch != epoch or guard.version != version:
-            if guard is None and len(self.guards) >= PRODUCERS_OF_PARTITION.value:
-                del self.guards[next(iter(self.guards))]
+            if guard is None and len(self.guards) >= GUARDS_OF_PARTITION.value:
+                self.guards.popitem(last=False)  # whoever asked longest ago: its batch is refused, if it still comes
+                self.guards_dropped += 1
             guard = self.guards[producer_id] = Guard(epoch, sequence, version, now_ms)
+        self.guards.move_to_end(producer_id)
         guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         guard.seen_ms = now_ms
         return guard

@@ -1,6 +1,7 @@
 """The aborted transactions of one segment, in Kafka's file format: those whose markers lie in it. Readers of what is committed leave them out.
 
-Entries live in memory, in the order of their markers, and are written behind the records, as those of the other indexes.
+Entries live in memory, in the order of their markers, and are written behind the records, as those of the other indexes. They are in blocks, of
+which the lowest first offset is known: a search passes over those that end above it, so it costs what it finds, also under a long transaction.
 """
 
 from bisect import bisect_left
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 ENTRY = Struct(">hqqqq")  # version, and the fields of AbortedTransaction
 VERSION = 0
+BLOCK = 128  # entries
 
 
 class AbortedTransaction(NamedTuple):
@@ -20,19 +22,21 @@ class AbortedTransaction(NamedTuple):
 
 
 _last_offset = attrgetter("last_offset")
+_last_stable_offset = attrgetter("last_stable_offset")  # it never goes back
 
 
 class TransactionIndex:
-    __slots__ = ("entries", "written")
+    __slots__ = ("_lowest", "entries", "written")
 
     def __init__(self, data: bytes = b"") -> None:
         """Of the file; what is cut or is no entry is left out, with all behind it."""
         self.entries: list[AbortedTransaction] = []
+        self._lowest: list[int] = []  # first offset of each block
         for version, *fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
             entry = AbortedTransaction(*fields)
             if version != VERSION or not 0 <= entry.first_offset < entry.last_offset or entry.last_offset <= self.last_offset:
                 break
-            self.entries.append(entry)
+            self.append(entry)
         self.written = len(self.entries)  # entries the file has
 
     def __len__(self) -> int:
@@ -44,15 +48,38 @@ class TransactionIndex:
         return self.entries[-1].last_offset if self.entries else -1
 
     def append(self, entry: AbortedTransaction) -> None:
+        if len(self.entries) % BLOCK == 0:
+            self._lowest.append(entry.first_offset)
+        elif entry.first_offset < self._lowest[-1]:
+            self._lowest[-1] = entry.first_offset
         self.entries.append(entry)
 
     def place_of(self, offset: int) -> int:
         """Of the first entry whose marker is at `offset` or behind it."""
         return bisect_left(self.entries, offset, key=_last_offset)
 
+    def find(self, offset: int, end: int, found: list[AbortedTransaction]) -> bool:
+        """Add those that may have records in [offset, end) to `found`; whether none can have its marker behind this segment."""
+        entries = self.entries
+        at = self.place_of(offset) if entries and entries[0].last_offset < offset else 0
+        last = bisect_left(entries, end, at, key=_last_stable_offset)
+        up_to = min(last + 1, len(entries))
+        while at < up_to:
+            block = at // BLOCK
+            following = min((block + 1) * BLOCK, up_to)
+            if self._lowest[block] < end:
+                found += [entry for entry in entries[at:following] if entry.first_offset < end]
+            at = following
+        return last < len(entries)
+
     def truncate(self, offset: int) -> None:
         """Forget transactions whose markers are at `offset` or beyond."""
-        del self.entries[self.place_of(offset) :]
+        place = self.place_of(offset)
+        begun = place - place % BLOCK
+        again = self.entries[begun:place]
+        del self.entries[begun:], self._lowest[begun // BLOCK :]
+        for entry in again:
+            self.append(entry)
         self.written = min(self.written, len(self.entries))
 
     def unwritten(self) -> bytes:
