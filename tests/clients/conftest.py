@@ -38,6 +38,11 @@ def java_tools(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def kafka_apps(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kafka_apps)
+
+
+@pytest.fixture(scope="session")
 def kafka_2_8(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafka_2_8)
 

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 KAFKAJS = "2.2.4"
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
+KAFKA = "4.3.1"  # of kafka_apps/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 SPARK_KAFKA = "4.2.0"  # the newest that Maven Central has whole; runs on PySpark 4.3
 LIBRDKAFKA = "2.0.2"  # Debian 12's
@@ -65,7 +66,18 @@ class Toolchains:
         return program
 
     def java_tools(self) -> Program:
-        """A JVM in which Kafka's tools run one after the other (JavaTools.java), from the jars that `./run bench` fetches too."""
+        """A JVM in which Kafka's tools run one after the other (JavaTools.java)."""
+        java, *options = self._java_17()
+        return Program([java, "-XX:TieredStopAtLevel=1", *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / "JavaTools.java")])
+
+    def kafka_apps(self) -> Program:
+        """A JVM with Kafka Streams, Kafka Connect and its file connectors: a class or a source file, and arguments, come behind."""
+        java, *options = self._java_17()
+        jars = self._kept(f"kafka-apps-{KAFKA}", lambda folder: _maven("kafka_apps", folder))
+        return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*"])
+
+    def _java_17(self) -> list[str]:
+        """Java and its options, for the jars of Kafka that `./run bench` fetches too."""
         java = _program("java")
         version = re.search(r"\d+", _does_run([java, "--version"]))
         if version is None or int(version[0]) < JAVA:
@@ -77,8 +89,7 @@ class Toolchains:
                 fetch_jars()
             except BenchFailed as failed:
                 raise Missing(str(failed)) from None
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", f"-Dlog4j2.configurationFile={HERE}/log4j2.properties"]
-        return Program([java, *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / "JavaTools.java")])
+        return [java, "-XX:+UseSerialGC", "-Xmx256m", f"-Dlog4j2.configurationFile={HERE}/log4j2.properties"]
 
     def kafka_2_8(self) -> Program:
         """Kafka of ZooKeeper's time: a class of its broker or tools, and arguments, come behind."""
