@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -17,15 +18,18 @@ from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
+from raftka.pipeline.topics.decisions import Decision
+from raftka.pipeline.topics.exactly_once import Handle, Part, Written, abort, begin, commit
 from raftka.pipeline.topics.options import SourceOptions, source_options, truth
 from raftka.pipeline.topics.planning import Range
-from raftka.pipeline.topics.sink import SinkOptions, Written, sink_options, write_task
+from raftka.pipeline.topics.sink import SinkOptions, sink_options, write_task
 from raftka.pipeline.topics.source import Stream, batch_tasks, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names for what a task can know of its query
 HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
@@ -48,18 +52,18 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         if overwrite:
             raise OptionRefused('a topic can not be overwritten: .mode("append")')
-        return BatchWriter(self._sink(schema))
+        return BatchWriter(self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
             raise OptionRefused('a topic takes appends and updates: .outputMode("append") or .outputMode("update"), not complete')
-        return StreamWriter(self._sink(schema))
+        return StreamWriter(self._sink(schema, streaming=True))
 
     def _options(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.options.items()}
 
-    def _sink(self, schema: StructType) -> SinkOptions:
-        return sink_options(self._options(), {field.name: field.dataType.typeName() for field in schema.fields})
+    def _sink(self, schema: StructType, *, streaming: bool) -> SinkOptions:
+        return sink_options(self._options(), {field.name: field.dataType.typeName() for field in schema.fields}, streaming=streaming)
 
 
 class Task(InputPartition):  # type: ignore[misc]
@@ -148,16 +152,42 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages.
+
+    So the transaction of a batch begins when the writer is pickled: in the planner, and before a task runs. Spark pickles it more than once.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._sink = options
+        self._handle: Handle | None = None
+
+    def __getstate__(self) -> JsonObject:
+        if self._handle is None and (its := self._sink.transactional) is not None:
+            self._handle = begin(self._sink.brokers(), its.transactional_id, its.timeout_ms)
+        return {"_sink": self._sink, "_handle": self._handle}
 
     def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
-        return Message(write_task(self._sink, iterator))
+        return Message(write_task(self._sink, iterator, None if self._handle is None else self._part(self._handle)))
+
+    @staticmethod
+    def _part(handle: Handle) -> Part:
+        task = TaskContext.get()
+        assert task is not None
+        query, batch = task.getLocalProperty(QUERY), task.getLocalProperty(BATCH)
+        assert query is not None, "Spark does not tell its tasks which query they are of"
+        assert batch is not None, "Spark does not tell its tasks which batch they are of"
+        return Part(handle, Decision(query, int(batch)), task.partitionId(), task.taskAttemptId())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks are acknowledged; nothing is to be ended without transactions."""
+        if self._sink.transactional is not None:
+            commit(self._sink.brokers(), results(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Keep the records of the failed write: at least once."""
+        """At least once, the records of the failed batch stay."""
+        if self._sink.transactional is not None:
+            abort(self._sink.brokers(), results(messages))
+
+
+def results(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
+    """None: a task that did not end."""
+    return [message.written if isinstance(message, Message) else None for message in messages]

@@ -1,7 +1,7 @@
 """Records to topics, acknowledged by all in-sync replicas unless told, each batch once however often it has to be sent.
 
 One request is under way at each leader, with one batch for each partition. A batch that was not answered is sent again with the sequence number
-that it had, and brokers know it by that. What a producer wrote before it died brokers cannot know: transactions will, with an `Identity`.
+that it had, and brokers know it by that. What a producer wrote before it died counts if its transaction is committed: `transaction.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from raftka.client.blocking.client import Client, Where, by_topic, check, is_retriable
 from raftka.client.blocking.connection import Connection, Reply
+from raftka.client.blocking.transaction import Identity, add_partitions
 from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse, ProduceRequest, ProduceResponse
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
@@ -20,16 +21,9 @@ ALL = -1  # acks: all in-sync replicas
 RECORD_BYTES = 12  # what a record takes beside its key and value
 TIMEOUT_MS = 30_000
 BY_NAME = 12  # the last version of Produce with names of topics
+ADDED_BEFORE = 11  # the last one whose transactions have only partitions that were added (KIP-890)
 TOO_LARGE = {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE}
 SEQUENCES = 1 << 31
-
-
-class Identity(NamedTuple):
-    """A producer's id and epoch. With a transactional id, records count when the transaction is committed."""
-
-    producer_id: int
-    producer_epoch: int
-    transactional_id: str | None = None
 
 
 class Batch(NamedTuple):
@@ -62,8 +56,14 @@ class Producer:
         self._sizes: dict[Where, int] = {}
         self._waiting_bytes = 0
         self._sequences: dict[Where, int] = {}
+        self._added: set[Where] = set()  # to the transaction
         self._flying: list[Batch] = []
         self._replies: list[tuple[Connection, Reply[ProduceResponse], list[Batch]]] = []
+
+    @property
+    def partitions(self) -> frozenset[Where]:
+        """The partitions that it has written to under its identity."""
+        return frozenset(self._sequences)
 
     def add(self, where: Where, record: NewRecord) -> None:
         """Raises KafkaError and Unreachable, also for what was added before."""
@@ -89,6 +89,7 @@ class Producer:
         self._land()
         self._flying = batches
         if batches:
+            self._join_transaction()
             self._start_all(batches)
 
     def _batch(self, where: Where, records: Sequence[NewRecord]) -> Batch:
@@ -112,10 +113,18 @@ class Producer:
             self._identity = new_identity(self._client)
         return self._identity
 
+    def _join_transaction(self) -> None:
+        """Add the partitions that are written to for the first time."""
+        identity, new = self._known(), {batch.where for batch in self._flying} - self._added
+        if identity.transactional_id is not None and new:
+            add_partitions(self._client, identity, new)
+            self._added |= new
+
     def _start_all(self, batches: Sequence[Batch]) -> object:
         """Why not all are on their way, if so."""
         why: object
         by_where = {batch.where: batch for batch in batches}
+        version = BY_NAME if self._known().transactional_id is None else ADDED_BEFORE
         try:
             by_leader, why = self._client.by_leader(by_where)
         except OSError as error:
@@ -128,7 +137,7 @@ class Producer:
                 why = error
                 continue
             try:
-                self._replies.append((connection, connection.send(PRODUCE, self._request(own), BY_NAME), own))
+                self._replies.append((connection, connection.send(PRODUCE, self._request(own), version), own))
             except OSError as error:
                 connection.close()
                 why = error

@@ -1,8 +1,10 @@
 """Makes the topics that a project writes to, where they are not there yet. Those it reads are others' to make."""
 
+from collections.abc import Mapping
+
 from raftka.client.blocking.client import is_retriable
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.flows.streams import Declared, Output
+from raftka.pipeline.flows.streams import Declared
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import PATIENCE_MS, addresses
 from raftka.wire.errors import Code, name_of_code
@@ -19,16 +21,17 @@ def ensure_topics(found: Declared, patience_s: float = PATIENCE_MS / 1000) -> No
     brokers = Brokers(addresses({"bootstrap.servers": found.bootstrap}), "raftka-pipeline", patience_s)
     try:
         for name in sorted(wanted.keys() - brokers.topics(list(wanted)).keys()):
-            _make(brokers, name, wanted[name])
+            create_topic(brokers, name, wanted[name].partitions or -1, wanted[name].config)
     finally:
         brokers.close()
 
 
-def _make(brokers: Brokers, name: str, output: Output) -> None:
+def create_topic(brokers: Brokers, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    """Create it unless it is there, with as many replicas as brokers give. `partitions`: -1: as many as they give. Raises PipelineError."""
     topic = CREATE_TOPICS.request.topics
-    configs = [topic.configs(name=key, value=value) for key, value in output.config.items()]
+    configs = [topic.configs(name=key, value=value) for key, value in config.items()]
     request = CREATE_TOPICS.request(
-        topics=[topic(name=name, num_partitions=output.partitions or -1, replication_factor=-1, configs=configs)], timeout_ms=TIMEOUT_MS
+        topics=[topic(name=name, num_partitions=partitions, replication_factor=-1, configs=configs)], timeout_ms=TIMEOUT_MS
     )
     answer = brokers.ask(CREATE_TOPICS, request, passing=is_retriable).topics[0]
     if answer.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):

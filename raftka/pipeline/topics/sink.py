@@ -1,29 +1,34 @@
-"""Rows to topics: which column is what, and the tasks that write them. Knows Arrow, and Spark's order of calls, and no Spark.
+"""Rows to topics: which column is what, and the tasks that write them. Knows Arrow, and no Spark.
 
-What is promised now is at least once: a task that is done again writes its rows again. The commit protocol is laid out for one transaction a batch,
-so that exactly once changes no job: the driver makes an `Identity` before the tasks (when Spark pickles the writer), each task writes under it, and
-the driver's commit ends the transaction, with the batch's number among its records. Until then there is no identity to hand out, each task asks for
-its own, and commit has nothing to end.
+At least once: a task that is done again writes its rows again. Exactly once: the tasks of a batch write in its transaction (`exactly_once.py`).
 """
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from raftka.client.blocking.producer import BATCH_BYTES, Identity, Producer, partition_of
+from raftka.client.blocking.producer import BATCH_BYTES, Producer, partition_of
 from raftka.client.connection import Address
 from raftka.json_values import Json
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors, kept_brokers
+from raftka.pipeline.topics.exactly_once import Part, Written, writing
 from raftka.pipeline.topics.options import PATIENCE_MS, addresses, check_kafka, refuse_unknown
 from raftka.wire.compression import NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName"]
+WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName", "deliveryGuarantee"]
+AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
+TRANSACTION_MS = 900_000  # as long as brokers allow unless told: a batch that takes longer is done again
+LONGEST_TRANSACTION_MS = 3_600_000  # claims are kept longer
 COLUMNS = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -31,6 +36,31 @@ COLUMNS = {
     "partition": ("integer",),
     "headers": ("array",),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Transactional:
+    """Of a stream that is written exactly once. `given_id`: None: made of the id of the query, which is in its checkpoint."""
+
+    given_id: str | None
+    checkpoint: str
+    timeout_ms: int = TRANSACTION_MS
+
+    @property
+    def transactional_id(self) -> str:
+        """Raises OptionRefused."""
+        if self.given_id is not None:
+            return self.given_id
+        scheme, separator, rest = self.checkpoint.partition(":")
+        folder = Path(unquote("/" + rest.lstrip("/")) if separator and scheme == "file" else self.checkpoint)
+        try:
+            return f"raftka-spark-{json.loads((folder / 'metadata').read_text())['id']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            raise OptionRefused(
+                f"deliveryGuarantee={EXACTLY_ONCE} needs a name that is the query's alone, and the driver cannot read one in the checkpoint "
+                f"{self.checkpoint or '(none is set as an option)'}: set checkpointLocation to a folder of the driver's machine, or "
+                "kafka.transactional.id to a name that no other query has"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +72,13 @@ class SinkOptions:
     batch_bytes: int = BATCH_BYTES
     client_id: str = "raftka-spark"
     patience_ms: int = PATIENCE_MS
+    transactional: Transactional | None = None
+
+    def brokers(self) -> Brokers:
+        return kept_brokers(self.bootstrap, self.client_id, self.patience_ms / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A task's result for the driver."""
-
-    records: int
-    identity: Identity | None = None
-
-
-def sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOptions:
+def sink_options(given: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
     """`columns`: names and Spark's names of their types. Raises OptionRefused."""
     options = {name.lower(): value for name, value in given.items()}
     kafka = {name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")}
@@ -63,8 +89,6 @@ def sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOp
     for name, allowed in (("acks", ("all", "-1")), ("enable.idempotence", ("true",))):
         if kafka.get(name, allowed[0]).lower() not in allowed:
             raise OptionRefused(f"kafka.{name}={kafka[name]} would lose or double records: it is always {allowed[0]} here")
-    if "transactional.id" in kafka:
-        raise OptionRefused("kafka.transactional.id cannot be set: transactions would hold the records of a task, not of a batch")
     compression = kafka.get("compression.type", "none").lower()
     if compression not in NAMES:
         raise OptionRefused(f"kafka.compression.type is {compression!r}: {', '.join(NAMES)}")
@@ -72,8 +96,30 @@ def sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOp
     if not size.isdecimal():
         raise OptionRefused(f"kafka.batch.size is {size!r}: it is to be a number of bytes")
     return SinkOptions(
-        addresses(kafka), options.get("topic"), "headers" in columns, NAMES.index(compression), int(size), kafka.get("client.id", "raftka-spark")
+        addresses(kafka),
+        options.get("topic"),
+        "headers" in columns,
+        NAMES.index(compression),
+        int(size),
+        kafka.get("client.id", "raftka-spark"),
+        transactional=_transactional(options, kafka, streaming=streaming),
     )
+
+
+def _transactional(options: Mapping[str, str], kafka: Mapping[str, str], *, streaming: bool) -> Transactional | None:
+    guarantee = options.get("deliveryguarantee", AT_LEAST_ONCE).lower()
+    if guarantee not in (AT_LEAST_ONCE, EXACTLY_ONCE):
+        raise OptionRefused(f"deliveryGuarantee is {guarantee!r}: {AT_LEAST_ONCE} or {EXACTLY_ONCE}")
+    if guarantee == AT_LEAST_ONCE:
+        if given := [name for name in ("transactional.id", "transaction.timeout.ms") if name in kafka]:
+            raise OptionRefused(f"kafka.{given[0]} has a meaning with deliveryGuarantee={EXACTLY_ONCE} only")
+        return None
+    if not streaming:
+        raise OptionRefused(f"deliveryGuarantee={EXACTLY_ONCE} is for streams: a batch query that is done again has no number to be known by")
+    timeout = kafka.get("transaction.timeout.ms", str(TRANSACTION_MS))
+    if not timeout.isdecimal() or not 1 <= int(timeout) <= LONGEST_TRANSACTION_MS:
+        raise OptionRefused(f"kafka.transaction.timeout.ms is {timeout!r}: it is to be a number of ms up to {LONGEST_TRANSACTION_MS}")
+    return Transactional(kafka.get("transactional.id"), options.get("checkpointlocation", ""), int(timeout))
 
 
 def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
@@ -86,18 +132,26 @@ def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
             raise OptionRefused(f"column {name} is of type {columns[name]}; it is to be {' or '.join(kinds)}: cast it")
 
 
-def write_task(options: SinkOptions, batches: Iterable[object], identity: Identity | None = None) -> Written:
-    """Returns when all rows are acknowledged. Raises PipelineError."""
-    brokers: Brokers = kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000)
+def write_task(options: SinkOptions, batches: "Iterable[pa.RecordBatch]", part: Part | None = None) -> Written:
+    """Returns when all rows are acknowledged. `part`: of a batch that is written exactly once. Raises PipelineError."""
+    brokers = options.brokers()
+    identity = None if part is None else part.handle.identity
     producer = Producer(brokers, compression=options.compression, identity=identity, max_batch_bytes=options.batch_bytes)
     places = _Places(brokers)
     now_ms = time.time_ns() // 1_000_000
-    with as_pipeline_errors():
-        for batch in batches:
+    is_decided = part is not None and part.is_decided
+    with as_pipeline_errors(), ExitStack() as stack:
+        is_writing = part is None
+        for batch in batches:  # to the end: what Spark remembers is written when its rows are read
+            if is_decided or not batch.num_rows:
+                continue
+            if part is not None and not is_writing:
+                stack.enter_context(writing(brokers, part))
+                is_writing = True
             for topic, partition, key, value, headers in _rows(batch, options):
                 producer.add((topic, places.of(topic, partition, key)), (key, value, headers, now_ms))
         producer.flush()
-    return Written(producer.written, identity)
+    return Written(producer.written, producer.partitions, part)
 
 
 Cells = tuple[str, int | None, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
