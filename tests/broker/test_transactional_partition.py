@@ -153,7 +153,7 @@ def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(scen
     for at in range(30):
         scene.send(b"%d" % at, sequence=at)
         scene.mark(commit=at % 2 == 0)
-    log = scene.stage.host("t").log
+    log = scene.stage.partition("t").log
     log._aborted_known_from, log.active._transaction_index = 1 << 63, None
     aborted, known = Log.aborted, []
 
