@@ -16,6 +16,7 @@ from raftka.wire.messages.transactions import (
     END_TXN,
     LIST_TRANSACTIONS,
     AddPartitionsToTxnRequest,
+    EndTxnRequest,
 )
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire
@@ -63,9 +64,11 @@ class Client:
         answer = self.wire.ask(ADD_PARTITIONS_TO_TXN, adding(self.id, self.pair, *partitions), version)
         return [each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition]
 
+    def ending(self, *, commit: bool = True) -> EndTxnRequest:
+        return END_TXN.request(transactional_id=self.id, producer_id=self.pair[0], producer_epoch=self.pair[1], committed=commit)
+
     def end(self, *, commit: bool = True, version: int = 5, wire: Wire | None = None) -> int:
-        row = END_TXN.request(transactional_id=self.id, producer_id=self.pair[0], producer_epoch=self.pair[1], committed=commit)
-        answer = (wire or self.wire).ask(END_TXN, row, version)
+        answer = (wire or self.wire).ask(END_TXN, self.ending(commit=commit), version)
         if not answer.error_code and version >= 5:
             self.pair = (answer.producer_id, answer.producer_epoch)
         return int(answer.error_code)
