@@ -361,7 +361,15 @@ class Log(DurableLog):
             start, walked = end, [wanted]  # it has grown
         for segment, entries in found.items():
             if segment.transaction_index is None:
-                segment.take_aborted(entries, sealed=segment is not self.active)
+                self._take_aborted(segment, entries)
+
+    def _take_aborted(self, segment: Segment, entries: list[AbortedTransaction]) -> None:
+        try:
+            segment.take_aborted(entries, durable=True)
+        except OSError:
+            if segment is self.active:
+                raise
+            segment.take_aborted(entries, durable=False)  # nothing is appended to it any more: without the file it is found again
 
     # by time
 

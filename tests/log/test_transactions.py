@@ -1,5 +1,6 @@
 """Transactions in a partition's log: what is open, where readers of committed records stop, which transactions were aborted."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -255,6 +256,21 @@ def test_what_happens_to_the_log_meanwhile_is_in_the_index(what: str, monkeypatc
     found = aborted(log)
     assert len(found) > 20
     assert found == aborted(without_indexes(log))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_index_that_was_made_again_outlives_a_loss_of_power(seed: int) -> None:
+    """The records are below the recovery point: they are not walked again."""
+    log = open_log()
+    in_transaction(log, data(7))
+    end_transaction(log, 7, commit=False)
+    append(log, batch())
+    point = checkpoint(log)
+    log = without_indexes(log)
+    before = aborted(log)
+    log.active.seal()  # the power goes before its files are flushed
+    again = open_log(log._files.power_loss(Random(seed)), recovery_point=point)  # type: ignore[attr-defined]
+    assert aborted(again) == before == [(7, 0, 1)]
 
 
 def test_a_checkpoint_knows_of_aborts_before_there_is_any_other_index_entry() -> None:

@@ -23,6 +23,7 @@ from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker
 from raftka.log.producers.state import BATCHES_REMEMBERED, Guard, Producer, ProducerState
+from raftka.log.segments.segment import Segment
 from raftka.log.segments.transaction_index import TransactionIndex
 from raftka.wire.errors import Code
 from tests.mutants.registry import mutant, part_of
@@ -274,6 +275,16 @@ def aborts_outlive_their_markers(_: Any) -> Any:
     """T49: an abort that was cut off stays in the index: what is committed there afterwards is not shown."""
 
     def bug(self: TransactionIndex, offset: int) -> None: ...
+
+    return bug
+
+
+@mutant(Segment, "take_aborted")
+def an_index_made_again_is_only_appended_to(take: Any) -> Any:
+    """B7: the entries of a lost index are below the recovery point: a loss of power leaves an empty file, which says that nothing was aborted."""
+
+    def bug(self: Segment, entries: Any, *, durable: bool) -> None:
+        take(self, entries, durable=False)
 
     return bug
 

@@ -1,13 +1,14 @@
 """Directed scenarios of transactions, on a log or a group alone: see directed.py."""
 
 from contextlib import suppress
+from random import Random
 
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import CommittedOffset
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError
-from tests.log.given import NOW, append, batch, disk, end_transaction, in_transaction, open_log
+from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
 PRODUCER = 7
@@ -104,3 +105,23 @@ def zombie_takes_the_guard() -> None:
     log.producers.verified(PRODUCER, guard, known=True)
     code = _refused(batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), log)
     assert code is Code.NONE, f"a healthy client is refused with {code.name}"
+
+
+@finds
+def an_index_made_again_is_only_appended_to() -> None:
+    """The index of aborted transactions is lost, made again for a reader, and closed with its segment when the power goes."""
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end_transaction(log, PRODUCER, commit=False)
+    append(log, batch())
+    point = checkpoint(log)
+    log.close(clean=True)
+    for name in [each for each in files.names if each.endswith(".txnindex")]:
+        files.remove(name)
+    log = open_log(files, clean=True)
+    assert log.aborted(0, log.end_offset)
+    log.active.seal()
+    for seed in range(8):
+        again = open_log(files.power_loss(Random(seed)), recovery_point=point)
+        assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"

@@ -146,7 +146,7 @@ class Compaction:
         if previous is not None:
             self._settle(out, *previous, last=last)
         kept, self._transactions.kept = self._transactions.kept, []
-        segment.take_aborted(kept, sealed=False)
+        segment.take_aborted(kept, durable=False)
         if not out.finish():
             segment.discard()
             return None

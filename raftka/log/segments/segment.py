@@ -86,17 +86,19 @@ class Segment:
             self._transaction_index = TransactionIndex(data)
         return self._transaction_index
 
-    def take_aborted(self, entries: Iterable[AbortedTransaction], *, sealed: bool) -> None:
-        """Its aborted transactions, as found in the batches; `sealed`: it does not grow any more."""
-        self._transaction_index = index = TransactionIndex()
+    def take_aborted(self, entries: Iterable[AbortedTransaction], *, durable: bool) -> None:
+        """Its aborted transactions, as found in the batches. Raises OSError.
+
+        `durable`: the file is whole and on the disk before anything is appended to it. The records may be below the recovery point: what a loss of
+        power leaves of a file that was only appended to would be believed.
+        """
+        index = TransactionIndex()
         for entry in entries:
             index.append(entry)
-        if sealed:
-            try:
-                self._files.replace(self._path(".txnindex"), index.encoded())
-                index.written = len(index)
-            except OSError:
-                pass  # found again next time
+        if durable:
+            self._files.replace(self._path(".txnindex"), index.encoded())
+            index.written = len(index)
+        self._transaction_index = index
 
     def _load_indexes(self) -> None:
         """What the files have, if it can be this log's; else from the headers. Only for a segment whose records are known to be sound."""
