@@ -213,6 +213,7 @@ def test_the_coordinator_is_asked_once_for_the_partitions_of_a_request(scene: Sc
         (TV1, Code.TRANSACTION_ABORTABLE, Code.TRANSACTION_ABORTABLE),
         (10, Code.TRANSACTION_ABORTABLE, Code.INVALID_TXN_STATE),
         (TV2, Code.NOT_COORDINATOR, Code.NOT_ENOUGH_REPLICAS),
+        (TV2, Code.OPERATION_NOT_ATTEMPTED, Code.NOT_ENOUGH_REPLICAS),
         (TV2, Code.INVALID_PRODUCER_ID_MAPPING, Code.INVALID_PRODUCER_ID_MAPPING),
     ],
 )

@@ -37,6 +37,7 @@ PASSING = frozenset(  # the coordinator cannot answer now
         Code.COORDINATOR_LOAD_IN_PROGRESS,
         Code.COORDINATOR_NOT_AVAILABLE,
         Code.NOT_COORDINATOR,
+        Code.OPERATION_NOT_ATTEMPTED,  # it does not know another partition of the transaction yet
     }
 )
 NOT_TOLD = frozenset({Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH})
