@@ -179,7 +179,7 @@ def test_entries_tell_where_the_search_may_stop() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("lost", [(), (".txnindex",), (".txnindex", ".snapshot")])
+@pytest.mark.parametrize("lost", [(), (".txnindex",), (".txnindex", ".snapshot"), (".index",), (".timeindex",)])
 def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tuple[str, ...]) -> None:
     files = disk()
     log = open_log(files, **SMALL)

@@ -289,6 +289,16 @@ def an_index_made_again_is_only_appended_to(take: Any) -> Any:
     return bug
 
 
+@mutant(Segment, "_distrust_positions")
+def aborts_go_with_the_offset_index(_: Any) -> Any:
+    """B7: a loss of power takes the offset index of a segment, and the entries of its transaction index are thrown away with it."""
+
+    def bug(self: Segment) -> None:
+        self._keep_entries_below(self.base_offset)
+
+    return bug
+
+
 # offsets in transactions
 
 

@@ -125,3 +125,19 @@ def an_index_made_again_is_only_appended_to() -> None:
     for seed in range(8):
         again = open_log(files.power_loss(Random(seed)), recovery_point=point)
         assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"
+
+
+@finds
+def aborts_go_with_the_offset_index() -> None:
+    """The index of offsets is lost, and the log is opened again after a crash."""
+    files = disk()
+    log = open_log(files)
+    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
+    end_transaction(log, PRODUCER, commit=False)
+    append(log, batch())
+    point = checkpoint(log)
+    log.close(clean=False)
+    for name in [each for each in files.names if each.endswith(".index")]:
+        files.remove(name)
+    again = open_log(files, recovery_point=point)
+    assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"

@@ -38,6 +38,9 @@ def test_batches_are_there_once(cluster: Cluster, topic: str) -> None:
     query.run(1, *SECOND)
 
     assert committed(cluster, topic) == keys(FIRST, SECOND)
+    names = query.options.brokers().names()
+    assert topic in names
+    assert decisions.TOPIC not in names  # no pattern matches it
 
 
 # the run ends behind each step; the next run does the batch again

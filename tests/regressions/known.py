@@ -133,4 +133,10 @@ REGRESSIONS = (
         " file was empty, and readers of committed records took what was aborted for committed.",
         "scenario",
     ),
+    Regression(
+        "aborts_go_with_the_offset_index",
+        "1f4e76e",
+        "A segment without its offset index, lost with the power, was opened as one in which nothing was aborted.",
+        "scenario",
+    ),
 )

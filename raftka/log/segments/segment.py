@@ -129,7 +129,7 @@ class Segment:
             self.first_timestamp = BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES))[8]
         if index is not None and time_index is not None and self._index_fits(self._offset_index):
             return True
-        self._keep_entries_below(self.base_offset)
+        self._distrust_positions()
         return False
 
     def _index_fits(self, index: OffsetIndex) -> bool:
@@ -151,6 +151,11 @@ class Segment:
         self.time_index.truncate(offset)
         if self.transaction_index is not None:
             self.transaction_index.truncate(offset)
+
+    def _distrust_positions(self) -> None:
+        """The offset and time index are made again from the headers. Nothing in these tells of aborts: the transaction index stands for itself."""
+        self.offset_index.truncate(self.base_offset)
+        self.time_index.truncate(self.base_offset)
 
     # not in its place yet: a cleaner has made it
 
@@ -214,6 +219,8 @@ class Segment:
             self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, header[8] if header[12] else NO_TIMESTAMP)
             position += header[1] + LOG_OVERHEAD_BYTES
         self.size = position
+        if self.transaction_index is not None:
+            self.transaction_index.truncate(end)
         return end
 
     def check(self, believed_below: int) -> Iterator[tuple[int, Header]]:
@@ -221,7 +228,7 @@ class Segment:
         self.read_indexes(believed_below)
         size = self.file.size()
         if self.resume_position and not any(True for _ in checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)):
-            self._keep_entries_below(self.base_offset)
+            self._distrust_positions()
         return checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)
 
     @property

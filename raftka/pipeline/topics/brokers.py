@@ -18,6 +18,7 @@ from raftka.pipeline.topics.positions import Where
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import MetadataResponseTopic
 
+DECISIONS = "__raftka_spark_commits"  # see decisions.py
 UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 
 
@@ -51,7 +52,8 @@ class Brokers(client.Client):
     # what planning asks
 
     def names(self) -> Sequence[str]:
-        return sorted(str(topic.name) for topic in self._topics(None) if not topic.is_internal)
+        """Of all topics that are not internal: to the brokers, or to sinks."""
+        return sorted(str(topic.name) for topic in self._topics(None) if not topic.is_internal and topic.name != DECISIONS)
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
         if not names:

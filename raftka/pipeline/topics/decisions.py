@@ -15,14 +15,14 @@ from raftka.client.blocking.producer import Producer
 from raftka.client.blocking.transaction import Identity
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.brokers import DECISIONS, Brokers
 from raftka.pipeline.topics.creation import create_topic
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_UNCOMMITTED
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST
 from raftka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, Record, crc_matches, iterate, records_of
 
-TOPIC = "__raftka_spark_commits"
+TOPIC = DECISIONS
 LOG = (TOPIC, 0)
 CONFIG = {  # the last decision of each query stays for ever; claims are looked at while their transaction is open, at most an hour
     "cleanup.policy": "compact",
