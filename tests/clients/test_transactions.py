@@ -114,6 +114,10 @@ def test_each_record_is_copied_once_by_kafkajs(three_processes: Processes, kafka
     each_record_is_copied_once(three_processes, [*kafkajs.command[:-1], str(HERE / "transformer.cjs")], kafkajs.env)
 
 
+def test_each_record_is_copied_once_by_franz_go(three_processes: Processes, franz_go: Program) -> None:
+    each_record_is_copied_once(three_processes, [*franz_go.command, "transform"], franz_go.env)
+
+
 def each_record_is_copied_once(cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
     fill(cluster)
     client = Client(cluster, command, env)

@@ -1,4 +1,4 @@
-// franz-go as a program for the tests: produce and consume records as lines key:value, and some of kadm. It knows no test.
+// franz-go as a program for the tests: produce and consume records as lines key:value, some of kadm, and transactions. It knows no test.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,10 @@ func main() {
 		consume(seeds, topic)
 	case "administer":
 		administer(client(seeds), topic)
+	case "transform":
+		records, err := strconv.ParseInt(os.Args[3], 10, 64)
+		check(err)
+		transform(seeds, records)
 	}
 }
 
