@@ -306,6 +306,20 @@ def test_what_was_aborted_goes_whatever_its_keys(files: MemoryFiles) -> None:
     assert [entry[:3] for entry in log.aborted(0, log.end_offset)] == [(7, 1, 3)]
 
 
+def test_an_abort_before_the_dirty_part_says_nothing_of_the_next_transaction_of_its_producer(files: MemoryFiles) -> None:
+    log = compacted(files)
+    append(log, pairs_batch((A, b"before")))
+    in_transaction(log, pairs_batch((B, b"aborted"), producer=7, transactional=True))
+    end_transaction(log, 7, commit=False)
+    seal(log)
+    clean(files, log)
+    in_transaction(log, pairs_batch((A, b"committed"), producer=7, sequence=1, transactional=True))
+    end_transaction(log, 7, commit=True)
+    seal(log)
+    clean(files, log)
+    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [(A, b"committed")]
+
+
 def test_offsets_and_times_are_found_in_what_is_left(files: MemoryFiles) -> None:
     log = compacted(files, index_interval_bytes=1, segment_bytes=600)
     for at in range(30):

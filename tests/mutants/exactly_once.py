@@ -19,6 +19,7 @@ from raftka.coordinator.transactions import coordinator as transactions
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.log import log as log_module
 from raftka.log import recovery
+from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker
@@ -295,6 +296,19 @@ def aborts_go_with_the_offset_index(_: Any) -> Any:
 
     def bug(self: Segment) -> None:
         self._keep_entries_below(self.base_offset)
+
+    return bug
+
+
+@mutant(Transactions, "_enter")
+def aborts_reach_into_the_dirty_part(_: Any) -> Any:
+    """T50: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
+
+    def bug(self: Transactions, header: Any) -> None:
+        last_offset = header[0] + header[6]
+        while self._aborts and self._aborts[-1].first_offset <= last_offset:
+            aborted = self._aborts.pop()
+            self._aborting[aborted.producer_id] = aborted
 
     return bug
 

@@ -5,9 +5,12 @@ from random import Random
 
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import CommittedOffset
+from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.records import BATCH_HEADER
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
@@ -141,3 +144,13 @@ def aborts_go_with_the_offset_index() -> None:
         files.remove(name)
     again = open_log(files, recovery_point=point)
     assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"
+
+
+@finds
+def aborts_reach_into_the_dirty_part() -> None:
+    """A producer whose transaction was aborted commits a record for a key that was there before, and the log is compacted again."""
+    aborted = AbortedTransaction(PRODUCER, 1, 2, 3)
+    pass_of_the_dirty_part = Transactions([aborted])
+    batch_header = BATCH_HEADER.unpack_from(batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True))
+    header = (5, *batch_header[1:])
+    assert not pass_of_the_dirty_part.is_aborted(header), "lost: a committed record is taken for an aborted one"

@@ -139,4 +139,10 @@ REGRESSIONS = (
         "A segment without its offset index, lost with the power, was opened as one in which nothing was aborted.",
         "scenario",
     ),
+    Regression(
+        "aborts_reach_into_the_dirty_part",
+        "78b107f",
+        "A cleaner took committed records for aborted ones, when an earlier transaction of their producer had been aborted in a part that was clean.",
+        "scenario",
+    ),
 )

@@ -54,4 +54,5 @@ class Transactions:
         last_offset = header[0] + header[6]
         while self._aborts and self._aborts[-1].first_offset <= last_offset:
             aborted = self._aborts.pop()
-            self._aborting[aborted.producer_id] = aborted
+            if aborted.last_offset >= header[0]:  # else its marker lies before the pass
+                self._aborting[aborted.producer_id] = aborted
