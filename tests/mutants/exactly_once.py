@@ -302,7 +302,7 @@ def aborts_go_with_the_offset_index(_: Any) -> Any:
 
 @mutant(Transactions, "_enter")
 def aborts_reach_into_the_dirty_part(_: Any) -> Any:
-    """T50: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
+    """T52: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
 
     def bug(self: Transactions, header: Any) -> None:
         last_offset = header[0] + header[6]
