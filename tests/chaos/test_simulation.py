@@ -89,18 +89,7 @@ KEPT = {
 }
 
 
-OPEN = {  # not understood yet
-    (
-        "swarm",
-        410132,
-    ): "since questions to coordinators are batched, another life: a Produce of an open transaction is refused with INVALID_PRODUCER_EPOCH",
-}
-
-
-@pytest.mark.parametrize(
-    ("plan", "seed"),
-    [pytest.param(*key, marks=pytest.mark.xfail(key in OPEN, reason=OPEN.get(key, ""), strict=True)) for key in KEPT],
-)
+@pytest.mark.parametrize(("plan", "seed"), KEPT)
 def test_a_seed_that_was_violated_is_not_any_more(plan: str, seed: int) -> None:
     assert simulate(seed, Options(PLANS[plan])).outcome is Outcome.VALID
 

@@ -225,3 +225,22 @@ def test_when_all_markers_are_written_every_transaction_is_over(seed: int) -> No
         world.submit(None, MarkersWritten(write.transactional_id, write.producer_id, write.epoch))
 
     assert all(its.state not in ENDING for its in world.machine.transactions.values())
+
+
+@pytest.mark.parametrize(
+    "command", [VerifyPartitions("x", 1, 0, PARTITIONS[:1]), AddPartitions("x", 1, 1, PARTITIONS[:1]), EndTransaction("x", 1, 1, commit=True)]
+)
+def test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers(command: object) -> None:
+    """Another one may have ended the transaction by now, or have given the id the epoch that this one refuses."""
+    shell = Shell()
+    shell.ask("", InitProducer("x", 60_000, 1))
+    shell.ask("", AddPartitions("x", 1, 0, PARTITIONS[:1]))
+    alone = outcome_of(shell.machine.decide(command, "", shell.context()))
+    shell.vouched_for = False
+    unsure = outcome_of(shell.machine.decide(command, "", shell.context()))
+
+    assert (list(alone.records), alone.confirm) == ([], None)
+    assert str(unsure.replies) == str(alone.replies)
+    assert unsure.confirm is not None, "what may be of the past is told as if it was sure"
+    shell.machine.replay(unsure.confirm)
+    assert list(shell.machine.transactions) == ["x"]

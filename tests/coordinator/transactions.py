@@ -19,6 +19,7 @@ class Shell:
         self.random = Random(1)
         self.log: list[Record] = []
         self.sent: list[WriteMarkers] = []
+        self.vouched_for = True
         self.machine = self.rebuilt()
 
     def rebuilt(self) -> TransactionCoordinator:
@@ -32,7 +33,7 @@ class Shell:
             self.sent.append(write)
 
     def context(self) -> Context:
-        return Context(self.now, 1_000_000 + round(self.now * 1000), self.random, self.topics)
+        return Context(self.now, 1_000_000 + round(self.now * 1000), self.random, self.topics, self.vouched_for)
 
     def ask(self, ticket: Ticket, command: object, told: list[Reply] | None = None) -> None:
         try:

@@ -380,6 +380,16 @@ def unstable_offsets_are_told(fetch: Any) -> Any:
 # the coordinator of transactions
 
 
+@mutant(TransactionCoordinator, "_asked")
+def a_coordinator_refuses_from_memory(asked: Any) -> Any:
+    """A coordinator that has not heard that another has taken its place refuses the epoch that the other has given out (once real)."""
+
+    def bug(self: TransactionCoordinator, command: Any, ticket: Any, context: Any) -> Any:
+        return asked(self, command, ticket, replace(context, vouched_for=True))
+
+    return bug
+
+
 @mutant(TransactionCoordinator, "_markers")
 def markers_before_prepare_is_committed(markers: Any) -> Any:
     """Markers leave when the end is decided: the next coordinator may not know of it, and aborts what is committed elsewhere."""

@@ -5,12 +5,14 @@ from random import Random
 
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import CommittedOffset
+from raftka.coordinator.transactions.commands import EndTransaction
 from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers.markers import Marker
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER
+from tests.coordinator.test_transactions import test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 from tests.mutants.directed import finds
 
@@ -154,3 +156,9 @@ def aborts_reach_into_the_dirty_part() -> None:
     batch_header = BATCH_HEADER.unpack_from(batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True))
     header = (5, *batch_header[1:])
     assert not pass_of_the_dirty_part.is_aborted(header), "lost: a committed record is taken for an aborted one"
+
+
+@finds
+def a_coordinator_refuses_from_memory() -> None:
+    fenced = EndTransaction("x", 1, 1, commit=True)
+    test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers(fenced)

@@ -145,4 +145,10 @@ REGRESSIONS = (
         "A cleaner took committed records for aborted ones, when an earlier transaction of their producer had been aborted in a part that was clean.",
         "scenario",
     ),
+    Regression(
+        "a_coordinator_refuses_from_memory",
+        "8a666e9",
+        "A transaction coordinator that had been cut off, and not heard of its successor, refused the epoch that the successor had given out.",
+        "scenario",
+    ),
 )

@@ -71,6 +71,7 @@ from raftka.wire.rows import ZERO_UUID
 
 ENDED_IN_A_TICK = 100  # transactions whose time is over
 SWEPT_IN_A_TICK = 1_000  # ids
+NOTHING = tombstone("")  # no transactional id is empty
 
 SendMarkers = Callable[[WriteMarkers, KafkaError | None], None]  # an error: nobody knows whether the end of the transaction is committed
 Holdable = InitProducer | AddPartitions | VerifyPartitions | EndTransaction
@@ -205,7 +206,10 @@ class TransactionCoordinator(Machine):
     def _asked(self, command: Holdable, ticket: Ticket, context: Context) -> Steps[Outcome]:
         draft = self._draft(command.transactional_id, context)
         yield from self._decide(draft, command, ticket)
-        return self._outcome(draft)
+        outcome = self._outcome(draft)
+        if draft.replies and not draft.steps and not context.vouched_for:
+            outcome.confirm = NOTHING  # another coordinator may have given the id another epoch, or ended its transaction
+        return outcome
 
     def _decide(self, draft: _Draft, command: Holdable, ticket: Ticket, held: _Held | None = None) -> Steps[None]:
         """Reply, or hold the command. `held`: it was, and may be again."""
