@@ -1,19 +1,23 @@
 """Apache Kafka's own DumpLogSegments reads what the log wrote and finds no error. Runs where java and mvn are, and says so where not."""
 
+import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from raftka.coordinator.transactions.records import NONE as NO_PARTITIONS
+from raftka.coordinator.transactions.records import Growing, State, Transaction, tombstone, transaction_record
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.runtime.real.files import RealFiles
+from raftka.wire.records import build_batch
 from tests.log.compacting import batches, clean, pairs_batch, records
-from tests.log.given import NOW, append, batch, checkpoint, flush
+from tests.log.given import NOW, append, batch, checkpoint, end_transaction, flush, in_transaction
 
 KAFKA = "4.3.1"
 JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
@@ -47,9 +51,9 @@ def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{JARS}/*"
 
 
-def dump(classpath: str, directory: Path, *suffixes: str) -> str:
+def dump(classpath: str, directory: Path, *suffixes: str, options: Sequence[str] = ()) -> str:
     paths = ",".join(str(path) for suffix in suffixes for path in sorted(directory.glob(f"*{suffix}")))
-    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", paths, "--deep-iteration", "--print-data-log"]
+    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", paths, "--deep-iteration", "--print-data-log", *options]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     logging = [line for line in result.stderr.splitlines() if "log4j" not in line.lower() and "slf4j" not in line.lower()]
     assert result.returncode == 0, result.stderr
@@ -149,3 +153,91 @@ def test_it_would_find_one(classpath: str, files: RealFiles, tmp_path: Path) -> 
     index.write_bytes(data)
 
     assert COMPLAINTS.search(dump(classpath, tmp_path / "t-0", ".index"))
+
+
+# transactions
+
+
+def lived_with_transactions(files: RealFiles, directory: Path) -> Log:
+    """A log of many segments with transactions of both versions that were committed, aborted, cut and left open, after a kill and a clean end."""
+    directory.mkdir()
+    config, random = LogConfig(segment_bytes=3000, index_interval_bytes=300), Random(5)
+    killed = RealFiles(lambda action: action())
+    log = Log.open(killed, str(directory), config, NOW, clean_shutdown=False)
+    for at in range(150):
+        write(log, producer=random.randrange(1, 5), commit=random.random() < 0.4, ends=random.random() < 0.4, size=1 + at % 90)
+    cut = log.segments[-2].base_offset
+    log.truncate_to(cut)
+    checkpoint(log)
+    killed.stop()
+
+    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[3].base_offset)
+    for at in range(90):
+        write(log, producer=random.randrange(1, 5), commit=random.random() < 0.4, ends=random.random() < 0.4, size=1 + at % 90)
+    write(log, producer=6, commit=False, ends=False, size=3)
+    log.close(clean=True)
+    return log
+
+
+def write(log: Log, *, producer: int, commit: bool, ends: bool, size: int) -> None:
+    """`producer` writes a batch in its transaction, and ends it; the even ones with transactions of version 2."""
+    version = 2 - producer % 2
+    known = log.producers.producers.get(producer)
+    epoch, first = (known.epoch, known.next_sequence) if known else (0, 0)
+    in_transaction(log, batch(2, producer=producer, epoch=epoch, sequence=first, size=size, transactional=True), version=version)
+    if ends:
+        end_transaction(log, producer, commit=commit, epoch=epoch + version - 1, coordinator_epoch=7, version=version)
+
+
+ABORTED = re.compile(r"^version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)$", re.MULTILINE)
+
+
+def test_it_reads_markers_and_aborted_transactions_and_open_ones(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+    log = lived_with_transactions(files, tmp_path / "t-0")
+
+    told = dump(classpath, tmp_path / "t-0", ".log", ".index", ".timeindex", ".snapshot")
+    aborted = dump(classpath, tmp_path / "t-0", ".txnindex")
+
+    assert not COMPLAINTS.search(told + aborted), COMPLAINTS.findall(told + aborted)
+    assert told.count("isvalid: true") == told.count("baseOffset: ")
+    assert {"endTxnMarker: COMMIT coordinatorEpoch: 7", "endTxnMarker: ABORT coordinatorEpoch: 7"} == set(re.findall(r"endTxnMarker.*", told))
+    known = [tuple(each) for each in log.aborted(0, log.end_offset)]
+    assert [tuple(map(int, each)) for each in ABORTED.findall(aborted)] == known
+    assert len(known) > 20
+    latest = dump(classpath, tmp_path / "t-0", sorted((tmp_path / "t-0").glob("*.snapshot"))[-1].name)
+    shown = re.findall(r"producerId: (\d+) .*currentTxnFirstOffset: OptionalLong\[(\d+)\]", latest)
+    assert {int(producer): int(first) for producer, first in shown} == {
+        producer: each.transaction_start for producer, each in log.producers.producers.items() if each.transactional
+    }
+    assert ("6", str(log.end_offset - 2)) in shown
+
+
+def test_its_decoder_reads_the_log_of_a_transaction_coordinator(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+    growing = Growing(NO_PARTITIONS)
+    growing.add("t", bytes(16), {0, 3})
+    growing.add("u", bytes(16), {1})
+    open_one = Transaction(4001, 5, 60_000, State.ONGOING, growing.partitions(), start_ms=NOW, update_ms=NOW + 1)
+    later = Transaction(4002, 0, 1_000, update_ms=NOW, previous_producer_id=4001, version=2, last_epoch=3)  # with a tag that Kafka has not
+    records = [transaction_record("mine", open_one), transaction_record("über", later), tombstone("gone")]
+    (tmp_path / "__transaction_state-0").mkdir()
+    log = Log.open(files, str(tmp_path / "__transaction_state-0"), LogConfig(), NOW, clean_shutdown=False)
+    append(log, memoryview(build_batch([(key, value, (), NOW) for key, value in records])))
+    log.close(clean=True)
+
+    told = dump(classpath, tmp_path / "__transaction_state-0", ".log", options=["--transaction-log-decoder"])
+
+    assert not COMPLAINTS.search(told)
+    decoded = re.findall(r"key: (\{.*\}) payload: (.*)$", told, re.MULTILINE)
+    assert [json.loads(key)["data"] for key, _ in decoded] == [{"transactionalId": name} for name in ("mine", "über", "gone")]
+    assert decoded[2][1] == "<DELETE>"
+    first, second = (json.loads(value)["data"] for _, value in decoded[:2])
+    assert first == {
+        "producerId": 4001,
+        "producerEpoch": 5,
+        "transactionTimeoutMs": 60_000,
+        "transactionStatus": 1,
+        "transactionPartitions": [{"topic": "t", "partitionIds": [0, 3]}, {"topic": "u", "partitionIds": [1]}],
+        "transactionStartTimestampMs": NOW,
+        "transactionLastUpdateTimestampMs": NOW + 1,
+    }
+    assert (second["transactionPartitions"], second["previousProducerId"], second["clientTransactionVersion"]) == (None, 4001, 2)
