@@ -15,7 +15,7 @@ from raftka.cluster.processes import Processes
 from tests.clients.toolchains import Program
 from tests.clients.transformer import BEGINS_ANEW, LIBRARIES, PARTITIONS, SOURCE, TARGET
 
-RECORDS = 6_000
+RECORDS = 20_000
 PATIENCE_S = 150
 HERE = Path(__file__).parent
 
