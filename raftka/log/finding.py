@@ -9,6 +9,8 @@ from raftka.log.directory import Key, LogDirectory, LogDirectoryError
 from raftka.log.segments.segment import segment_path
 from raftka.runtime.interfaces import Files
 
+MADE_WITHOUT = "made-without"  # names the directories that were away when the log was made, one a line
+
 
 def find(files: Files, home: LogDirectory, homes: dict[Key, LogDirectory], namesakes: dict[tuple[Key, bytes], LogDirectory]) -> None:
     """Add the partitions that lie in `home`. Raises OSError, and LogDirectoryError when `homes` has one of them for the same topic."""
@@ -17,17 +19,27 @@ def find(files: Files, home: LogDirectory, homes: dict[Key, LogDirectory], names
         files.sync_directory(home.path)
     for key in found:
         other = homes.get(key)
-        if other is None or _never_written(files, other, key):
+        if other is None or _never_written(files, other, key) or _replaces(files, home, key, other):
             if other is not None:
                 files.remove(other.place(key))
             homes[key] = home
-        elif _never_written(files, home, key):
+        elif _never_written(files, home, key) or _replaces(files, other, key, home):
             files.remove(home.place(key))
         elif (topic_id := topic_id_of(files, home, key)) and topic_id_of(files, other, key) not in {None, topic_id}:
             namesakes[key, topic_id] = home
             home.namesakes.add(key)
         else:
             raise LogDirectoryError(f"{key[0]}-{key[1]} lies in {other.path} and in {home.path}", "take the older one away")
+
+
+def _replaces(files: Files, home: LogDirectory, key: Key, other: LogDirectory) -> bool:
+    """The log in `home` was made while `other` was away, and not the other way round."""
+    return other.path in _made_without(files, home, key) and home.path not in _made_without(files, other, key)
+
+
+def _made_without(files: Files, home: LogDirectory, key: Key) -> list[str]:
+    path = f"{home.place(key)}/{MADE_WITHOUT}"
+    return files.read(path).decode(errors="replace").splitlines() if files.exists(path) else []
 
 
 def _never_written(files: Files, home: LogDirectory, key: Key) -> bool:

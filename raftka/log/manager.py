@@ -29,7 +29,7 @@ from raftka.log.checkpoints import (
 )
 from raftka.log.config import LogConfig
 from raftka.log.directory import DirectoryFailure, Key, LogDirectory, failing
-from raftka.log.finding import find, topic_id_of
+from raftka.log.finding import MADE_WITHOUT, find, topic_id_of
 from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
 from raftka.log.log import Log
 from raftka.log.recovery import Damaged
@@ -280,8 +280,8 @@ class LogManager:
 
         So it is with one that an earlier process has begun and perhaps never flushed; what is in it already is claimed from now on.
         """
-        metadata = f"{log.directory}/{PARTITION_METADATA}"
-        for path in (home.path, log.directory, metadata):
+        metadata, made_without = (f"{log.directory}/{name}" for name in (PARTITION_METADATA, MADE_WITHOUT))
+        for path in (home.path, log.directory, metadata, *((made_without,) if is_new and self.offline else ())):
             log.flush_too(path)
         if not is_new and log.end_offset:
             file = self._files.open(metadata)
@@ -410,9 +410,13 @@ class LogManager:
             self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
         self._files.make_directory(path, durable=False)
         self._files.open(segment_path(path, 0, ".log"), create=True).close()
-        metadata = self._files.open(f"{path}/{PARTITION_METADATA}", create=True)
-        metadata.append([encode_partition_metadata(topic_id)])
-        metadata.close()
+        said = {PARTITION_METADATA: encode_partition_metadata(topic_id)}
+        if self.offline:
+            said[MADE_WITHOUT] = "\n".join(list(self.offline)).encode()
+        for name, data in said.items():
+            file = self._files.open(f"{path}/{name}", create=True)
+            file.append([data])
+            file.close()
 
     def _counts(self) -> dict[LogDirectory, int]:
         counts = dict.fromkeys(self.usable, 0)

@@ -1,5 +1,7 @@
 """Two directories with logs of one name: of two topics, or of one."""
 
+from random import Random
+
 import pytest
 
 from raftka.log.directory import DirectoryFailure, LogDirectoryError
@@ -65,3 +67,26 @@ def test_two_logs_of_one_topics_partition_are_refused() -> None:
 
     with pytest.raises(LogDirectoryError, match="t-0 lies in a and in b"):
         manager(files, "a", "b")
+
+
+@pytest.mark.parametrize("fails", ["a", "b"])
+def test_a_log_that_was_made_while_a_directory_was_away_takes_the_place_of_what_lies_there(fails: str) -> None:
+    """The replica went elsewhere and came back; the power goes before the next start."""
+    files = MemoryFiles()
+    logs = manager(files, "a", "b")
+    logs.preferred["t", 0] = next(home for home in logs.directories if home.path == fails)
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
+    logs.close({})
+    logs = manager(files, "a", "b")
+    logs.get_or_create("t", 0, ID, CONFIG)
+    logs.fail(logs.home(("t", 0)), OSError("gone"))
+    logs.remove([("t", 0)])
+    append(logs.get_or_create("t", 0, ID, CONFIG), batch(7))
+
+    files = files.power_loss(Random(fails))
+    logs = manager(files, "a", "b")
+
+    assert logs.get_or_create("t", 0, ID, CONFIG).end_offset == 7
+    assert logs.home(("t", 0)).path != fails
+    logs.close({})
+    assert manager(files, "a", "b").get_or_create("t", 0, ID, CONFIG).end_offset == 7
