@@ -23,7 +23,7 @@ from raftka.log.segments.search import Found, first_at_or_after, first_of_larges
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.interfaces import Files
+from raftka.runtime.interfaces import Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
@@ -306,6 +306,23 @@ class Log(DurableLog):
             if index.find(offset, end, found):
                 break
         return found
+
+    def unaborted(self, offset: int, found: FileSpan, stable: int) -> int:
+        """A position in the file of `found`, which a read from `offset` has found: no batch from there up to it is in an aborted transaction, nor
+        will be. Needs `knows_aborted`; `stable` is the last stable offset of now.
+        """
+        at = max(0, self._slot_of(offset))
+        while self.segments[at].file is not found.file:
+            at += 1
+        segment = self.segments[at]
+        for each in self.segments[at:]:
+            index = each.transaction_index
+            assert index is not None
+            if (first := index.first_aborted(offset)) >= 0:
+                stable = min(stable, first)
+                break
+        is_sealed = at + 1 < len(self.segments)
+        return segment.size if is_sealed and self.segments[at + 1].base_offset <= stable else segment.offset_index.lookup(stable)
 
     def knows_aborted(self, offset: int) -> bool:
         """Whether the transaction indexes of all segments from this offset on are in memory."""

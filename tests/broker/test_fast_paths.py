@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from raftka.broker.fastpath.fetch import FetchPlan, SessionPlan
 from raftka.broker.fastpath.list_offsets import EndsPlan
 from raftka.broker.network.connection import ServerConnection
+from raftka.log.log import Log
+from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
@@ -107,6 +110,36 @@ def test_aborted_transactions_are_named_the_short_way(version: int, monkeypatch:
                 assert taken in ([True] * 4, [True] * 5)
                 assert len({len(each) for each in answers}) > 2
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_reader_that_is_far_behind_hears_of_each_aborted_transaction(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, searches = [], []
+    aborted = Log.aborted
+
+    def counted(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
+        searches.append(offset)
+        return aborted(self, offset, end)
+
+    monkeypatch.setattr(Log, "aborted", counted)
+    for open in (True, False):
+        random = Random(seed)
+        with Stage() as stage, short_ways(monkeypatch, FetchPlan, open=open):
+            topic_id = stage.create("t")
+            scene = Scene(stage)
+            for at in range(120):
+                scene.send(b"r" * 700, sequence=at)
+                scene.mark(commit=random.random() < 0.9)
+            wire, answers, offset = stage.wire(stage.leader("t")), [], 0
+            while offset < 220:
+                wire.request(FETCH, fetch("t", offset, topic_id=topic_id, isolation_level=READ_COMMITTED, partition_max_bytes=2_500, min_bytes=1), 12)
+                data = wire.frame()
+                assert data is not None
+                answers.append(data[4:])
+                offset += 2 * random.randrange(1, 3)
+            told.append(answers)
+    assert told[0] == told[1]
+    assert len(searches) < 1.8 * len(told[1]), "nothing was found to be clear"
 
 
 def test_what_was_told_the_short_way_is_known_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:

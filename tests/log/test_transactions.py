@@ -10,7 +10,9 @@ from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker, marker_batch, read_marker
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.transaction_index import BLOCK, AbortedTransaction, TransactionIndex
+from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import Code, KafkaError
+from raftka.wire.records import iterate
 from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
 
 SMALL: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 1}
@@ -133,6 +135,40 @@ def test_aborted_transactions_are_found_for_a_range_and_never_too_few() -> None:
         for end in range(offset + 1, log.end_offset + 1):
             needed = [row for row in rows if row[2] >= offset and row[1] < end]
             assert aborted(log, offset, end) == needed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_clear_of_aborted_transactions_stays_so(seed: int) -> None:
+    """Whatever ends later, and in whatever segment."""
+    log, random = open_log(**SMALL), Random(seed)
+    open_since: dict[int, int] = {}
+    clear: list[tuple[int, FileSpan, int]] = []
+
+    def some(count: int) -> None:
+        for _ in range(count):
+            producer = random.randrange(3)
+            if producer in open_since and random.random() < 0.7:
+                end_transaction(log, producer, commit=random.random() < 0.8)
+                del open_since[producer]
+            else:
+                known = log.producers.producers.get(producer)
+                in_transaction(log, data(producer, known.next_sequence if known else 0))
+                open_since.setdefault(producer, log.end_offset - 1)
+
+    for _ in range(60):
+        some(random.randrange(1, 6))
+        stable = min(open_since.values(), default=log.end_offset)
+        offset = random.randrange(stable) if stable else 0
+        spans, _ = log.read(offset, 1 << 20, stable)
+        if spans:
+            clear.append((offset, spans[0], log.unaborted(offset, spans[0], stable)))
+    some(60)
+
+    assert sum(position > span.position for _, span, position in clear) > 5
+    for offset, span, position in clear:
+        for header, _ in iterate(memoryview(span.file.read(span.position, max(0, min(position - span.position, span.size))))):
+            wrong = [each for each in log.aborted(offset, header.last_offset + 1) if each.producer_id == header.producer_id]
+            assert all(each.last_offset < header.base_offset or each.first_offset > header.last_offset for each in wrong)
 
 
 def test_a_transaction_aborted_in_a_later_segment_is_found() -> None:

@@ -13,8 +13,9 @@ from raftka.broker.fastpath.produce import HEAD_END, positions_in_answer
 from raftka.broker.network.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSessionCache
+from raftka.log.log import Log
 from raftka.log.segments.transaction_index import AbortedTransaction
-from raftka.runtime.interfaces import FileSpan
+from raftka.runtime.interfaces import File, FileSpan
 from raftka.wire.codec import varint
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchRequest
@@ -40,12 +41,14 @@ def remember(request: "Request[FetchRequest]", sessions: FetchSessionCache, cach
 class FetchPlan:
     __slots__ = (
         "before",
+        "clear",
         "flexible",
         "isolated",
         "kind",
         "leader",
         "max_bytes",
         "min_bytes",
+        "none_aborted",
         "offset_at",
         "partition",
         "pre",
@@ -82,6 +85,8 @@ class FetchPlan:
         self.suffix = bytes(request.frame[offset_at + 8 :])
         self.flexible = request.version in FETCH.flexible
         self.pre, self.before, self.tail = self._layout(request, cached, isolated)
+        self.clear: tuple[File | None, int, int] = None, 0, 0  # a file; of its batches from this offset up to this position none was aborted
+        self.none_aborted = self._aborted(())
 
     @classmethod
     def of(
@@ -125,7 +130,7 @@ class FetchPlan:
             return False
         try:
             spans, size = log.read(offset, self.max_bytes, readable)
-            aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if self.isolated and spans else ()
+            aborted = self._aborted_in(log, offset, spans, stable) if self.isolated else b""
         except (KafkaError, OSError):
             return False  # the long way finds it again, and has words for it
         if size < self.min_bytes:
@@ -135,13 +140,27 @@ class FetchPlan:
         offsets = OFFSETS.pack(watermark, stable, log.start_offset)
         if self.version < 5:
             offsets = offsets[:16]
-        head = self._head(correlation_id, offsets + self._aborted(aborted) if self.isolated else offsets, size)
+        head = self._head(correlation_id, offsets + aborted, size)
         connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
         return True
 
     def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
         body = self.pre + offsets + self.before + (varint(size + 1) if self.flexible else size.to_bytes(4, "big"))
         return (4 + len(body) + size + len(self.tail)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True) + body
+
+    def _aborted_in(self, log: Log, offset: int, spans: Sequence[FileSpan], stable: int) -> bytes:
+        """The list for what was read, encoded. A reader that is far behind mostly meets what its last read has shown to be clear. Raises OSError."""
+        if not spans:
+            return self.none_aborted
+        (span,) = spans
+        file, first, end = self.clear
+        if span.file is file and offset >= first and span.position + span.size <= end:
+            return self.none_aborted
+        if aborted := log.aborted(offset, log.bound_of(offset, span)):
+            return self._aborted(aborted)
+        if 2 * span.size > self.max_bytes:
+            self.clear = span.file, offset, log.unaborted(offset, span, stable)
+        return self.none_aborted
 
     def _aborted(self, aborted: Sequence[AbortedTransaction]) -> bytes:
         """The list, encoded."""

@@ -72,6 +72,11 @@ class TransactionIndex:
             at = following
         return last < len(entries)
 
+    def first_aborted(self, offset: int) -> int:
+        """No transaction whose marker is at `offset` or behind it, here or in a later segment, begins before this offset; -1: none is here."""
+        place = self.place_of(offset)
+        return min(self.entries[place].first_offset, self.entries[place].last_stable_offset) if place < len(self.entries) else -1
+
     def truncate(self, offset: int) -> None:
         """Forget transactions whose markers are at `offset` or beyond."""
         place = self.place_of(offset)
