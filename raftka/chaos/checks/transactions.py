@@ -155,7 +155,7 @@ def check_stable(place: Place, spans: Sequence[Span], told: Iterable[tuple[int, 
     ][:SHOWN]
 
 
-def check_read(who: str, place: Place, spans: Sequence[Span], read: Sequence[tuple[int, bytes]], position: int) -> list[str]:
+def check_read(who: str, place: Place, spans: Sequence[Span], read: Sequence[tuple[int, bytes]], position: float) -> list[str]:
     """What a reader of what is committed was given, from the beginning to `position`."""
     right = sorted((offset, value) for span in spans if span.committed for offset, value in span.values if offset < position)
     if list(read) == right:

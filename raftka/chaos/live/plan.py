@@ -18,6 +18,9 @@ SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "metadata.log.max.record.bytes.between.snapshots": "100000",
     "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
 }
 
 
@@ -40,9 +43,7 @@ def plan(folder: Path, nodes: int, ports: list[int], settings: Mapping[str, str]
     rest = iter(ports[4 * len(everyone) :])
     routes = [Route(advertised[target], inner[target], target) for target in everyone]
     routes += [Route(next(rest), controllers[target], target, source) for source in everyone for target in voters if source != target]
-    planned = plan_cluster(
-        folder, [(clients[i], controllers[i]) for i in everyone], {**SETTINGS, "offsets.topic.replication.factor": "3", **settings}
-    )
+    planned = plan_cluster(folder, [(clients[i], controllers[i]) for i in everyone], {**SETTINGS, **settings})
     made = [_of_node(each, inner[each.node_id], advertised[each.node_id], routes, voters) for each in planned]
     return Plan(made, routes, voters, nodes + 1)
 

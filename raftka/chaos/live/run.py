@@ -15,6 +15,9 @@ from pathlib import Path
 from raftka import __version__
 from raftka.chaos import checker
 from raftka.chaos.history import History, load
+from raftka.chaos.live import copies
+from raftka.chaos.live.clients.clients import LIBRARIES
+from raftka.chaos.live.clients.copying import target
 from raftka.chaos.live.clients.workers import Workers, clients_here, missing
 from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses.mix import chosen
@@ -35,6 +38,7 @@ AT_ONCE = ((0, 1), (1, 5), (2, 3), (3, 1))  # how many faults together, how ofte
 HOLD_S, REST_S, STAGGER_S = (2.0, 10.0), (2.0, 6.0), (0.0, 1.5)
 WARM_S = 2.0
 STEP_S = 0.1
+OF_GROUP, OF_TRANSACTION = 0, 1  # types of keys in FindCoordinator
 GROUPS = ("mixed", "new", "own")
 TOPIC_S = 30.0
 FLOWS_S, FLOWING = 30.0, 20  # acknowledged operations before the first fault
@@ -77,7 +81,7 @@ Say = Callable[[str], None]
 def live(options: Options, folder: Path, say: Say = lambda line: None, commit: str = "", network: OwnNetwork | None = None) -> Run:
     """Raises ClusterFailed when the cluster does not even start."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in ("history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
+    for old in ("history.jsonl", "transactions.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
         (folder / old).unlink(missing_ok=True)
     shutil.rmtree(folder / "cluster", ignore_errors=True)  # of an earlier run: nobody knows what of it was flushed
     with Stage(folder / "cluster", options.nodes, options.settings, options.module, network) as stage:
@@ -137,6 +141,7 @@ class _Round:
             "partitions": self.options.partitions,
             "per_s": self.options.per_s,
             "history": str(self.folder / "history.jsonl"),
+            "transactions": str(self.folder / "transactions.jsonl"),
             "began": self.began,
             "seed": self.options.seed,
             "kafka_home": self.options.kafka_home,
@@ -146,16 +151,26 @@ class _Round:
         request = CREATE_TOPICS.request
         configs = {"min.insync.replicas": "2", "segment.bytes": SEGMENT_BYTES}
         given = [request.topics.configs(name=name, value=value) for name, value in configs.items()]
-        row = request.topics(name=TOPIC, num_partitions=self.options.partitions, replication_factor=3, configs=given)
-        answer = self.stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=5000))
-        if answer is None or answer.topics[0].error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            raise ClusterFailed(f"the topic could not be made: {answer}")
-        self.stage.until_whole([TOPIC])
-        self.stage.wait_for(lambda: all(map(self._coordinated, GROUPS)), TOPIC_S)  # so that its topic is made on who stays
+        rows = [request.topics(name=name, num_partitions=self.options.partitions, replication_factor=3, configs=given) for name in self.topics]
+        answer = self.stage.ask_anybody(CREATE_TOPICS, request(topics=rows, timeout_ms=5000))
+        if answer is None or any(each.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS) for each in answer.topics):
+            raise ClusterFailed(f"the topics could not be made: {answer}")
+        self.stage.until_whole(self.topics)
+        asked = [*((OF_GROUP, group) for group in GROUPS), (OF_TRANSACTION, TOPIC)]
+        self.stage.wait_for(lambda: all(self._coordinated(*each) for each in asked), TOPIC_S)  # so that their topics are made on who stays
 
-    def _coordinated(self, group: str) -> bool:
-        answer = self.stage.ask_anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0), version=3)
+    def _coordinated(self, kind: int, key: str) -> bool:
+        answer = self.stage.ask_anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), version=3)
         return answer is not None and not answer.error_code
+
+    @property
+    def copying(self) -> dict[str, str]:
+        """The topic of each client that copies in transactions."""
+        return {client: target(TOPIC, client) for client in self.clients if client in LIBRARIES}
+
+    @property
+    def topics(self) -> list[str]:
+        return [TOPIC, *self.copying.values()]
 
     # faults
 
@@ -230,7 +245,7 @@ class _Round:
             self.stage.heal()
             for each in self.nemeses:
                 each.settle(self.stage)
-            self.stage.until_whole([TOPIC])
+            self.stage.until_whole(self.topics)
         except ClusterFailed as error:
             self.wrong.append(Anomaly("not-healed", TOPIC, str(error), ()))
             return -1.0
@@ -247,6 +262,7 @@ class _Round:
         nodes = self.stage.nodes
         seen = seen_in((f"node {voter}", Path(nodes[voter].plan.properties["log.dirs"])) for voter in self.stage.voters)
         verdict = checker.check(history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)), seen)
+        transactions = self._judge_copies()
         if self.wrong:
             counts = verdict.counts + Counter(each.kind for each in self.wrong)
             verdict = replace(verdict, outcome=Outcome.VIOLATED, anomalies=[*self.wrong, *verdict.anomalies], counts=counts)
@@ -259,11 +275,26 @@ class _Round:
             "healed_after_s": healed_after_s,
             "troubles": troubles,
             "metadata_seen": len(seen),
+            "transactions": transactions,
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)
         self._write("verdict.json", {**verdict_fields(verdict), "figures": figures, "missing": self.missing})
         return run
+
+    def _judge_copies(self) -> JsonObject:
+        """Their figures by client; what is wrong is added to the rest."""
+        path, figures = self.folder / "transactions.jsonl", {}
+        if not path.exists():
+            return {}
+        with path.open(encoding="utf-8") as lines:
+            written = copies.load(lines, TOPIC, self.copying)
+        directories = [Path(node.plan.properties["log.dirs"]) for node in self.stage.nodes.values()]
+        for client, topic in self.copying.items():
+            found = copies.judge(written[client], topic, self.options.partitions, directories)
+            self.wrong += [Anomaly(sentence.partition(":")[0].replace(" ", "-"), topic, sentence, ()) for sentence in found.wrong]
+            figures[client] = {**found.results, "copied": found.copied}
+        return figures
 
     def _write(self, name: str, value: object) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")

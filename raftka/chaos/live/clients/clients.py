@@ -254,7 +254,7 @@ class Confluent:
 # aiokafka: in a loop of its own
 
 
-class _Loop:
+class Loop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="aiokafka", daemon=True)
@@ -273,7 +273,7 @@ class _Loop:
 
 class _AiokafkaSender:
     def __init__(self, servers: str, topic: str) -> None:
-        self._loop = _Loop()
+        self._loop = Loop()
         self._topic = topic
         self._producer = self._loop.do(self._start(servers))
 
@@ -312,7 +312,7 @@ class _AiokafkaSender:
 
 class _AiokafkaReader:
     def __init__(self, servers: str, topic: str, group: str | None) -> None:
-        self._loop = _Loop()
+        self._loop = Loop()
         self._topic = topic
         self._consumer = self._loop.do(self._start(servers, group))
 

@@ -4,6 +4,7 @@
 without a word, whoever started it is gone, and so is this.
 """
 
+import faulthandler
 import json
 import sys
 import threading
@@ -11,11 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from raftka.chaos.live.clients import clients, java, java_roles, roles, wire
+from raftka.chaos.live.clients import clients, copying, java, java_roles, roles, wire
+from raftka.chaos.live.clients.copying import Copying, Following, Ledger
 from raftka.chaos.live.clients.roles import Producing, Reading, Sharing, Task
 from raftka.chaos.live.recorder import Recorder
 
 STOP_S = 130.0  # a little more than a record may take
+FINISHES = 3  # tries
 MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
 
 
@@ -32,8 +35,14 @@ def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[object
     return found
 
 
-def read_everything(task: Task, client: str, seed: int, kafka_home: str) -> str:
+def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger) -> list[Any]:
+    return [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)] if client in clients.LIBRARIES else []
+
+
+def read_everything(task: Task, client: str, seed: int, kafka_home: str, ledger: Ledger) -> str:
     try:
+        if client in clients.LIBRARIES and (wrong := copying.read_everything(task, client, ledger)):
+            return wrong
         if client == java.NAME:
             return java_roles.read_everything(task, java.find(kafka_home), seed)
         return wire.read_everything(task, seed) if client == wire.NAME else roles.read_everything(task, clients.LIBRARIES[client]())
@@ -49,6 +58,17 @@ def _run(role: Any, broken: list[str]) -> None:
         raise  # into the worker's log
 
 
+def _finish(role: Copying, broken: list[str]) -> None:
+    """All is healed: a failure is worth to be told, and one that passes is not."""
+    for left in reversed(range(FINISHES)):
+        try:
+            role.finish()
+            return
+        except Exception as error:  # whatever a library raises
+            if not left:
+                broken.append(f"{type(role).__name__} did not finish: {error!r}")
+
+
 def say(**what: str) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
@@ -61,7 +81,8 @@ def main() -> int:
     recorder = Recorder(Path(given["history"]), given["began"], given["worker"])
     task = Task(given["servers"], given["topic"], given["partitions"], given["per_s"], recorder, over)
     broken: list[str] = []
-    found = roles_of(task, client, seed, home)
+    ledger = Ledger(Path(given["transactions"]))
+    found: list[Any] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger)]
     threads = [threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True) for role in found]
     for thread in threads:
         thread.start()
@@ -71,10 +92,15 @@ def main() -> int:
             end = time.monotonic() + STOP_S
             for thread in threads:
                 thread.join(max(0.0, end - time.monotonic()))
-            broken += [f"{thread.name} hangs" for thread in threads if thread.is_alive()]  # what it began has not ended, for the history
+            if hanging := [f"{thread.name} hangs" for thread in threads if thread.is_alive()]:  # what it began has not ended, for the history
+                broken += hanging
+                faulthandler.dump_traceback(sys.stderr, all_threads=True)  # the worker's log
+            for role in found:
+                if isinstance(role, Copying):
+                    _finish(role, broken)
             say(said="stopped", wrong=f"{client}: {', '.join(broken)}" if broken else "")
         elif line == "read\n":
-            say(said="done", wrong=read_everything(task, client, seed, home))
+            say(said="done", wrong=read_everything(task, client, seed, home, ledger))
             return 0
     return 1
 
