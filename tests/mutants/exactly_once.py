@@ -8,31 +8,25 @@ from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.verification import TransactionVerifier
-from raftka.broker.handlers import list_offsets
-from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.replica.partition import Partition
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, Record
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.transactions import coordinator as transactions
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
-from raftka.log import log as log_module
-from raftka.log import recovery
-from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker
 from raftka.log.producers.state import BATCHES_REMEMBERED, Guard, Producer, ProducerState
-from raftka.log.segments.segment import Segment
-from raftka.log.segments.transaction_index import TransactionIndex
 from raftka.wire.errors import Code
-from tests.mutants.registry import mutant, part_of
+from tests.mutants.registry import mutant
+
+IN_SMALL_LIVES = ("small replication", "transactions")  # hunts
 
 # the partition's leader: a transaction begins
 
 
-@mutant(ProducerState, "_check_guard")
+@mutant(ProducerState, "_check_guard", *IN_SMALL_LIVES)
 def guard_is_not_demanded(_: Any) -> Any:
     """T30: a batch begins a transaction that a marker has ended since its coordinator was asked: nobody ends it."""
 
@@ -53,7 +47,7 @@ def coordinator_is_not_asked(_: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "guard")
+@mutant(ProducerState, "guard", *IN_SMALL_LIVES)
 def zombie_takes_the_guard(_: Any) -> Any:
     """T30: the question of a fenced client takes away the guard of the client that has fenced it (once real)."""
 
@@ -112,7 +106,7 @@ def marker_answered_before_commit(write: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "admit_marker")
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
 def marker_of_any_epoch(_: Any) -> Any:
     """T35: a marker that comes late ends the transaction that its producer has begun since."""
 
@@ -122,7 +116,7 @@ def marker_of_any_epoch(_: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "admit_marker")
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
 def marker_of_a_deposed_coordinator(admit: Any) -> Any:
     """T35: a coordinator that is none any more still ends transactions."""
 
@@ -139,7 +133,7 @@ def marker_of_a_deposed_coordinator(admit: Any) -> Any:
     return bug
 
 
-@mutant(ProducerState, "end")
+@mutant(ProducerState, "end", *IN_SMALL_LIVES)
 def marker_leaves_the_epoch(end: Any) -> Any:
     """T36: the marker of a transaction does not fence its producer: what comes late of that transaction begins another."""
 
@@ -154,7 +148,7 @@ def marker_leaves_the_epoch(end: Any) -> Any:
     return bug
 
 
-@mutant(Log, "append_as_follower")
+@mutant(Log, "append_as_follower", *IN_SMALL_LIVES)
 def follower_passes_over_markers(append: Any) -> Any:
     """T37: a follower does not apply markers: when it leads, all that was ever begun is open."""
 
@@ -169,146 +163,11 @@ def follower_passes_over_markers(append: Any) -> Any:
     return bug
 
 
-@mutant(snapshots, "read_marker")
+@mutant(snapshots, "read_marker", *IN_SMALL_LIVES)
 def restart_passes_over_markers(_: Any) -> Any:
     """T37: recovery does not apply markers: what has ended since the last snapshot is open again, for ever."""
 
     def bug(batch: bytes) -> None: ...
-
-    return bug
-
-
-# the last stable offset, and what readers are told
-
-
-@mutant(ProducerState, "first_unstable")
-def stable_ahead_of_the_replicated_marker(_: Any) -> Any:
-    """T38: readers are shown a transaction whose marker is appended and may be taken back."""
-
-    def bug(self: ProducerState, high_watermark: int) -> int | None:
-        return next(iter(self.open), None)
-
-    return bug
-
-
-@mutant(snapshots, "rebuild")
-def snapshot_hides_what_is_not_replicated(rebuild: Any) -> Any:
-    """T38: after a restart readers are shown a transaction whose marker is before the snapshot and not committed (once real)."""
-
-    def bug(*given: Any) -> ProducerState:
-        state: ProducerState = rebuild(*given)
-        state.restored_at = 0
-        return state
-
-    return bug
-
-
-def _rebuild_without(rebuild: Any) -> Any:
-    return snapshot_hides_what_is_not_replicated(rebuild)
-
-
-part_of(snapshot_hides_what_is_not_replicated, recovery, "rebuild")(_rebuild_without)
-part_of(snapshot_hides_what_is_not_replicated, log_module, "rebuild")(_rebuild_without)
-
-
-@mutant(Partition, "last_stable_offset")
-def stable_is_the_high_watermark(_: Any) -> Any:
-    """T38: readers of what is committed are shown what is not decided."""
-    return property(lambda self: self.high_watermark)
-
-
-@mutant(Fetch, "_consumer_read")
-def isolation_is_passed_over(read: Any) -> Any:
-    """T39: readers of what is committed get records up to the high watermark, without those that are known to be aborted."""
-
-    def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
-        if not self.isolated or partition.leader is None:
-            return read(self, partition, cached)
-        return self._read(partition, cached, partition.high_watermark, partition.high_watermark)
-
-    return bug
-
-
-@mutant(list_offsets, "_readable")
-def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
-    """T42: readers of what is committed are told an end that is not theirs."""
-
-    def bug(partition: Partition, isolation_level: int) -> int:
-        return partition.high_watermark
-
-    return bug
-
-
-@mutant(Log, "aborted")
-def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
-    """T48: a transaction whose abort lies in a later segment than its records is shown."""
-
-    def bug(self: Log, offset: int, end: int) -> Any:
-        slot = max(0, self._slot_of(offset))
-        bound = self.segments[slot + 1].base_offset if slot + 1 < len(self.segments) else self.end_offset
-        return [each for each in aborted(self, offset, end) if each.last_offset < bound]
-
-    return bug
-
-
-@mutant(TransactionIndex, "append")
-def search_for_aborts_stops_early(append: Any) -> Any:
-    """T48: an entry says that no earlier transaction is open, and one is: its abort is not looked for."""
-
-    def bug(self: TransactionIndex, entry: Any) -> None:
-        append(self, entry._replace(last_stable_offset=entry.last_offset + 1))
-
-    return bug
-
-
-@mutant(TransactionIndex, "__init__")
-def aborts_are_lost_at_a_restart(_: Any) -> Any:
-    """T49: what the file says of aborted transactions is not read back: they are shown as committed."""
-
-    def bug(self: TransactionIndex, data: bytes = b"") -> None:
-        self.entries, self._lowest, self.written = [], [], 0
-
-    return bug
-
-
-@mutant(TransactionIndex, "truncate")
-def aborts_outlive_their_markers(_: Any) -> Any:
-    """T49: an abort that was cut off stays in the index: what is committed there afterwards is not shown."""
-
-    def bug(self: TransactionIndex, offset: int) -> None: ...
-
-    return bug
-
-
-@mutant(Segment, "take_aborted")
-def an_index_made_again_is_only_appended_to(take: Any) -> Any:
-    """B7: the entries of a lost index are below the recovery point: a loss of power leaves an empty file, which says that nothing was aborted."""
-
-    def bug(self: Segment, entries: Any, *, durable: bool) -> None:
-        take(self, entries, durable=False)
-
-    return bug
-
-
-@mutant(Segment, "_distrust_positions")
-def aborts_go_with_the_offset_index(_: Any) -> Any:
-    """B7: a loss of power takes the offset index of a segment, and the entries of its transaction index are thrown away with it."""
-
-    def bug(self: Segment) -> None:
-        self._keep_entries_below(self.base_offset)
-
-    return bug
-
-
-@mutant(Transactions, "_enter")
-def aborts_reach_into_the_dirty_part(_: Any) -> Any:
-    """T52: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
-
-    def bug(self: Transactions, header: Any) -> None:
-        last_offset = header[0] + header[6]
-        while self._aborts and self._aborts[-1].first_offset <= last_offset:
-            aborted = self._aborts.pop()
-            self._aborting[aborted.producer_id] = aborted
 
     return bug
 
