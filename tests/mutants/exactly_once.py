@@ -1,13 +1,15 @@
 """Planted in transactions: what is torn, shown too early or never, counted for a fenced producer, or waits for ever."""
 
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
 from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.coordinators import verification
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.coordinators.verification import TransactionVerifier
+from raftka.broker.coordinators.verification import TransactionVerifier, _Batch
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, Record
@@ -18,7 +20,7 @@ from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.markers import Marker
 from raftka.log.producers.state import BATCHES_REMEMBERED, Guard, Producer, ProducerState
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, KafkaError
 from tests.mutants.registry import mutant
 
 IN_SMALL_LIVES = ("small replication", "transactions")  # hunts
@@ -91,7 +93,135 @@ def plain_batches_within_a_transaction(admit: Any) -> Any:
     return bug
 
 
+@mutant(ProducerState, "must_verify")
+def batch_of_a_new_epoch_joins_the_open_transaction(_: Any) -> Any:
+    """T28: an open transaction is taken for the one of any epoch of its producer: nobody asks whether that of the batch is known."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int) -> bool:
+        producer = self.producers.get(producer_id)
+        return producer is None or not producer.transactional
+
+    return bug
+
+
+@mutant(ProducerState, "expire")
+def open_transactions_expire(_: Any) -> Any:
+    """T51: a producer that is silent for a day is forgotten with its open transaction: no marker ends that any more."""
+
+    def bug(self: ProducerState, now_ms: int, idle_ms: int) -> None:
+        for producer_id, producer in list(self.producers.items()):
+            if now_ms - producer.seen_ms >= idle_ms:
+                del self.producers[producer_id]
+
+    return bug
+
+
+@mutant(ProducerState, "end")
+def marker_is_no_sign_of_life(end: Any) -> Any:
+    """T51, T53: the time of a marker does not count: a producer is described, and forgotten, by its last batch (KAFKA-9144)."""
+
+    def bug(self: ProducerState, marker: Marker, offset: int, timestamp: int, now_ms: int) -> Any:
+        producer = self.producers.get(marker.producer_id)
+        times = (producer.timestamp, producer.seen_ms) if producer is not None else None
+        found = end(self, marker, offset, timestamp, now_ms)
+        if producer is not None and times is not None:
+            producer.timestamp, producer.seen_ms = times
+        return found
+
+    return bug
+
+
+@mutant(ProducerState, "open_since")
+def newest_transaction_says_what_is_late(_: Any) -> Any:
+    """T54: a transaction that hangs is not counted as late while others begin in its partition."""
+
+    def bug(self: ProducerState, before_ms: int) -> bool:
+        return bool(self.open) and next(reversed(self.open.values())) < before_ms
+
+    return bug
+
+
+@mutant(ProducerState, "guard")
+def guards_have_no_bound(guard: Any) -> Any:
+    """GUARDS_OF_PARTITION: clients that ask and never write fill the memory of a partition's leader."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
+        others, self.guards = self.guards, OrderedDict({producer_id: self.guards[producer_id]} if producer_id in self.guards else {})
+        found: Guard = guard(self, producer_id, epoch, sequence, version, now_ms)
+        others.update(self.guards)
+        self.guards = others
+        return found
+
+    return bug
+
+
+@mutant(ProducerState, "guard")
+def guard_that_is_used_leaves_first(guard: Any) -> Any:
+    """GUARDS_OF_PARTITION: whoever asked first leaves, also when it has just asked again, and its batch is refused."""
+
+    def bug(self: ProducerState, producer_id: int, epoch: int, sequence: int, version: int, now_ms: int) -> Guard:
+        order = list(self.guards)
+        found: Guard = guard(self, producer_id, epoch, sequence, version, now_ms)
+        for each in (*order, *(new for new in list(self.guards) if new not in order)):
+            if each in self.guards:
+                self.guards.move_to_end(each)
+        return found
+
+    return bug
+
+
+# questions to coordinators
+
+
+@mutant(_Batch, "takes")
+def unlike_questions_go_together(_: Any) -> Any:
+    """B8: two epochs or versions of an id are asked for at once: the coordinator answers for the first, and both get that answer."""
+
+    def bug(self: _Batch, question: Any) -> bool:
+        return True
+
+    return bug
+
+
+@mutant(TransactionVerifier, "_answered")
+def only_the_first_question_is_answered(_: Any) -> Any:
+    """B8: of the questions in a request only the first hears what became of it: the batches of the others wait for ever."""
+
+    def bug(self: TransactionVerifier, batch: _Batch, answer: Any, error: str | None) -> None:
+        codes = verification._codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)
+        (question, done), *_ = batch.questions
+        done(self._settle(question, codes if isinstance(codes, KafkaError) else codes.get(question.transactional_id, {})))
+
+    return bug
+
+
+@mutant(TransactionVerifier, "_ask_there")
+def each_question_is_a_request(_: Any) -> Any:
+    """T29: a thousand transactions that begin in a turn are a thousand requests to their coordinator."""
+
+    def bug(self: TransactionVerifier, broker: int, question: Any, done: Any) -> None:
+        if not self._batches:
+            self._context.runtime.clock.at_turn_end(self._end_turn)
+        self._batches.setdefault(broker, []).append(_Batch())
+        self._batches[broker][-1].add(question, done)
+
+    return bug
+
+
 # markers
+
+
+@mutant(ProducerState, "admit_marker", *IN_SMALL_LIVES)
+def marker_is_refused_the_second_time(admit: Any) -> Any:
+    """B2: a marker of version 2 that is sent again, because its answer was lost, is refused for ever: the transaction hangs (KAFKA-19999)."""
+
+    def bug(self: ProducerState, marker: Marker) -> bool:
+        producer = self.producers.get(marker.producer_id)
+        if producer is not None and marker.version >= 2 and marker.epoch == producer.epoch:
+            raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
+        return bool(admit(self, marker))
+
+    return bug
 
 
 @mutant(MarkerWriter, "write")

@@ -12,7 +12,7 @@ from raftka.log.log import Log
 from raftka.log.producers import snapshots
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.segment import Segment
-from raftka.log.segments.transaction_index import TransactionIndex
+from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from tests.mutants.registry import mutant, part_of
 
 
@@ -127,6 +127,30 @@ def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
         slot = max(0, self._slot_of(offset))
         bound = self.segments[slot + 1].base_offset if slot + 1 < len(self.segments) else self.end_offset
         return [each for each in aborted(self, offset, end) if each.last_offset < bound]
+
+    return bug
+
+
+@mutant(TransactionIndex, "find")
+def aborts_behind_the_data_are_left_out(find: Any) -> Any:
+    """T40: an abort whose marker lies behind the data of the answer is not named: its records are shown."""
+
+    def bug(self: TransactionIndex, offset: int, end: int, found: list[AbortedTransaction]) -> bool:
+        mine: list[AbortedTransaction] = []
+        is_last = bool(find(self, offset, end, mine))
+        found += [each for each in mine if each.last_offset < end]
+        return is_last
+
+    return bug
+
+
+@mutant(Log, "last_stable_offset", "transactions")
+def stable_before_the_log(_: Any) -> Any:
+    """T43: what DeleteRecords takes of an open transaction still says what is stable: an offset before the log, which no one can read."""
+
+    def bug(self: Log, high_watermark: int) -> int:
+        unstable = self.producers.first_unstable(high_watermark)
+        return high_watermark if unstable is None else min(high_watermark, unstable)
 
     return bug
 
