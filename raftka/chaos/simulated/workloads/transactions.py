@@ -92,7 +92,7 @@ class TransactionWork:
         half = INPUTS // 2
         for partition in range(half):
             self._add(Copier, cluster, chance, f"tx-{partition}", 2, ALONE, [(INPUT, partition)])
-        kind = cluster.world.random("protocol of the group").choice((Member, ConsumerMember))
+        kind = cluster.world.random("protocol of the members").choice((Member, ConsumerMember))
         for number in range(2):
             self._add(kind, cluster, chance, f"tx-member-{number}", 1, TOGETHER, [(INPUT, partition) for partition in range(half, INPUTS)])
         self.readers = [CommittedReader(cluster.client(f"committed{i}"), place, chance) for i, place in enumerate(outputs())]
